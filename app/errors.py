@@ -1,0 +1,87 @@
+"""Every error that crosses a folder border.
+
+GircseError
+├── InputError                 the caller's input cannot be used                      422
+│   ├── EmptyQueryError
+│   ├── DocumentError          a document cannot be read; the reason goes on its row
+│   └── FilterError
+├── NotFoundError              something named does not exist                         404
+│   ├── UnknownCollectionError
+│   ├── UnknownDocumentError
+│   └── UnknownJobError
+├── ConflictError              the request contradicts the present state              409
+│   ├── FingerprintMismatchError
+│   ├── LeaseLostError         another worker holds the job now
+│   └── CatalogTooNewError
+└── UnavailableError           a part does not answer; try again                      503
+    ├── VectorIndexUnavailableError
+    └── CatalogUnavailableError
+"""
+
+
+class GircseError(Exception):
+    """Root. `status` is the HTTP status that the API answers with."""
+
+    status = 500
+
+
+class InputError(GircseError, ValueError):
+    status = 422
+
+
+class EmptyQueryError(InputError):
+    pass
+
+
+class DocumentError(InputError):
+    """A document cannot be read. The message is shown to the person who added it."""
+
+
+class FilterError(InputError):
+    pass
+
+
+class NotFoundError(GircseError, LookupError):
+    status = 404
+
+
+class UnknownCollectionError(NotFoundError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        there = f"There are: {', '.join(sorted(known))}." if known else "There are no collections yet."
+        super().__init__(f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` makes it.")
+
+
+class UnknownDocumentError(NotFoundError):
+    pass
+
+
+class UnknownJobError(NotFoundError):
+    pass
+
+
+class ConflictError(GircseError):
+    status = 409
+
+
+class FingerprintMismatchError(ConflictError):
+    """A collection was written by another model, document instruction or number of document steps."""
+
+
+class LeaseLostError(ConflictError):
+    """The fencing token is no longer the newest: another worker has taken the job over."""
+
+
+class CatalogTooNewError(ConflictError):
+    """The database was written by a newer release."""
+
+
+class UnavailableError(GircseError):
+    status = 503
+
+
+class VectorIndexUnavailableError(UnavailableError):
+    pass
+
+
+class CatalogUnavailableError(UnavailableError):
+    pass

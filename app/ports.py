@@ -1,0 +1,177 @@
+"""What the core needs of the rest of the house, as protocols. Implementations are joined in `app/wiring.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+from app.types import (
+    Chunk,
+    Collection,
+    Document,
+    DocumentState,
+    ExtractedText,
+    Job,
+    JobState,
+    NewDocument,
+    Point,
+    QueryEmbedding,
+    ScoredPoint,
+    Span,
+)
+
+
+class Embedder(Protocol):
+    """Turns texts into L2-normalised vectors of `dimension` numbers. Safe to call from several threads."""
+
+    @property
+    def model_name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def default_document_instruction(self) -> str: ...
+    @property
+    def default_document_steps(self) -> int: ...
+    @property
+    def default_query_steps(self) -> int: ...
+    @property
+    def max_steps(self) -> int: ...
+
+    def embed_query(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        """Raises InputError (from app.errors) when the text, instruction, steps or bias cannot be used."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
+
+
+class TokenCounter(Protocol):
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character [start, end) of every model token of `text`, without special tokens, in order."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Physical collections of points. Every method raises VectorIndexUnavailableError when the engine is away.
+
+    Payload of a point follows LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which
+    holds the document's metadata plus `_collection_name`-free keys `document_id, title, uri, ordinal, start, end,
+    page, text_hash`.
+    """
+
+    def create(self, index: str, *, dimension: int) -> None:
+        """Makes an empty physical collection (cosine). No error when it exists with the same dimension."""
+        ...
+
+    def drop(self, index: str) -> None: ...
+    def exists(self, index: str) -> bool: ...
+    def point_to(self, alias: str, index: str) -> None:
+        """Makes the public name `alias` mean `index`, in one step."""
+        ...
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first."""
+        ...
+
+    def delete_points(self, index: str, ids: Sequence[str]) -> None: ...
+    def delete_document(self, index: str, document_id: str) -> None: ...
+    def search(
+        self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> list[ScoredPoint]:
+        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; exact search."""
+        ...
+
+    def count(self, index: str, *, document_id: str | None = None) -> int: ...
+    def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]: ...
+    def is_alive(self) -> bool: ...
+
+
+class Catalog(Protocol):
+    """The one source of truth for state. A document row and its job commit in one transaction."""
+
+    def create_collection(self, collection: Collection) -> Collection:
+        """Returns the existing one when the name is taken by an identical contract, else raises ConflictError."""
+        ...
+
+    def collection(self, name: str) -> Collection:
+        """Raises UnknownCollectionError."""
+        ...
+
+    def collections(self) -> list[Collection]: ...
+    def delete_collection(self, name: str) -> None: ...
+
+    def submit(self, collection: str, document: NewDocument) -> tuple[Document, Job | None]:
+        """Adds or replaces the document with this uri and queues its ingestion.
+
+        The job is None when the document is ready with the same content hash and metadata: nothing is to be done.
+        """
+        ...
+
+    def submit_delete(self, document_id: str) -> Job: ...
+    def document(self, document_id: str) -> Document:
+        """Raises UnknownDocumentError."""
+        ...
+
+    def documents(
+        self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]: ...
+
+    def chunks(self, document_id: str) -> list[Chunk]:
+        """Stored chunks in order; their `text` is empty, since texts live in the blob store and the index."""
+        ...
+
+    def job(self, job_id: str) -> Job:
+        """Raises UnknownJobError."""
+        ...
+
+    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]: ...
+    def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
+
+    def claim(self, owner: str, *, lease: timedelta) -> Job | None:
+        """Takes the oldest job that is due (queued, failed and due, or running with an expired lease)."""
+        ...
+
+    def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
+        """Prolongs the lease. Raises LeaseLostError when the fencing token is not the newest, or it was cancelled."""
+        ...
+
+    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
+        """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
+        ...
+
+    def complete_delete(self, job: Job) -> None: ...
+    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
+        """With `retry_in` the job is tried again after it; without, or after the last attempt, it is dead."""
+        ...
+
+    def retry(self, job_id: str) -> Job: ...
+    def cancel(self, job_id: str) -> Job: ...
+    def is_alive(self) -> bool: ...
+
+
+class BlobStore(Protocol):
+    """Original bytes, named by their SHA-256."""
+
+    def put(self, data: bytes) -> str: ...
+    def get(self, content_hash: str) -> bytes: ...
+    def path(self, content_hash: str) -> Path: ...
+
+
+class Reader(Protocol):
+    """Extracts text. Raises DocumentError with a reason that a person can act on."""
+
+    def __call__(self, data: bytes, *, uri: str, media_type: str) -> ExtractedText: ...
+
+
+class Splitter(Protocol):
+    def __call__(self, document: ExtractedText) -> list[Span]: ...

@@ -1,0 +1,225 @@
+"""Values that cross folder borders: frozen, plain, no framework objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+MetadataValue = str | int | float | bool
+Metadata = Mapping[str, MetadataValue]
+
+
+class DocumentState(StrEnum):
+    QUEUED = "queued"
+    READY = "ready"
+    FAILED = "failed"
+    DELETING = "deleting"
+
+
+class JobKind(StrEnum):
+    INGEST = "ingest"
+    DELETE = "delete"
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"  # will be tried again at `not_before`
+    CANCELLED = "cancelled"
+    DEAD = "dead"  # tried as often as allowed, or cannot succeed
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1."""
+
+    text: str
+    start: int
+    end: int
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """What a reader found. `page_starts[i]` is the character at which page i+1 begins; empty without pages."""
+
+    text: str
+    title: str
+    media_type: str
+    metadata: Metadata = field(default_factory=dict)
+    page_starts: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of a document as stored. `id` is also the point's id (a UUID)."""
+
+    id: str
+    document_id: str
+    ordinal: int
+    text: str
+    text_hash: str
+    start: int
+    end: int
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """`active_index` is the physical collection in Qdrant that the public name points at."""
+
+    name: str
+    fingerprint: str
+    dimension: int
+    document_instruction: str
+    document_steps: int
+    chunk_tokens: int
+    chunk_overlap: int
+    active_index: str
+    document_count: int = 0
+    chunk_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    id: str
+    collection: str
+    uri: str
+    title: str
+    media_type: str
+    content_hash: str  # SHA-256 of the original bytes, its name in the blob store
+    byte_count: int
+    metadata: Metadata
+    state: DocumentState
+    error: str | None
+    chunk_count: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to add or replace; `uri` is its identity inside the collection."""
+
+    uri: str
+    title: str
+    media_type: str
+    content_hash: str
+    byte_count: int
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: str
+    kind: JobKind
+    collection: str
+    document_id: str
+    state: JobState
+    attempts: int
+    progress: float  # 0 to 1
+    error: str | None
+    lease_owner: str | None
+    lease_until: datetime | None
+    fencing_token: int
+    not_before: datetime
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """`step` counts from 1."""
+
+    step: int
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """An L2-normalised vector and how it came about: the instruction and steps really used."""
+
+    vector: tuple[float, ...]
+    instruction: str
+    steps: int
+    refinement: tuple[RefinementStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    id: str
+    vector: Sequence[float]
+    payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPoint:
+    id: str
+    score: float
+    payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    query: str
+    collection: str
+    instruction: str | None = None  # None: the model's default; "": no instruction
+    steps: int | None = None  # None: the model's default
+    limit: int = 10
+    filters: Mapping[str, str] = field(default_factory=dict)
+    token_bias: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HitDocument:
+    id: str
+    title: str
+    uri: str
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class HitChunk:
+    id: str
+    text: str
+    start: int
+    end: int
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """The sentence of a chunk nearest to the query: characters [start, end) of the chunk's text."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    rank: int  # from 1
+    score: float  # cosine
+    document: HitDocument
+    chunk: HitChunk
+    why: Highlight | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    query: str
+    instruction: str
+    steps: int
+    collection: str
+    hits: tuple[Hit, ...]
+    refinement: tuple[RefinementStep, ...]
+    timings_ms: Mapping[str, float]
