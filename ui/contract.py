@@ -1,0 +1,42 @@
+"""What the page is given from outside: frozen values and protocols. Knows neither Gradio nor any implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.types import Document, SearchRequest, SearchResult
+
+AddFiles = Callable[[str, list[tuple[str, bytes]]], list[Document]]
+"""(collection, [(file name, bytes)]) -> the documents that were queued. Raises GircseError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """An instruction under a short name; `instruction` "" means none."""
+
+    name: str
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A search to try with one click."""
+
+    query: str
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class AboutInfo:
+    """Shown in the footer."""
+
+    model_name: str
+    version: str
+
+
+class SearchService(Protocol):
+    def search(self, request: SearchRequest, /) -> SearchResult:
+        """Raises GircseError when the request cannot be answered."""
+        ...

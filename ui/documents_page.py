@@ -1,0 +1,123 @@
+"""The documents tab: what a collection holds, adding files, watching them being read, deleting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.errors import InputError, UnknownDocumentError
+from app.ports import Catalog
+from ui import render
+from ui.contract import AddFiles
+from ui.guard import guarded, read_choice
+
+MAX_FILES = 50
+MAX_FILE_BYTES = 50 * 1024 * 1024
+DOCUMENTS_SHOWN = 100
+POLL_SECONDS = 2.0
+
+# Rows are drawn again at every poll, so one listener on the whole list serves every "Delete".
+_DELETE_SCRIPT = """
+element.addEventListener('click', (event) => {
+  const button = event.target.closest('button[data-document]');
+  if (button && window.confirm(button.getAttribute('aria-label') + '?')) {
+    trigger('delete', { document: button.dataset.document });
+  }
+});
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentHandlers:
+    """The tab without Gradio: plain values in, HTML out."""
+
+    catalog: Catalog
+    add_files: AddFiles | None
+
+    def list(self, collection: object) -> tuple[str]:
+        if not collection:
+            return (render.render_note("There is no collection yet. `gircse ingest PATH` makes the first one."),)
+        found = self.catalog.collection(read_choice(collection, name="collection"))
+        documents = self.catalog.documents(found.name, limit=DOCUMENTS_SHOWN)
+        jobs = self.catalog.jobs(collection=found.name, limit=4 * DOCUMENTS_SHOWN)
+        return (render.render_documents(documents, jobs, total=found.document_count),)
+
+    def add(self, collection: object, paths: object) -> tuple[str, str, None]:
+        """A message, the new list, and an empty file field."""
+        if self.add_files is None:
+            raise InputError("Files cannot be added here. Use `gircse ingest PATH` instead.")
+        name = self.catalog.collection(read_choice(collection, name="collection")).name
+        added = self.add_files(name, read_files(paths))
+        files = "1 file was" if len(added) == 1 else f"{len(added)} files were"
+        message = f"{files} handed in. You can leave this page: reading goes on."
+        return render.render_note(message), self.list(name)[0], None
+
+    def delete(self, collection: object, document_id: object) -> tuple[str, str]:
+        name = self.catalog.collection(read_choice(collection, name="collection")).name
+        document = self.catalog.document(read_choice(document_id, name="document"))
+        if document.collection != name:  # an id of another collection must not be deleted from this one's list
+            raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
+        self.catalog.submit_delete(document.id)
+        return render.render_note(f"“{document.title or document.uri}” is being deleted."), self.list(name)[0]
+
+
+def read_files(paths: object) -> list[tuple[str, bytes]]:
+    """Reads and removes uploads. Gradio has checked by now that each path lies in its own upload folder."""
+    if not isinstance(paths, list) or not paths:
+        raise InputError("Choose at least one file first.")
+    if len(paths) > MAX_FILES:
+        raise InputError(
+            f"At most {MAX_FILES} files at once, not {len(paths)}. `gircse ingest FOLDER` takes any number."
+        )
+    files = [Path(str(path)) for path in paths]
+    for path in files:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise InputError(f"{path.name} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are allowed here.")
+    read = [(path.name, path.read_bytes()) for path in files]
+    for path in files:
+        path.unlink(missing_ok=True)
+    return read
+
+
+def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str], tab: gr.Tab) -> gr.Dropdown:
+    """Draws the tab in the current Blocks; returns its collection field, which the page keeps up to date."""
+    with gr.Column(elem_classes="ask"), gr.Row(elem_classes="ask-row"):
+        with gr.Column(scale=2, min_width=220):
+            collection = gr.Dropdown(
+                list(collections),
+                value=collections[0] if collections else None,
+                label="Collection",
+                elem_id="documents-collection",
+            )
+        with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
+            files = gr.File(
+                label="Add files", file_count="multiple", type="filepath", height=120, elem_id="documents-files"
+            )
+            add = gr.Button("Add to collection", variant="primary", elem_id="documents-add")
+    message = gr.HTML("", elem_id="documents-message", js_on_load=None)
+    listing = gr.HTML("", elem_id="documents-list", js_on_load=_DELETE_SCRIPT)
+    timer = gr.Timer(POLL_SECONDS, active=False)
+
+    def remove(name: object, event: gr.EventData) -> tuple[Any, ...]:
+        data = event._data if isinstance(event._data, dict) else {}
+        return guarded(handlers.delete, outputs=2, on_error=gr.skip())(name, data.get("document"))
+
+    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    show = {"fn": guarded(handlers.list, outputs=1), "inputs": collection, "outputs": listing, **quiet}
+    collection.change(**show)
+    timer.tick(**show)
+    # Polled only while the tab is open.
+    tab.select(lambda: gr.Timer(active=True), outputs=timer, **quiet).then(**show)
+    add.click(
+        guarded(handlers.add, outputs=3, on_error=gr.skip()),
+        [collection, files],
+        [message, listing, files],
+        api_visibility="private",
+    )
+    listing.delete(remove, collection, [message, listing], **quiet)
+    return collection
