@@ -1,4 +1,4 @@
-"""The 95 task instructions of the GIRCSE paper: 91 rows of its Table 11 (MTEB) and 4 of its Table 12 (IntentEmotion, NYT).
+"""The 95 task instructions of the GIRCSE paper: 91 rows of Table 11 (MTEB), 4 of Table 12 (IntentEmotion, NYT).
 
 A dataset named with the suffix -Q or -C has an instruction for its queries or its corpus alone, and a dataset with
 both has two rows; without a suffix both sides get the same instruction.
