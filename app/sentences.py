@@ -1,0 +1,66 @@
+"""Where sentences begin and end, by rule: for the splitter's cuts and for the highlighted sentence of a hit.
+
+Works on any language that ends sentences with . ! ? or their CJK forms; knows nothing of documents or models.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Both branches match whatever they start on, so that scanning stays linear on any input.
+_POSSIBLE_END = re.compile(r"\s+|[。！？｡]+[」』”’）】]*\s*")
+_CLOSERS = "\"')]}»”’*_"
+_TERMINALS = ".!?…"
+_LAST_WORD = re.compile(r"[\w.]*\Z")
+_LONGEST_ABBREVIATION = 12
+_ABBREVIATION = re.compile(
+    r"mr|mrs|ms|dr|prof|st|sr|jr|rep|sen|gen|col|capt|lt|vs|cf|e\.g|i\.e|figs?|eq|nos?|vol|pp|eds?|approx",
+    re.IGNORECASE,
+)
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Characters [start, end) of every sentence, in order, without the whitespace around it.
+
+    Together they cover every character of `text` that is not whitespace.
+    """
+    spans: list[tuple[int, int]] = []
+    start = len(text) - len(text.lstrip())
+    for gap in _POSSIBLE_END.finditer(text, start):
+        if gap.end() < len(text) and not _is_sentence_end(text, gap):
+            continue
+        end = gap.start() + len(gap.group().rstrip())
+        if end > start:
+            spans.append((start, end))
+        start = gap.end()
+    if start < len(text):
+        spans.append((start, len(text)))
+    return spans
+
+
+def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:
+    space = gap.group()
+    if not space.isspace():
+        return True  # a CJK full stop, with or without space after it
+    if space.count("\n") > 1:
+        return True
+    if text[gap.end()].islower():
+        return False
+    before = text[max(0, gap.start() - 4) : gap.start()].rstrip(_CLOSERS)
+    if before and before[-1] in _TERMINALS:
+        return before[-1] != "." or not _is_abbreviated(text, gap.start())
+    # A line of its own is a sentence (a heading, a row, a list item), unless it visibly goes on.
+    return "\n" in space and not before.endswith((",", ";", "-"))
+
+
+def _is_abbreviated(text: str, end: int) -> bool:
+    """Whether the full stop just before `end` belongs to an abbreviation, an initial or a list number."""
+    begin = max(0, end - _LONGEST_ABBREVIATION)
+    stop = text.rfind(".", begin, end)
+    _, line_end, line = text[begin:stop].rpartition("\n")
+    match = _LAST_WORD.search(line)
+    word = match.group().rstrip(".") if match else ""
+    if word.isdigit():
+        return (bool(line_end) or begin == 0) and line.strip() == word
+    last = word.rsplit(".", 1)[-1]
+    return (len(last) == 1 and last.isupper()) or bool(_ABBREVIATION.fullmatch(word))

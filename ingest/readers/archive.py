@@ -1,0 +1,49 @@
+"""What docx and xlsx share: both are zip archives with the same document properties."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import datetime
+
+from app.errors import DocumentError
+from app.types import MetadataValue
+from ingest.readers.limits import MEGABYTE, ReadLimits
+
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def check_archive(data: bytes, limits: ReadLimits, *, kind: str) -> None:
+    """Refuses what is no zip archive, or would unpack to more than allowed, before anything is unpacked.
+
+    The sizes in a zip directory can be trusted for this: zipfile unpacks no more of an entry than is declared.
+    """
+    if data.startswith(_OLE_SIGNATURE):
+        raise DocumentError(
+            f"This {kind} is protected by a password or in the format of before 2007. "
+            "Save it without a password in today's format."
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            expanded = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        raise DocumentError(
+            f"This {kind} is damaged or cut short ({error}). Fetch it again, or open it and save it again."
+        ) from error
+    if expanded > limits.max_expanded_bytes:
+        raise DocumentError(
+            f"This {kind} would unpack to {expanded / MEGABYTE:,.0f} MB; the limit is "
+            f"{limits.max_expanded_bytes / MEGABYTE:,.0f} MB. Remove large pictures or split it."
+        )
+
+
+def core_metadata(
+    author: str | None, created: datetime | None, *, ignored_author: str = ""
+) -> dict[str, MetadataValue]:
+    """`ignored_author` is the name that a writing library leaves; nobody would filter by it."""
+    metadata: dict[str, MetadataValue] = {}
+    if author and author != ignored_author:
+        metadata["author"] = author
+    if created:
+        metadata["created"] = created.date().isoformat()
+    return metadata

@@ -1,0 +1,73 @@
+"""HTML: the main text by trafilatura, or the text of the whole body where it finds none. Fetches nothing."""
+
+from __future__ import annotations
+
+import re
+
+import lxml.html
+import trafilatura
+from lxml.etree import ParserError
+
+from app.errors import DocumentError
+from app.types import ExtractedText, MetadataValue
+from ingest.readers.limits import ReadLimits
+from ingest.readers.text import clean_text, decode_text
+
+_DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
+_HEAD_BYTES = 2048
+_INVISIBLE = "script|style|template|noscript|svg|head|iframe|object"
+_BLOCKS = (
+    "address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|header|"
+    "hr|li|main|nav|ol|option|p|pre|section|table|td|th|tr|ul"
+)
+_SPACES = re.compile(r"[^\S\n]+")
+_BLANK_LINES = re.compile(r"\s*\n\s*")
+
+
+def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
+    declared = _DECLARED_CHARSET.search(data, 0, _HEAD_BYTES)
+    markup = clean_text(decode_text(data, declared=declared.group(1).decode("ascii") if declared else None))
+    parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        tree = lxml.html.document_fromstring(markup.encode("utf-8"), parser=parser)
+    except ParserError as error:
+        raise DocumentError(f"This HTML holds no elements ({error}). Check that the page was saved whole.") from error
+    title = _title(tree)
+    text, metadata = _main_text(tree)
+    return ExtractedText(text=text or _body_text(tree), title=title, media_type="text/html", metadata=metadata)
+
+
+def _title(tree: lxml.html.HtmlElement) -> str:
+    for element in tree.iter("title", "h1"):
+        title = " ".join(element.text_content().split())
+        if title:
+            return title
+    return ""
+
+
+def _main_text(tree: lxml.html.HtmlElement) -> tuple[str, dict[str, MetadataValue]]:
+    found = trafilatura.bare_extraction(
+        tree,
+        include_comments=False,
+        favor_recall=True,
+        with_metadata=True,
+        date_extraction_params={"original_date": True, "extensive_search": False},
+    )
+    if found is None or isinstance(found, dict):
+        return "", {}
+    metadata: dict[str, MetadataValue] = {}
+    if found.author:
+        metadata["author"] = found.author
+    if found.date:
+        metadata["created"] = found.date
+    # Every line is a block of the page: as a paragraph of its own it can begin a chunk.
+    return _BLANK_LINES.sub("\n\n", clean_text(found.text or "")).strip(), metadata
+
+
+def _body_text(tree: lxml.html.HtmlElement) -> str:
+    for element in list(tree.iter(*_INVISIBLE.split("|"))):
+        element.drop_tree()
+    for element in tree.iter(*_BLOCKS.split("|")):
+        element.text = "\n" + (element.text or "")
+        element.tail = "\n" + (element.tail or "")
+    return _BLANK_LINES.sub("\n\n", _SPACES.sub(" ", clean_text(tree.text_content()))).strip()

@@ -1,0 +1,193 @@
+"""Splits a document into overlapping chunks of at most so many tokens of the model, cut at sentence ends.
+
+Where a chunk ends depends on the text near that place alone, so that an edit changes only the chunks around it
+and the rest of the document need not be embedded again.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from app.ports import TokenCounter
+from app.sentences import sentence_spans
+from app.types import ExtractedText, Span
+
+_FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
+# Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.
+_CHARACTERS_PER_TOKEN = 16
+_CHUNKS_PER_WINDOW = 64  # tokenised in one call
+_CONTEXT = 48  # characters on each side that decide between equally good cuts
+_WORD = re.compile(r"\S")
+_CLAUSE_STARTS = re.compile(r"(?<=[,;:]\s)\S|(?<=[，；：、])\S")
+_WORD_STARTS = re.compile(r"(?<=\s)\S")
+_HEADING, _PARAGRAPH, _SENTENCE = range(3)
+
+
+class TokenSplitter:
+    """`max_tokens` bounds a chunk with its overlap; `overlap` is how many tokens of the chunk before it may repeat."""
+
+    def __init__(self, counter: TokenCounter, *, max_tokens: int = 200, overlap: int = 30) -> None:
+        if max_tokens < _FEWEST_TOKENS:
+            raise ValueError(f"max_tokens is {max_tokens}; it must be at least {_FEWEST_TOKENS}.")
+        if not 0 <= overlap <= max_tokens // 2:
+            raise ValueError(f"overlap is {overlap}; it must be from 0 to half of max_tokens ({max_tokens // 2}).")
+        self._counter = counter
+        self._max_tokens = max_tokens
+        self._overlap = overlap
+
+    def __call__(self, document: ExtractedText) -> list[Span]:
+        text = document.text
+        breaks = _Breaks.of(text)
+        max_characters = self._max_tokens * _CHARACTERS_PER_TOKEN
+        window = _Window.of(self._counter, text, 0, 0)
+        spans: list[Span] = []
+        core = start = _next_word(text, 0)  # the chunk's text is [start, end): [start, core) repeats the one before
+        while core < len(text):
+            if window.end < min(len(text), core + 2 * max_characters):
+                window = _Window.of(self._counter, text, start, start + _CHUNKS_PER_WINDOW * max_characters)
+            start, end = self._fit(text, breaks, window, start, core)
+            spans.append(_span(document, start, end))
+            start = self._overlap_start(text, breaks, window, core, end)
+            core = _next_word(text, end)
+        return spans
+
+    def _fit(self, text: str, breaks: _Breaks, window: _Window, start: int, core: int) -> tuple[int, int]:
+        """Chooses the chunk's end so that its text, tokenised on its own, keeps to `max_tokens`."""
+        budget = self._max_tokens
+        while True:
+            begin, end = self._choose(text, breaks, window, start, core, budget)
+            excess = len(self._counter.token_offsets(text[begin:end].rstrip())) - self._max_tokens
+            if excess <= 0 or end - core <= 1:
+                return begin, end
+            if budget > 1:
+                budget = max(1, budget - excess)
+            elif start < core:
+                start = core
+            else:
+                return core, self._halve(text, core, end)
+
+    def _halve(self, text: str, core: int, end: int) -> int:
+        while end - core > 1 and len(self._counter.token_offsets(text[core:end])) > self._max_tokens:
+            end = core + (end - core) // 2
+        return end
+
+    def _choose(
+        self, text: str, breaks: _Breaks, window: _Window, start: int, core: int, budget: int
+    ) -> tuple[int, int]:
+        """The chunk's start and end: at a sentence end with the overlap, else without it, else inside a sentence."""
+        for begin in dict.fromkeys((start, core)):
+            limit = min(window.after(begin, budget), begin + self._max_tokens * _CHARACTERS_PER_TOKEN)
+            if limit >= len(text):
+                return begin, len(text)
+            least = window.after(begin, budget // 2)
+            # The last chunk of a document must not be a scrap.
+            ample = min(limit, window.back(window.end, budget // 4)) if window.end == len(text) else limit
+            for low, high in ((least, ample), (least, limit), (window.after(core, budget // 8), least)):
+                if end := breaks.best(text, max(low, core + 1), min(high, limit)):
+                    return begin, end
+        limit = min(window.after(start, budget), start + self._max_tokens * _CHARACTERS_PER_TOKEN)
+        return start, self._cut_sentence(text, window, core, max(limit, core + 1))
+
+    def _cut_sentence(self, text: str, window: _Window, core: int, limit: int) -> int:
+        """A cut in (core, limit] of a sentence too long for a chunk: at a clause, a word, a token, anywhere."""
+        low = core + max(1, (limit - core) // 2)
+        for pattern in (_CLAUSE_STARTS, _WORD_STARTS):
+            if found := _most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
+                return found
+        return _most_distinct(text, window.token_starts(low, limit)) or limit
+
+    def _overlap_start(self, text: str, breaks: _Breaks, window: _Window, core: int, end: int) -> int:
+        """Where the chunk after the cut at `end` begins: the first sentence, else word, within the overlap."""
+        if not self._overlap or end >= len(text):
+            return _next_word(text, end)
+        earliest = max(window.back(end, self._overlap), end - self._overlap * _CHARACTERS_PER_TOKEN, core)
+        start = breaks.first(earliest, end)
+        if start is None:
+            match = _WORD_STARTS.search(text, earliest, end)
+            tokens = window.token_starts(earliest, end - 1)
+            start = match.start() if match else (tokens[0] if tokens else end)
+        return _next_word(text, start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Breaks:
+    """Where sentences start, and how good a place to begin a chunk each of them is."""
+
+    positions: list[int]
+    ranks: list[int]
+
+    @classmethod
+    def of(cls, text: str) -> _Breaks:
+        spans = sentence_spans(text)
+        ranks = []
+        for (before, before_end), (start, _) in pairwise(spans):
+            if text.startswith("#", start):
+                ranks.append(_HEADING)
+            elif text.startswith("#", before) or text.count("\n", before_end, start) < 2:
+                ranks.append(_SENTENCE)  # right after a heading is no place to cut either
+            else:
+                ranks.append(_PARAGRAPH)
+        return cls([start for start, _ in spans[1:]], ranks)
+
+    def best(self, text: str, low: int, high: int) -> int | None:
+        """The best break in [low, high]; the text around it decides between equals."""
+        first, last = bisect_left(self.positions, low), bisect_right(self.positions, high)
+        best_rank = min(self.ranks[first:last], default=None)
+        return _most_distinct(text, (self.positions[i] for i in range(first, last) if self.ranks[i] == best_rank))
+
+    def first(self, low: int, high: int) -> int | None:
+        """The first break in [low, high)."""
+        index = bisect_left(self.positions, low)
+        return self.positions[index] if index < len(self.positions) and self.positions[index] < high else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The tokens of a stretch of the text that ends at `end`, by the characters at which they start."""
+
+    starts: list[int]
+    end: int
+
+    @classmethod
+    def of(cls, counter: TokenCounter, text: str, begin: int, end: int) -> _Window:
+        end = min(end, len(text))
+        return cls([begin + start for start, _ in counter.token_offsets(text[begin:end])], end)
+
+    def after(self, position: int, count: int) -> int:
+        """The end of the longest stretch from `position` that holds at most `count` tokens."""
+        index = bisect_left(self.starts, position) + count
+        return self.starts[index] if index < len(self.starts) else self.end
+
+    def back(self, position: int, count: int) -> int:
+        """The start of the longest stretch up to `position` that begins with a token and holds at most `count`."""
+        index = bisect_left(self.starts, position)
+        return self.starts[max(0, index - count)] if index else position
+
+    def token_starts(self, low: int, high: int) -> Sequence[int]:
+        return self.starts[bisect_left(self.starts, low) : bisect_right(self.starts, high)]
+
+
+def _most_distinct(text: str, positions: Iterable[int]) -> int | None:
+    """Picks one by a checksum of the text around it: the same one from wherever the search began."""
+
+    def checksum(position: int) -> tuple[int, int]:
+        around = text[max(0, position - _CONTEXT) : position + _CONTEXT]
+        return zlib.crc32(around.encode("utf-8", errors="replace")), -position
+
+    return min(positions, key=checksum, default=None)
+
+
+def _next_word(text: str, position: int) -> int:
+    match = _WORD.search(text, position)
+    return match.start() if match else len(text)
+
+
+def _span(document: ExtractedText, start: int, end: int) -> Span:
+    text = document.text[start:end].rstrip()
+    page = max(1, bisect_right(document.page_starts, start)) if document.page_starts else None
+    return Span(text=text, start=start, end=start + len(text), page=page)
