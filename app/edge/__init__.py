@@ -1,0 +1,9 @@
+"""Qdrant Edge, the embedded engine, in a child process that speaks the part of Qdrant's REST API that we use.
+
+`process` starts and finds the child; `server` is the child; nothing here knows documents, lenses or the catalog.
+"""
+
+from app.edge.connection import EdgeConnection
+from app.edge.process import EdgeProcess
+
+__all__ = ["EdgeConnection", "EdgeProcess"]

@@ -1,0 +1,98 @@
+"""Starts the Edge server of a data folder, or finds the one that another process has started, and keeps it alive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+from app.edge.connection import BUSY_EXIT_CODE, EdgeConnection, is_answering, read_connection
+from app.errors import VectorIndexUnavailableError
+
+_MAX_STARTS = 3
+_POLL_INTERVAL_S = 0.05
+_BUSY_PAUSE_S = 0.2
+_STOP_TIMEOUT_S = 15
+_MAX_LOG_BYTES = 1_000_000
+_LOG_TAIL_CHARS = 500
+
+
+class EdgeProcess:
+    """`start` may be called again at any time: it costs one request where a server answers, and mends one that is gone.
+
+    The server ends with the process that started it. Others that were using it start their own on their next call.
+    """
+
+    def __init__(self, data_dir: Path, *, start_timeout_s: float = 60) -> None:
+        self._data_dir = data_dir
+        self._log_file = data_dir / "edge.log"
+        self._start_timeout_s = start_timeout_s
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> EdgeConnection:
+        with self._lock:
+            return self._find_or_start()
+
+    def stop(self) -> None:
+        """Ends the server if this process started it; what was written is flushed first."""
+        with self._lock:
+            child, self._child = self._child, None
+            if child is None:
+                return
+            if child.stdin is not None:
+                child.stdin.close()
+            try:
+                child.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                child.kill()  # loses nothing: the write-ahead log holds what was not flushed
+                child.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _find_or_start(self) -> EdgeConnection:
+        deadline = time.monotonic() + self._start_timeout_s
+        starts = 0
+        while time.monotonic() < deadline:
+            connection = read_connection(self._data_dir)
+            if connection is not None and is_answering(connection):
+                return connection
+            exit_code = None if self._child is None else self._child.poll()
+            if self._child is None or exit_code is not None:
+                if exit_code == BUSY_EXIT_CODE:
+                    time.sleep(_BUSY_PAUSE_S)  # another server is coming up or going down
+                elif starts == _MAX_STARTS:
+                    break
+                else:
+                    starts += 1
+                self._spawn()
+            time.sleep(_POLL_INTERVAL_S)
+        raise VectorIndexUnavailableError(
+            f"The embedded vector engine of {self._data_dir} does not start. {self._log_tail()} "
+            f"See {self._log_file}, or set GIRCSE_QDRANT_URL to use a Qdrant server instead."
+        )
+
+    def _spawn(self) -> None:
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_long = self._log_file.exists() and self._log_file.stat().st_size > _MAX_LOG_BYTES
+        with open(self._log_file, "wb" if is_long else "ab") as log:
+            self._child = subprocess.Popen(  # noqa: S603 - our own module, no shell
+                # -P: a folder named `app` where the user stands must not be taken for ours.
+                [sys.executable, "-P", "-m", "app.edge.server", str(self._data_dir.absolute())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the owner, who still needs the server to finish its work
+            )
+
+    def _log_tail(self) -> str:
+        text = self._log_file.read_text("utf-8", "replace") if self._log_file.exists() else ""
+        return f"Its last words: {text[-_LOG_TAIL_CHARS:].strip()!r}." if text.strip() else ""

@@ -1,0 +1,222 @@
+"""The child process: Qdrant's REST API, as far as we use it, over the shards of one data folder.
+
+Run as `python -m app.edge.server DATA_DIR` with a pipe on stdin; it ends when that pipe closes, or at SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hmac
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.edge import operations
+from app.edge.connection import (
+    AUTH_HEADER,
+    BUSY_EXIT_CODE,
+    HOST,
+    EdgeConnection,
+    forget_connection,
+    write_connection,
+)
+from app.edge.errors import RefusedError, unsupported
+from app.edge.shards import Shards
+
+_FLUSH_INTERVAL_S = 5
+_SHUTDOWN_TIMEOUT_S = 5
+_LOCK_FILE = "edge.lock"
+
+Operation = Callable[[Shards, Mapping[str, str], bytes], object]
+
+_OPERATIONS: list[tuple[str, str, Operation]] = [
+    ("GET", "/collections", operations.list_collections),
+    ("POST", "/collections/aliases", operations.change_aliases),
+    ("GET", "/aliases", operations.list_aliases),
+    ("GET", "/collections/{name}", operations.describe_collection),
+    ("PUT", "/collections/{name}", operations.create_collection),
+    ("DELETE", "/collections/{name}", operations.delete_collection),
+    ("GET", "/collections/{name}/exists", operations.collection_exists),
+    ("GET", "/collections/{name}/aliases", operations.list_aliases),
+    ("PUT", "/collections/{name}/index", operations.create_index),
+    ("DELETE", "/collections/{name}/index/{field}", operations.delete_index),
+    ("PUT", "/collections/{name}/points", operations.upsert),
+    ("POST", "/collections/{name}/points", operations.retrieve_points),
+    ("POST", "/collections/{name}/points/delete", operations.delete_points),
+    ("POST", "/collections/{name}/points/batch", operations.update_batch),
+    ("POST", "/collections/{name}/points/query", operations.query),
+    ("POST", "/collections/{name}/points/query/batch", operations.query_batch),
+    ("POST", "/collections/{name}/points/scroll", operations.scroll),
+    ("POST", "/collections/{name}/points/count", operations.count),
+    ("POST", "/collections/{name}/facet", operations.facet),
+]
+
+
+class TokenGate:
+    """Answers 401 to whoever does not know the token; nothing else of the server is reached without it."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode("ascii")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is_admitted(dict(scope["headers"])):
+            await self._app(scope, receive, send)
+            return
+        refusal = _failure(401, "Must provide an API key or an Authorization bearer token", time.perf_counter())
+        await refusal(scope, receive, send)
+
+    def _is_admitted(self, headers: Mapping[bytes, bytes]) -> bool:
+        bearer = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        given = headers.get(AUTH_HEADER.encode("ascii"), bearer)
+        return hmac.compare_digest(given, self._token)
+
+
+def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> Starlette:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        write_connection(data_dir, connection)
+        flushing = asyncio.create_task(_flush_regularly(shards))
+        yield
+        forget_connection(data_dir, connection)
+        flushing.cancel()
+        with suppress(asyncio.CancelledError):
+            await flushing
+        shards.close()
+
+    routes = [Route(path, _endpoint(shards, operation), methods=[method]) for method, path, operation in _OPERATIONS]
+    routes.insert(0, Route("/", _version, methods=["GET"]))
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(TokenGate, token=connection.token)],
+        lifespan=lifespan,
+        exception_handlers={
+            RefusedError: _refused,
+            ValidationError: _malformed,
+            HTTPException: _no_such_route,
+            Exception: _broken,
+        },
+    )
+
+
+def _endpoint(shards: Shards, operation: Operation) -> Callable[[Request], object]:
+    async def endpoint(request: Request) -> Response:
+        """Runs on the event loop: a thread would gain nothing, since Edge holds the GIL through every call."""
+        request.state.started = time.perf_counter()
+        result = operation(shards, request.path_params, await request.body())
+        return _answer(200, {"result": result, "status": "ok"}, request.state.started)
+
+    return endpoint
+
+
+async def _version(request: Request) -> Response:
+    return Response(to_json(operations.version()), media_type="application/json")
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return _failure(error.status, str(error), _started(request))
+
+
+def _malformed(request: Request, error: Exception) -> Response:
+    """An unknown field is a feature of Qdrant that is not served; anything else is the caller's mistake."""
+    assert isinstance(error, ValidationError)
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    for fault in faults:
+        if fault["type"] == "extra_forbidden":
+            return _refused(request, unsupported(f"the field `{_location(fault['loc'])}` of this request"))
+    first = faults[0]
+    return _failure(400, f"Format error in JSON body: {_location(first['loc'])}: {first['msg']}", _started(request))
+
+
+def _no_such_route(request: Request, error: Exception) -> Response:
+    return _refused(request, unsupported(f"{request.method} {request.url.path}"))
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    return _failure(500, f"Service internal error: {error}", _started(request))
+
+
+def _started(request: Request) -> float:
+    return getattr(request.state, "started", time.perf_counter())
+
+
+def _location(parts: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in parts) or "body"
+
+
+def _failure(status: int, message: str, started: float) -> Response:
+    return _answer(status, {"result": None, "status": {"error": message}}, started)
+
+
+def _answer(status: int, content: dict[str, object], started: float) -> Response:
+    body = to_json({**content, "time": time.perf_counter() - started})
+    return Response(body, status_code=status, media_type="application/json")
+
+
+async def _flush_regularly(shards: Shards) -> None:
+    while True:
+        await asyncio.sleep(_FLUSH_INTERVAL_S)
+        shards.flush()
+
+
+def _end_with_stdin(server: uvicorn.Server) -> None:
+    """The owner holds the other end of the pipe: it closes however the owner ends, by `kill -9` too."""
+    with suppress(OSError):
+        while sys.stdin.buffer.read(1):
+            pass
+    server.should_exit = True
+
+
+def serve(data_dir: Path) -> None:
+    shards = Shards(data_dir)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((HOST, 0))
+        listener.listen()
+        connection = EdgeConnection(port=listener.getsockname()[1], token=secrets.token_urlsafe(32), pid=os.getpid())
+        config = uvicorn.Config(
+            create_app(shards, connection, data_dir),
+            log_level=logging.WARNING,
+            access_log=False,
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+            ws="none",
+        )
+        server = uvicorn.Server(config)
+        threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+        server.run(sockets=[listener])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data_dir", type=Path)
+    data_dir = parser.parse_args().data_dir
+    try:
+        # The kernel gives the lock back when the process ends, however it ends.
+        with FileLock(data_dir / _LOCK_FILE, timeout=0):
+            serve(data_dir)
+    except Timeout:
+        sys.exit(BUSY_EXIT_CODE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""The collections of one data folder: a shard of Qdrant Edge each, and a table of their names and aliases.
+
+The table is the truth: a shard folder that it does not name is the remains of a crash and is removed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+
+import qdrant_edge as edge
+from pydantic import BaseModel, Field
+
+from app.edge.connection import replace_file
+from app.edge.errors import RefusedError, unknown_collection
+from app.edge.messages import AliasAction, CreateCollection
+
+_FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
+_LONGEST_NAME = 255
+
+
+class CollectionEntry(BaseModel):
+    folder: str
+    config: CreateCollection
+
+
+class NameTable(BaseModel):
+    collections: dict[str, CollectionEntry] = Field(default_factory=dict)
+    aliases: dict[str, str] = Field(default_factory=dict)
+
+
+class Shards:
+    """Not safe for threads: the server calls it from its event loop alone, since every Edge call holds the GIL."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / "shards"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._table_file = data_dir / "collections.json"
+        self._table = self._read_table()
+        self._open: dict[str, edge.EdgeShard] = {}
+        self._written: set[str] = set()
+        self._sweep()
+
+    def names(self) -> list[str]:
+        return sorted(self._table.collections)
+
+    def aliases(self, collection: str | None = None) -> list[tuple[str, str]]:
+        if collection is not None:
+            collection = self.resolve(collection)
+        return sorted(pair for pair in self._table.aliases.items() if collection in (None, pair[1]))
+
+    def resolve(self, name: str) -> str:
+        """The physical collection that a name or an alias means."""
+        name = self._table.aliases.get(name, name)
+        if name not in self._table.collections:
+            raise unknown_collection(name)
+        return name
+
+    def config(self, name: str) -> CreateCollection:
+        return self._table.collections[self.resolve(name)].config
+
+    def shard(self, name: str) -> edge.EdgeShard:
+        """Opened on first use, so that one damaged collection does not keep the others away."""
+        name = self.resolve(name)
+        if name not in self._open:
+            self._open[name] = edge.EdgeShard.load(path=str(self._folder / self._table.collections[name].folder))
+        return self._open[name]
+
+    def update(self, name: str, operation: edge.UpdateOperation) -> None:
+        self.shard(name).update(operation=operation)
+        self._written.add(self.resolve(name))
+
+    def create(self, name: str, config: CreateCollection) -> None:
+        _check_name(name)
+        if name in self._table.collections or name in self._table.aliases:
+            raise RefusedError(409, f"Wrong input: Collection `{name}` already exists!")
+        if not config.dense and not config.sparse_vectors:
+            raise RefusedError(400, "Wrong input: a collection needs at least one vector")
+        folder = uuid.uuid4().hex
+        shard = edge.EdgeShard.create(path=str(self._folder / folder), config=config.to_edge())
+        table = self._table.model_copy(deep=True)
+        table.collections[name] = CollectionEntry(folder=folder, config=config)
+        self._save(table)
+        self._open[name] = shard
+
+    def delete(self, name: str) -> bool:
+        entry = self._table.collections.get(name)
+        if entry is None:
+            return False
+        table = self._table.model_copy(deep=True)
+        del table.collections[name]
+        table.aliases = {alias: target for alias, target in table.aliases.items() if target != name}
+        self._save(table)
+        self._written.discard(name)
+        if shard := self._open.pop(name, None):
+            shard.close()
+        shutil.rmtree(self._folder / entry.folder)
+        return True
+
+    def change_aliases(self, actions: list[AliasAction]) -> None:
+        """All of them or none, in one step."""
+        table = self._table.model_copy(deep=True)
+        for action in actions:
+            if create := action.create_alias:
+                _check_name(create.alias_name)
+                if create.collection_name not in table.collections:
+                    raise unknown_collection(create.collection_name)
+                if create.alias_name in table.collections:
+                    raise RefusedError(409, f"Wrong input: Collection `{create.alias_name}` already exists!")
+                table.aliases[create.alias_name] = create.collection_name
+            if delete := action.delete_alias:
+                table.aliases.pop(delete.alias_name, None)
+            if rename := action.rename_alias:
+                _check_name(rename.new_alias_name)
+                if rename.old_alias_name not in table.aliases:
+                    raise RefusedError(404, f"Not found: Alias `{rename.old_alias_name}` does not exists!")
+                table.aliases[rename.new_alias_name] = table.aliases.pop(rename.old_alias_name)
+        self._save(table)
+
+    def flush(self) -> None:
+        """Moves what was written since the last flush out of the write-ahead logs, which keep it safe until then."""
+        for name in sorted(self._written):
+            self._open[name].flush()
+        self._written.clear()
+
+    def close(self) -> None:
+        self.flush()
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _read_table(self) -> NameTable:
+        if not self._table_file.exists():
+            return NameTable()
+        return NameTable.model_validate_json(self._table_file.read_bytes())
+
+    def _save(self, table: NameTable) -> None:
+        replace_file(self._table_file, table.model_dump_json(indent=1))
+        self._table = table
+
+    def _sweep(self) -> None:
+        known = {entry.folder for entry in self._table.collections.values()}
+        for folder in self._folder.iterdir():
+            if folder.name not in known:
+                shutil.rmtree(folder)
+
+
+def _check_name(name: str) -> None:
+    if not name or name in (".", "..") or len(name) > _LONGEST_NAME or _FORBIDDEN_IN_NAMES & set(name):
+        raise RefusedError(400, f"Wrong input: {name!r} cannot name a collection: use letters, digits, - and _")
