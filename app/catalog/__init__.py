@@ -1,0 +1,10 @@
+"""The catalog: collections, documents, chunks and jobs in SQL, the one source of truth for state.
+
+All SQL of the application lives in this package. It knows nothing of vectors, models or files.
+"""
+
+from app.catalog.catalog import SqlCatalog
+from app.catalog.engine import connect
+from app.catalog.migrate import upgrade
+
+__all__ = ["SqlCatalog", "connect", "upgrade"]

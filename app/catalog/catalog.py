@@ -1,0 +1,303 @@
+"""SqlCatalog: the Catalog port over SQLite or PostgreSQL. Each public method is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs
+from app.catalog.engine import faults_translated, writing
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow
+from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
+from app.types import Chunk, Collection, Document, DocumentState, Job, JobKind, JobState, NewDocument
+
+# What a collection promises about its vectors; a second creator must ask for the same.
+_CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
+
+_MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlCatalog:
+    """`clock` gives the present time in UTC. Fencing tokens keep the ledger right even if two clocks disagree."""
+
+    def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._writer = writing(engine)
+        self._clock = clock
+
+    @contextmanager
+    def _session(self, engine: Engine) -> Iterator[Session]:
+        with (
+            faults_translated(engine),
+            Session(engine, expire_on_commit=False, autoflush=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    # Collections
+
+    def create_collection(self, collection: Collection) -> Collection:
+        with self._session(self._writer) as session:
+            row = session.get(CollectionRow, collection.name)
+            if row is None:
+                row = CollectionRow(
+                    name=collection.name,
+                    active_index=collection.active_index,
+                    created_at=self._clock(),
+                    **{field: getattr(collection, field) for field in _CONTRACT},
+                )
+                if _add_unless_taken(session, row):
+                    return _as_collection(row)
+                row = session.get_one(CollectionRow, collection.name)
+            differing = [field for field in _CONTRACT if getattr(row, field) != getattr(collection, field)]
+            if differing:
+                pairs = ", ".join(f"{f} is {getattr(row, f)!r}, not {getattr(collection, f)!r}" for f in differing)
+                raise ConflictError(
+                    f"The collection {collection.name!r} exists with another contract: {pairs}. "
+                    "Take another name, or delete the collection and ingest it again."
+                )
+        return self.collection(collection.name)
+
+    def collection(self, name: str) -> Collection:
+        with self._session(self._engine) as session:
+            found = self._counted_collections(session, name)
+            if not found:
+                raise _unknown_collection(session, name)
+            return found[0]
+
+    def collections(self) -> list[Collection]:
+        with self._session(self._engine) as session:
+            return self._counted_collections(session)
+
+    @staticmethod
+    def _counted_collections(session: Session, name: str | None = None) -> list[Collection]:
+        chunk_count = func.coalesce(func.sum(DocumentRow.chunk_count), 0)
+        statement = (
+            select(CollectionRow, func.count(DocumentRow.id), chunk_count)
+            .outerjoin(DocumentRow, DocumentRow.collection == CollectionRow.name)
+            .group_by(CollectionRow.name)
+            .order_by(CollectionRow.name)
+        )
+        if name is not None:
+            statement = statement.where(CollectionRow.name == name)
+        return [_as_collection(row, documents, int(chunks)) for row, documents, chunks in session.execute(statement)]
+
+    def delete_collection(self, name: str) -> None:
+        with self._session(self._writer) as session:
+            row = session.get(CollectionRow, name)
+            if row is None:
+                raise _unknown_collection(session, name)
+            session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
+
+    # Documents
+
+    def submit(self, collection: str, document: NewDocument) -> tuple[Document, Job | None]:
+        if len(document.uri.encode("utf-8", "backslashreplace")) > _MAX_URI_BYTES:
+            raise InputError(f"The URI {document.uri[:80]!r}… is longer than {_MAX_URI_BYTES} bytes: shorten it.")
+        now = self._clock()
+        with self._session(self._writer) as session:
+            if session.get(CollectionRow, collection) is None:
+                raise _unknown_collection(session, collection)
+            row, is_new = _find_or_add(session, collection, document, now)
+            if not is_new and _is_same(row, document):
+                if row.state is DocumentState.READY:
+                    return row.as_document(), None
+                present = jobs.open_job(session, row.id)
+                if present is not None and present.kind is JobKind.INGEST and present.state is JobState.RUNNING:
+                    return row.as_document(), present.as_job()
+            _replace_input(row, document)
+            job = jobs.enqueue(session, row, JobKind.INGEST, now)
+            return row.as_document(), job.as_job()
+
+    def submit_delete(self, document_id: str) -> Job:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            row = jobs.lock_document(session, document_id)
+            if row is None:
+                raise _unknown_document(document_id)
+            present = jobs.open_job(session, document_id)
+            if present is not None and present.kind is JobKind.DELETE and present.state is JobState.RUNNING:
+                return present.as_job()
+            return jobs.enqueue(session, row, JobKind.DELETE, now).as_job()
+
+    def document(self, document_id: str) -> Document:
+        with self._session(self._engine) as session:
+            row = session.get(DocumentRow, document_id)
+            if row is None:
+                raise _unknown_document(document_id)
+            return row.as_document()
+
+    def documents(
+        self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]:
+        statement = select(DocumentRow).order_by(DocumentRow.created_at, DocumentRow.id).limit(limit).offset(offset)
+        if collection is not None:
+            statement = statement.where(DocumentRow.collection == collection)
+        if state is not None:
+            statement = statement.where(DocumentRow.state == state)
+        with self._session(self._engine) as session:
+            return [row.as_document() for row in session.scalars(statement)]
+
+    def chunks(self, document_id: str) -> list[Chunk]:
+        statement = select(ChunkRow).where(ChunkRow.document_id == document_id).order_by(ChunkRow.ordinal)
+        with self._session(self._engine) as session:
+            return [row.as_chunk() for row in session.scalars(statement)]
+
+    # Jobs
+
+    def job(self, job_id: str) -> Job:
+        with self._session(self._engine) as session:
+            return jobs.find(session, job_id).as_job()
+
+    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
+        """Newest first."""
+        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id).limit(limit)
+        if state is not None:
+            statement = statement.where(JobRow.state == state)
+        if collection is not None:
+            statement = statement.where(JobRow.collection == collection)
+        with self._session(self._engine) as session:
+            return [row.as_job() for row in session.scalars(statement)]
+
+    def job_counts(self, collection: str | None = None) -> dict[JobState, int]:
+        statement = select(JobRow.state, func.count()).group_by(JobRow.state)
+        if collection is not None:
+            statement = statement.where(JobRow.collection == collection)
+        with self._session(self._engine) as session:
+            counted = dict(session.execute(statement).tuples().all())
+        return {state: counted.get(state, 0) for state in JobState}
+
+    def claim(self, owner: str, *, lease: timedelta) -> Job | None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            jobs.bury_abandoned(session, now)
+        with self._session(self._writer) as session:
+            row = jobs.claim(session, owner, lease, now)
+            return None if row is None else row.as_job()
+
+    def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
+        with self._session(self._writer) as session:
+            jobs.heartbeat(session, job, self._clock() + lease, progress)
+
+    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            document, row = jobs.hold(session, job)
+            session.execute(delete(ChunkRow).where(ChunkRow.document_id == document.id))
+            if chunks:
+                session.execute(insert(ChunkRow), [_chunk_values(chunk) for chunk in chunks])
+            document.title, document.document_metadata = title, dict(metadata)
+            document.state, document.error, document.chunk_count = DocumentState.READY, None, len(chunks)
+            document.updated_at = now
+            jobs.finish(row, now)
+
+    def complete_delete(self, job: Job) -> None:
+        with self._session(self._writer) as session:
+            document, row = jobs.hold(session, job)
+            session.delete(document)  # its chunks go with it
+            jobs.finish(row, self._clock())
+
+    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
+        with self._session(self._writer) as session:
+            jobs.fail(session, job, reason, retry_in, self._clock())
+
+    def release(self, job: Job, *, reason: str | None = None) -> None:
+        with self._session(self._writer) as session:
+            jobs.release(session, job, reason, self._clock())
+
+    def retry(self, job_id: str) -> Job:
+        with self._session(self._writer) as session:
+            return jobs.retry(session, job_id, self._clock()).as_job()
+
+    def cancel(self, job_id: str) -> Job:
+        with self._session(self._writer) as session:
+            return jobs.cancel(session, job_id, self._clock()).as_job()
+
+    def is_alive(self) -> bool:
+        try:
+            with self._session(self._engine) as session:
+                session.execute(select(func.count()).select_from(CollectionRow))
+        except CatalogUnavailableError:
+            return False
+        return True
+
+
+def _add_unless_taken(session: Session, row: CollectionRow | DocumentRow) -> bool:
+    """Adds the row; False when another process added one of the same name since it was looked for."""
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _find_or_add(session: Session, collection: str, document: NewDocument, now: datetime) -> tuple[DocumentRow, bool]:
+    """The locked row of this uri, and whether it was added just now."""
+    by_uri = (
+        select(DocumentRow)
+        .where(DocumentRow.collection == collection, DocumentRow.uri == document.uri)
+        .with_for_update()
+    )
+    row = session.scalar(by_uri)
+    if row is not None:
+        return row, False
+    row = DocumentRow(
+        id=str(uuid4()),
+        collection=collection,
+        uri=document.uri,
+        title=document.title,
+        state=DocumentState.QUEUED,
+        chunk_count=0,
+        created_at=now,
+        updated_at=now,
+    )
+    _replace_input(row, document)
+    if _add_unless_taken(session, row):
+        return row, True
+    return session.scalars(by_uri).one(), False
+
+
+def _replace_input(row: DocumentRow, document: NewDocument) -> None:
+    row.given_title, row.given_metadata = document.title, dict(document.metadata)
+    row.title, row.document_metadata = document.title, dict(document.metadata)
+    row.media_type, row.content_hash, row.byte_count = document.media_type, document.content_hash, document.byte_count
+
+
+def _is_same(row: DocumentRow, document: NewDocument) -> bool:
+    given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
+    return given == (document.content_hash, document.media_type, document.title, dict(document.metadata))
+
+
+def _chunk_values(chunk: Chunk) -> dict[str, object]:
+    names = ("id", "document_id", "ordinal", "text_hash", "start", "end", "page")
+    return {name: getattr(chunk, name) for name in names}
+
+
+def _as_collection(row: CollectionRow, document_count: int = 0, chunk_count: int = 0) -> Collection:
+    contract = {field: getattr(row, field) for field in _CONTRACT}
+    return Collection(
+        name=row.name,
+        active_index=row.active_index,
+        document_count=document_count,
+        chunk_count=chunk_count,
+        **contract,
+    )
+
+
+def _unknown_collection(session: Session, name: str) -> UnknownCollectionError:
+    return UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
+
+
+def _unknown_document(document_id: str) -> UnknownDocumentError:
+    return UnknownDocumentError(f"No document has the id {document_id!r}. `gircse documents` lists them.")

@@ -1,0 +1,63 @@
+"""Opens the database: SQLite (WAL, foreign keys on, waits for locks) or PostgreSQL through psycopg 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection as SqliteConnection
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from app.errors import CatalogUnavailableError, InputError
+
+LOCK_TIMEOUT_S = 30.0
+_BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
+
+
+def connect(database_url: str) -> Engine:
+    """An engine for `sqlite:///FILE` or `postgresql://…`; makes the folder of a SQLite file, connects lazily."""
+    url = make_url(database_url)
+    if url.get_backend_name() == "postgresql":
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        shown = url.render_as_string(hide_password=True)
+        raise InputError(f"The catalog cannot live at {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
+    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def writing(engine: Engine) -> Engine:
+    """The same engine, whose SQLite transactions take the write lock at once.
+
+    A deferred transaction that reads and then writes fails with "database is locked" instead of waiting.
+    """
+    return engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+
+
+def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
+    connection.isolation_level = None  # the driver must not open transactions of its own
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+
+@contextmanager
+def faults_translated(engine: Engine) -> Iterator[None]:
+    """Turns "the database does not answer" into the error that callers know."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        shown = engine.url.render_as_string(hide_password=True)
+        cause = getattr(error, "orig", None) or error
+        raise CatalogUnavailableError(
+            f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
+        ) from error

@@ -1,0 +1,212 @@
+"""The ledger of jobs inside an open transaction: enqueue, claim, heartbeat, finish, fail, release, cancel, retry.
+
+On PostgreSQL rows are locked in one order, the document before its job, so that transactions never deadlock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import exists, select, update
+from sqlalchemy.orm import Session, aliased
+
+from app.catalog.tables import OPEN_STATES, WAITING_STATES, DocumentRow, JobRow, is_open, is_running, is_waiting
+from app.errors import ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
+from app.types import DocumentState, Job, JobKind, JobState
+
+MAX_ATTEMPTS = 5
+MAX_PAUSE = timedelta(minutes=1)
+MAX_PAUSES = 1440  # about a day of pauses of a minute each
+_CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
+_DELETE_CANCELLED = "Its deletion was cancelled. Add it again to make it searchable, or delete it."
+_STATE_BY_KIND = {JobKind.INGEST: DocumentState.QUEUED, JobKind.DELETE: DocumentState.DELETING}
+
+
+def lock_document(session: Session, document_id: str) -> DocumentRow | None:
+    return session.scalar(select(DocumentRow).where(DocumentRow.id == document_id).with_for_update())
+
+
+def _lock_job(session: Session, job_id: str) -> JobRow | None:
+    statement = select(JobRow).where(JobRow.id == job_id).with_for_update()
+    return session.scalar(statement.execution_options(populate_existing=True))
+
+
+def find(session: Session, job_id: str) -> JobRow:
+    row = session.get(JobRow, job_id)
+    if row is None:
+        raise UnknownJobError(f"No job has the id {job_id!r}. `gircse jobs` lists them.")
+    return row
+
+
+def open_job(session: Session, document_id: str) -> JobRow | None:
+    """The job that is queued, running or waiting for its next attempt; the schema allows one per document."""
+    return session.scalar(select(JobRow).where(JobRow.document_id == document_id, is_open).with_for_update())
+
+
+def enqueue(session: Session, document: DocumentRow, kind: JobKind, now: datetime) -> JobRow:
+    """A queued job for a locked document. A waiting job of this kind is used again, any other one is superseded."""
+    document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
+    present = open_job(session, document.id)
+    if present is not None and present.kind is kind and present.state in WAITING_STATES:
+        return _start_over(present, now)
+    if present is not None:
+        present.state, present.finished_at = JobState.CANCELLED, now
+        present.error = "Superseded by a newer request for the same document."
+        session.flush()  # the schema allows one open job per document
+    job = JobRow(
+        id=str(uuid4()),
+        kind=kind,
+        collection=document.collection,
+        document_id=document.id,
+        state=JobState.QUEUED,
+        not_before=now,
+        created_at=now,
+    )
+    session.add(job)
+    session.flush()
+    return job
+
+
+def _start_over(row: JobRow, now: datetime) -> JobRow:
+    row.state, row.not_before, row.finished_at, row.error = JobState.QUEUED, now, None, None
+    row.attempts, row.pauses, row.progress = 0, 0, 0.0
+    return row
+
+
+def claim(session: Session, owner: str, lease: timedelta, now: datetime) -> JobRow | None:
+    """Takes the job whose lease ended first, else the one that has been due for longest."""
+    other = aliased(JobRow)
+    is_document_free = ~exists().where(other.document_id == JobRow.document_id, other.lease_until > now)
+    abandoned = (
+        select(JobRow)
+        .where(is_running, JobRow.lease_until <= now, JobRow.attempts < MAX_ATTEMPTS)
+        .order_by(JobRow.lease_until)
+    )
+    due = (
+        select(JobRow)
+        .where(is_waiting, JobRow.not_before <= now)
+        .order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
+    )
+    for candidates in (abandoned, due):
+        statement = candidates.where(is_document_free).limit(1).with_for_update(skip_locked=True, of=JobRow)
+        row = session.scalar(statement)
+        if row is not None:
+            row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
+            row.attempts += 1
+            row.fencing_token += 1
+            return row
+    return None
+
+
+def bury_abandoned(session: Session, now: datetime) -> None:
+    """Gives up one job whose workers died with it as often as it may be tried: it would kill the next one too."""
+    exhausted = session.scalar(
+        select(JobRow).where(is_running, JobRow.lease_until <= now, JobRow.attempts >= MAX_ATTEMPTS).limit(1)
+    )
+    if exhausted is None:
+        return
+    document, row = lock_document(session, exhausted.document_id), _lock_job(session, exhausted.id)
+    if row is None or row.state is not JobState.RUNNING or row.lease_until is None or row.lease_until > now:
+        return  # another worker was quicker
+    reason = f"Every worker that took it stopped in the middle ({row.attempts} times): out of memory, or killed."
+    _bury(document, row, reason, now)
+
+
+def heartbeat(session: Session, job: Job, until: datetime, progress: float) -> None:
+    changed = session.execute(
+        update(JobRow)
+        .where(
+            JobRow.id == job.id,
+            JobRow.fencing_token == job.fencing_token,
+            is_running,
+        )
+        .values(lease_until=until, progress=progress)
+        .returning(JobRow.id)
+    ).first()
+    if changed is None:
+        raise _lease_lost(job)
+
+
+def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
+    """Locks the document and its job, and makes sure that the caller still holds the lease."""
+    document, row = lock_document(session, job.document_id), _lock_job(session, job.id)
+    if document is None or row is None or row.fencing_token != job.fencing_token or row.state is not JobState.RUNNING:
+        raise _lease_lost(job)
+    return document, row
+
+
+def finish(row: JobRow, now: datetime) -> None:
+    row.state, row.finished_at, row.progress, row.error = JobState.DONE, now, 1.0, None
+    row.lease_owner, row.lease_until = None, None
+
+
+def fail(session: Session, job: Job, reason: str, retry_in: timedelta | None, now: datetime) -> None:
+    document, row = hold(session, job)
+    if retry_in is None or row.attempts >= MAX_ATTEMPTS:
+        _bury(document, row, reason, now)
+        return
+    row.state, row.error, row.not_before = JobState.FAILED, reason, now + retry_in
+    row.lease_owner, row.lease_until = None, None
+    document.error, document.updated_at = reason, now
+
+
+def release(session: Session, job: Job, reason: str | None, now: datetime) -> None:
+    document, row = lock_document(session, job.document_id), _lock_job(session, job.id)
+    if row is None or row.fencing_token != job.fencing_token:
+        return  # another worker has it
+    is_running = row.state is JobState.RUNNING
+    row.lease_owner, row.lease_until = None, None
+    if not is_running:
+        return  # it was cancelled: the document is free for its next job
+    row.state, row.attempts, row.not_before = JobState.QUEUED, row.attempts - 1, now
+    if reason is None:
+        return
+    row.pauses += 1
+    row.error, row.not_before = reason, now + min(MAX_PAUSE, timedelta(seconds=2 ** min(row.pauses, 10)))
+    if row.pauses >= MAX_PAUSES:
+        _bury(document, row, reason, now)
+
+
+def cancel(session: Session, job_id: str, now: datetime) -> JobRow:
+    document, row = lock_document(session, find(session, job_id).document_id), _lock_job(session, job_id)
+    if row is None:
+        raise UnknownJobError(f"Job {job_id} was removed with its collection.")
+    if row.state is JobState.CANCELLED:
+        return row
+    if row.state not in OPEN_STATES:
+        raise ConflictError(f"Job {job_id} is {row.state}: only a queued, failed or running job can be cancelled.")
+    row.state, row.finished_at = JobState.CANCELLED, now
+    if document is not None:
+        document.state, document.updated_at = DocumentState.FAILED, now
+        document.error = _CANCELLED if row.kind is JobKind.INGEST else _DELETE_CANCELLED
+    return row
+
+
+def retry(session: Session, job_id: str, now: datetime) -> JobRow:
+    document, row = lock_document(session, find(session, job_id).document_id), _lock_job(session, job_id)
+    if document is None or row is None:
+        raise UnknownDocumentError(f"The document of job {job_id} no longer exists: add it again.")
+    if row.state in (JobState.RUNNING, JobState.DONE):
+        raise ConflictError(
+            f"Job {job_id} is {row.state}: only a queued, failed, cancelled or dead job can be retried."
+        )
+    present = open_job(session, document.id)
+    if present is not None and present.id != job_id:
+        raise ConflictError(f"Job {job_id} was superseded: job {present.id} of the same document is {present.state}.")
+    document.state, document.error, document.updated_at = _STATE_BY_KIND[row.kind], None, now
+    return _start_over(row, now)
+
+
+def _bury(document: DocumentRow | None, row: JobRow, reason: str, now: datetime) -> None:
+    row.state, row.error, row.finished_at = JobState.DEAD, reason, now
+    row.lease_owner, row.lease_until = None, None
+    if document is None:
+        return
+    document.error, document.updated_at = reason, now
+    if row.kind is JobKind.INGEST:  # what was to be deleted stays on its way out
+        document.state = DocumentState.FAILED
+
+
+def _lease_lost(job: Job) -> LeaseLostError:
+    return LeaseLostError(f"Job {job.id} was cancelled or taken over since it was claimed as no. {job.fencing_token}.")

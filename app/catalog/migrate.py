@@ -1,0 +1,78 @@
+"""Brings the catalog's schema up to date: one process at a time, and a backup of a SQLite file first."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, text
+
+from app.catalog.engine import faults_translated, writing
+from app.errors import CatalogTooNewError
+
+log = logging.getLogger(__name__)
+
+_MIGRATIONS = Path(__file__).parent.parent / "migrations"
+_ADVISORY_LOCK = 0x6769726373650001  # any number that no other program takes: "gircse", 1
+
+
+def upgrade(engine: Engine) -> Path | None:
+    """Migrates to the newest schema. Returns the backup that was made, None when none was needed.
+
+    Raises CatalogTooNewError when the database was written by a newer release. A migration that fails changes
+    nothing: all of it is one transaction.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
+    with faults_translated(engine), _locked(engine) as connection:
+        present = MigrationContext.configure(connection).get_current_revision()
+        if present == scripts.get_current_head():
+            return None
+        if present is not None and present not in {script.revision for script in scripts.walk_revisions()}:
+            raise CatalogTooNewError(
+                f"The catalog at {engine.url.render_as_string(hide_password=True)} has schema {present!r}, which this "
+                "release does not know: a newer one wrote it. Install that release, or restore a backup of the catalog."
+            )
+        backup = None
+        if present is not None and engine.dialect.name == "sqlite":
+            backup = _back_up(Path(str(engine.url.database)), present)
+            log.info("The catalog was copied to %s before its schema %s is migrated", backup, present)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return backup
+
+
+@contextmanager
+def _locked(engine: Engine) -> Iterator[Connection]:
+    """A transaction that no other process can have at the same time."""
+    with writing(engine).connect() as connection:
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            # Changing a table copies and drops it on SQLite: with foreign keys on, that would delete what refers to it.
+            driver.execute("PRAGMA foreign_keys = OFF")
+        try:
+            with connection.begin():
+                if engine.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+                yield connection
+        finally:
+            if isinstance(driver, sqlite3.Connection):
+                driver.execute("PRAGMA foreign_keys = ON")
+
+
+def _back_up(database: Path, revision: str) -> Path:
+    """Copies the file through SQLite itself, which includes what is still in the write-ahead log."""
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    backup = database.with_name(f"{database.name}.{revision}.{moment}.backup")
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    return backup

@@ -1,0 +1,281 @@
+"""The tables of the catalog and how their rows become the values of app.types."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    DateTime,
+    Dialect,
+    Enum,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    bindparam,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from app.types import Chunk, Document, DocumentState, Job, JobKind, JobState
+
+OPEN_STATES = (JobState.QUEUED, JobState.FAILED, JobState.RUNNING)
+WAITING_STATES = (JobState.QUEUED, JobState.FAILED)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A time with a zone. SQLite has none, so UTC is stored there and put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"A time without a zone cannot be stored: {value!r}. Use datetime.now(UTC).")
+        value = value.astimezone(UTC)
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class StorableText(TypeDecorator[str]):
+    """Text from file names and broken documents: NUL (refused by PostgreSQL) and lone surrogates are escaped."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _enum(values: type[StrEnum]) -> Enum:
+    return Enum(values, native_enum=False, length=16, values_callable=lambda e: [member.value for member in e])
+
+
+class Table(DeclarativeBase):
+    # Names of constraints are fixed, so that later migrations can drop them on either database.
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar = {
+        datetime: UtcDateTime(),
+        str: StorableText(),
+        dict[str, Any]: JSON(),
+        list[str]: JSON(),
+    }
+
+
+class CollectionRow(Table):
+    __tablename__ = "collection"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str]
+    dimension: Mapped[int]
+    document_instruction: Mapped[str]
+    document_steps: Mapped[int]
+    chunk_tokens: Mapped[int]
+    chunk_overlap: Mapped[int]
+    active_index: Mapped[str]
+    building_index: Mapped[str | None]
+    created_at: Mapped[datetime]
+
+
+class DocumentRow(Table):
+    """`given_*` is what was submitted; `title` and `metadata` also hold what the reader found."""
+
+    __tablename__ = "document"
+    __table_args__ = (
+        UniqueConstraint("collection", "uri"),
+        Index("ix_document_created_at_id", "created_at", "id"),
+    )
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
+    uri: Mapped[str]
+    title: Mapped[str]
+    given_title: Mapped[str]
+    media_type: Mapped[str]
+    content_hash: Mapped[str] = mapped_column(String(64))
+    byte_count: Mapped[int] = mapped_column(BigInteger)
+    document_metadata: Mapped[dict[str, Any]] = mapped_column("metadata")
+    given_metadata: Mapped[dict[str, Any]]
+    state: Mapped[DocumentState] = mapped_column(_enum(DocumentState))
+    error: Mapped[str | None]
+    chunk_count: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+    def as_document(self) -> Document:
+        return Document(
+            id=self.id,
+            collection=self.collection,
+            uri=self.uri,
+            title=self.title,
+            media_type=self.media_type,
+            content_hash=self.content_hash,
+            byte_count=self.byte_count,
+            metadata=self.document_metadata,
+            state=self.state,
+            error=self.error,
+            chunk_count=self.chunk_count,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+
+class ChunkRow(Table):
+    """`id` is also the id of the point."""
+
+    __tablename__ = "chunk"
+    __table_args__ = (UniqueConstraint("document_id", "ordinal"),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    document_id: Mapped[str] = mapped_column(ForeignKey("document.id", ondelete="CASCADE"))
+    ordinal: Mapped[int]
+    text_hash: Mapped[str] = mapped_column(String(64))
+    start: Mapped[int]
+    end: Mapped[int]
+    page: Mapped[int | None]
+
+    def as_chunk(self) -> Chunk:
+        return Chunk(
+            id=self.id,
+            document_id=self.document_id,
+            ordinal=self.ordinal,
+            text="",
+            text_hash=self.text_hash,
+            start=self.start,
+            end=self.end,
+            page=self.page,
+        )
+
+
+class JobRow(Table):
+    """`document_id` is no foreign key: the job of a deletion outlives its document.
+
+    A lease outlives cancellation: until its worker lets go or the lease ends, no other job of the document starts.
+    """
+
+    __tablename__ = "job"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    kind: Mapped[JobKind] = mapped_column(_enum(JobKind))
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"), index=True)
+    document_id: Mapped[str] = mapped_column(String(36), index=True)
+    state: Mapped[JobState] = mapped_column(_enum(JobState))
+    attempts: Mapped[int] = mapped_column(default=0)
+    pauses: Mapped[int] = mapped_column(default=0)  # times it had to wait for a part that was away
+    progress: Mapped[float] = mapped_column(default=0.0)
+    error: Mapped[str | None]
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    fencing_token: Mapped[int] = mapped_column(default=0)
+    not_before: Mapped[datetime]
+    created_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+    def as_job(self) -> Job:
+        return Job(
+            id=self.id,
+            kind=self.kind,
+            collection=self.collection,
+            document_id=self.document_id,
+            state=self.state,
+            attempts=self.attempts,
+            progress=self.progress,
+            error=self.error,
+            lease_owner=self.lease_owner,
+            lease_until=self.lease_until,
+            fencing_token=self.fencing_token,
+            not_before=self.not_before,
+            created_at=self.created_at,
+            finished_at=self.finished_at,
+        )
+
+
+def _is_in(name: str, states: tuple[JobState, ...]) -> ColumnElement[bool]:
+    # Literals, since SQLite uses a partial index only when it can read the query's values while planning.
+    return JobRow.state.in_(bindparam(name, states, expanding=True, literal_execute=True))
+
+
+is_open = _is_in("open_states", OPEN_STATES)
+is_waiting = _is_in("waiting_states", WAITING_STATES)
+is_running = _is_in("running_states", (JobState.RUNNING,))
+Index("uq_job_open_document", JobRow.document_id, unique=True, sqlite_where=is_open, postgresql_where=is_open)
+Index(
+    "ix_job_due",
+    JobRow.not_before,
+    JobRow.created_at,
+    JobRow.id,
+    sqlite_where=is_waiting,
+    postgresql_where=is_waiting,
+)
+Index("ix_job_lease", JobRow.lease_until, sqlite_where=is_running, postgresql_where=is_running)
+
+
+class LensRow(Table):
+    """A saved way of looking: instructions under a name."""
+
+    __tablename__ = "lens"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    query_instruction: Mapped[str]
+    document_instruction: Mapped[str | None]
+    note: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class JudgementRow(Table):
+    __tablename__ = "judgement"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    query: Mapped[str]
+    instruction: Mapped[str]
+    document_id: Mapped[str] = mapped_column(ForeignKey("document.id", ondelete="CASCADE"), index=True)
+    grade: Mapped[int]
+    judged_by: Mapped[str]
+    judged_at: Mapped[datetime]
+
+
+class ApiKeyRow(Table):
+    __tablename__ = "api_key"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    hash: Mapped[str]
+    role: Mapped[str]
+    scopes: Mapped[list[str]]
+    created_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+
+class AuditRow(Table):
+    __tablename__ = "audit"
+
+    # SQLite numbers rows by itself only for a column of type INTEGER.
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    at: Mapped[datetime] = mapped_column(index=True)
+    actor: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str]
+    detail: Mapped[dict[str, Any]]

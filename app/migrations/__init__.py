@@ -1,0 +1,1 @@
+"""Numbered migrations of the catalog, run by app.catalog.migrate."""

@@ -1,0 +1,25 @@
+"""Alembic's entry point. It runs on the connection that app.catalog.migrate has opened and locked."""
+
+from typing import Literal
+
+from alembic import context
+from sqlalchemy import TypeDecorator
+
+from app.catalog.tables import Table
+
+
+def render_item(kind: str, item: object, _context: object) -> str | Literal[False]:
+    """Migrations name plain SQL types, since they must not change when a class of the application does."""
+    return f"sa.{item.impl!r}" if kind == "type" and isinstance(item, TypeDecorator) else False
+
+
+connection = context.config.attributes["connection"]
+context.configure(
+    connection=connection,
+    target_metadata=Table.metadata,
+    render_as_batch=connection.dialect.name == "sqlite",
+    transactional_ddl=True,
+    render_item=render_item,
+)
+with context.begin_transaction():
+    context.run_migrations()

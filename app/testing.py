@@ -1,0 +1,175 @@
+"""Small real parts for tests: an embedder whose neighbours can be computed by hand, and an index in memory."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from app.errors import EmptyQueryError, InputError
+from app.types import Point, QueryEmbedding, RefinementStep, ScoredPoint, Token
+
+_WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_INSTRUCTION_WEIGHT = 0.5
+
+
+class ToyEmbedder:
+    """A bag of words: each word counts 1 on the axis crc32(word) mod `dimension`, each of an instruction 0.5.
+
+    Two texts are near when they share words (or, rarely, axes). The refinement of a query is its own words, and a
+    token bias adds to the count of its word. `embedded_texts` records what was embedded as a document.
+    """
+
+    model_name = "toy"
+    default_document_instruction = ""
+    default_document_steps = 1
+    default_query_steps = 2
+    max_steps = 20
+
+    def __init__(self, *, dimension: int = 256, fingerprint: str = "toy-1") -> None:
+        self.dimension = dimension
+        self.fingerprint = fingerprint
+        self.embedded_texts: list[str] = []
+
+    def embed_query(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        if not text.strip():
+            raise EmptyQueryError("The query is empty: type what you look for.")
+        used_steps = self.default_query_steps if steps is None else steps
+        if not 1 <= used_steps <= self.max_steps:
+            raise InputError(f"steps must be 1 to {self.max_steps}, not {used_steps}.")
+        weights = _word_weights(text, instruction or "")
+        for word, bias in (token_bias or {}).items():
+            weights[word.lower()] = weights.get(word.lower(), 0.0) + bias
+        top = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+        total = sum(weight for _, weight in top if weight > 0) or 1.0
+        tokens = tuple(Token(word, weight / total) for word, weight in top if weight > 0)
+        return QueryEmbedding(
+            vector=tuple(self._vector(weights)),
+            instruction=instruction or "",
+            steps=used_steps,
+            refinement=tuple(RefinementStep(step, tokens) for step in range(1, used_steps + 1)),
+        )
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        self.embedded_texts.extend(texts)
+        return [self._vector(_word_weights(text, instruction)) for text in texts]
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in _TOKEN.finditer(text)]
+
+    def _vector(self, weights: Mapping[str, float]) -> list[float]:
+        vector = [0.0] * self.dimension
+        for word, weight in weights.items():
+            vector[zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.dimension] += weight
+        norm = math.hypot(*vector)
+        if norm == 0:  # no words at all: some direction, as a model would give
+            return [1.0] + [0.0] * (self.dimension - 1)
+        return [value / norm for value in vector]
+
+
+def _word_weights(text: str, instruction: str) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for source, weight in ((text, 1.0), (instruction, _INSTRUCTION_WEIGHT)):
+        for word in _WORD.findall(source.lower()):
+            weights[word] = weights.get(word, 0.0) + weight
+    return weights
+
+
+class InMemoryVectorIndex:
+    """The VectorIndex port over dictionaries, searched one by one."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, dict[str, Point]] = {}
+        self._dimensions: dict[str, int] = {}
+        self._aliases: dict[str, str] = {}
+        self._lock = threading.RLock()
+
+    def create(self, index: str, *, dimension: int) -> None:
+        with self._lock:
+            if self._dimensions.setdefault(index, dimension) != dimension:
+                raise ValueError(f"{index!r} exists with dimension {self._dimensions[index]}, not {dimension}.")
+            self._points.setdefault(index, {})
+
+    def drop(self, index: str) -> None:
+        with self._lock:
+            self._points.pop(index, None)
+            self._dimensions.pop(index, None)
+            self._aliases = {alias: target for alias, target in self._aliases.items() if target != index}
+
+    def exists(self, index: str) -> bool:
+        return self._resolve(index) in self._points
+
+    def point_to(self, alias: str, index: str) -> None:
+        with self._lock:
+            self._aliases[alias] = index
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        for point in points:
+            if not all(map(math.isfinite, point.vector)) or not any(point.vector):
+                raise ValueError(f"The vector of point {point.id} is zero or not finite.")
+            if len(point.vector) != self._dimensions[self._resolve(index)]:
+                raise ValueError(f"The vector of point {point.id} has {len(point.vector)} values.")
+        with self._lock:
+            self._points[self._resolve(index)].update({point.id: point for point in points})
+
+    def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
+        with self._lock:
+            points = self._points[self._resolve(index)]
+            for point_id, payload in payloads.items():
+                if point_id in points:
+                    points[point_id] = Point(point_id, points[point_id].vector, payload)
+
+    def delete_points(self, index: str, ids: Sequence[str]) -> None:
+        with self._lock:
+            for point_id in ids:
+                self._points[self._resolve(index)].pop(point_id, None)
+
+    def delete_document(self, index: str, document_id: str) -> None:
+        self.delete_points(index, list(self.point_ids(index, document_id=document_id)))
+
+    def search(
+        self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> list[ScoredPoint]:
+        hits = [
+            ScoredPoint(point.id, _cosine(vector, point.vector), point.payload)
+            for point in self._all(index)
+            if all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def count(self, index: str, *, document_id: str | None = None) -> int:
+        return sum(1 for _ in self.point_ids(index, document_id=document_id))
+
+    def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]:
+        for point in self._all(index):
+            if document_id is None or _metadata(point).get("document_id") == document_id:
+                yield point.id
+
+    def is_alive(self) -> bool:
+        return True
+
+    def _resolve(self, name: str) -> str:
+        return self._aliases.get(name, name)
+
+    def _all(self, index: str) -> list[Point]:
+        with self._lock:
+            return list(self._points[self._resolve(index)].values())
+
+
+def _metadata(point: Point) -> Mapping[str, object]:
+    metadata = point.payload.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True)) / (math.hypot(*left) * math.hypot(*right))

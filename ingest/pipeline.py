@@ -1,0 +1,185 @@
+"""Does one job of the ledger: read, split, diff by text hash, embed only what is new, write points, mark it done.
+
+Every step can be repeated, and the index itself says what is there: a job that was killed anywhere is simply run
+again. It knows the ports only: no SQL, no Qdrant, no model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from app.errors import DocumentError, FingerprintMismatchError
+from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
+from app.types import Chunk, Collection, Document, ExtractedText, Job, JobKind, Metadata, Point, Span
+
+log = logging.getLogger(__name__)
+
+Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the job is to be left
+
+_POINT_NAMESPACE = UUID("6d3c3f0e-6b8a-5f0a-9a53-0d5f6f1c7a11")  # never change it: all points would be new
+_READ_PROGRESS = 0.05  # of the whole job; embedding takes nearly all of it
+_PAYLOAD_BATCH_SIZE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """Chunks that were embedded, chunks that kept their vector, and points that were removed."""
+
+    embedded: int = 0
+    reused: int = 0
+    deleted: int = 0
+
+
+class IngestPipeline:
+    """`splitter_for` gives the splitter with the chunk size and overlap that a collection was made with."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        blobs: BlobStore,
+        index: VectorIndex,
+        embedder: Embedder,
+        read: Reader,
+        splitter_for: Callable[[Collection], Splitter],
+        batch_size: int = 64,
+    ) -> None:
+        self._catalog = catalog
+        self._blobs = blobs
+        self._index = index
+        self._embedder = embedder
+        self._read = read
+        self._splitter_for = splitter_for
+        self._batch_size = batch_size
+
+    def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
+        """Raises DocumentError or another GircseError with a reason that a person can act on."""
+        collection = self._catalog.collection(job.collection)
+        if job.kind is JobKind.DELETE:
+            return self._delete(job, collection, heartbeat)
+        require_same_model(collection, self._embedder)
+        document = self._catalog.document(job.document_id)
+        extracted = self._extract(document)
+        heartbeat(_READ_PROGRESS)
+        chunks = make_chunks(document, self._splitter_for(collection)(extracted))
+        # The reader's findings come first: what the person said about the document wins.
+        title = document.title or extracted.title or document.uri
+        metadata = {**extracted.metadata, **document.metadata}
+        points = {chunk.id: make_payload(document, chunk, title, metadata) for chunk in chunks}
+        report = self._write(collection, document, chunks, points, heartbeat)
+        self._catalog.complete_ingest(job, title=title, metadata=metadata, chunks=chunks)
+        return report
+
+    def _delete(self, job: Job, collection: Collection, heartbeat: Heartbeat) -> IngestReport:
+        count = self._index.count(collection.active_index, document_id=job.document_id)
+        heartbeat(_READ_PROGRESS)
+        self._index.delete_document(collection.active_index, job.document_id)
+        self._catalog.complete_delete(job)
+        return IngestReport(deleted=count)
+
+    def _extract(self, document: Document) -> ExtractedText:
+        data = self._blobs.get(document.content_hash)
+        extracted = self._read(data, uri=document.uri, media_type=document.media_type)
+        if not extracted.text.strip():
+            raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
+        self._blobs.put_text(document.content_hash, extracted.text)
+        return extracted
+
+    def _write(
+        self,
+        collection: Collection,
+        document: Document,
+        chunks: Sequence[Chunk],
+        payloads: dict[str, dict[str, object]],
+        heartbeat: Heartbeat,
+    ) -> IngestReport:
+        """Makes the points of the document what `chunks` says."""
+        index = collection.active_index
+        present = set(self._index.point_ids(index, document_id=document.id))
+        new = [chunk for chunk in chunks if chunk.id not in present]
+        for start in range(0, len(new), self._batch_size):
+            batch = new[start : start + self._batch_size]
+            vectors = self._embed(collection, batch)
+            heartbeat(_READ_PROGRESS + (1 - _READ_PROGRESS) * start / len(new))  # still ours? then write
+            points = [Point(c.id, vector, payloads[c.id]) for c, vector in zip(batch, vectors, strict=True)]
+            self._index.upsert(index, points)
+        heartbeat(1.0)
+        kept = [chunk.id for chunk in chunks if chunk.id in present]
+        for start in range(0, len(kept), _PAYLOAD_BATCH_SIZE):
+            ids = kept[start : start + _PAYLOAD_BATCH_SIZE]
+            self._index.set_payloads(index, {point_id: payloads[point_id] for point_id in ids})
+        stale = sorted(present - payloads.keys())
+        if stale:
+            self._index.delete_points(index, stale)
+        return IngestReport(embedded=len(new), reused=len(kept), deleted=len(stale))
+
+    def _embed(self, collection: Collection, chunks: Sequence[Chunk]) -> list[list[float]]:
+        vectors = self._embedder.embed_documents(
+            [chunk.text for chunk in chunks],
+            instruction=collection.document_instruction,
+            steps=collection.document_steps,
+        )
+        for chunk, vector in zip(chunks, vectors, strict=True):
+            if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
+                raise ValueError(
+                    f"The model {self._embedder.model_name} gave no usable vector for characters {chunk.start} to "
+                    f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."
+                )
+        return vectors
+
+
+def require_same_model(collection: Collection, embedder: Embedder) -> None:
+    """Raises FingerprintMismatchError: vectors of two models in one collection cannot be compared."""
+    if collection.fingerprint != embedder.fingerprint:
+        raise FingerprintMismatchError(
+            f"The collection {collection.name!r} was written by the model {collection.fingerprint}, and "
+            f"{embedder.model_name} ({embedder.fingerprint}) is running. Start with the model that wrote it "
+            "(`gircse up --model …`), or delete the collection and ingest it again."
+        )
+
+
+def make_chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
+    """Chunks whose ids depend on the text alone, so that text which only moved keeps its point."""
+    occurrences: Counter[str] = Counter()
+    chunks = []
+    for ordinal, span in enumerate(spans):
+        text_hash = hashlib.sha256(span.text.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{document.collection}\n{document.id}\n{text_hash}\n{occurrences[text_hash]}"
+        occurrences[text_hash] += 1
+        chunks.append(
+            Chunk(
+                id=str(uuid5(_POINT_NAMESPACE, name)),
+                document_id=document.id,
+                ordinal=ordinal,
+                text=span.text,
+                text_hash=text_hash,
+                start=span.start,
+                end=span.end,
+                page=span.page,
+            )
+        )
+    return chunks
+
+
+def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadata) -> dict[str, object]:
+    """LangChain's Qdrant convention, so that its QdrantVectorStore reads our collections."""
+    return {
+        "page_content": chunk.text,
+        "metadata": {
+            **metadata,
+            "document_id": document.id,
+            "title": title,
+            "uri": document.uri,
+            "ordinal": chunk.ordinal,
+            "start": chunk.start,
+            "end": chunk.end,
+            "page": chunk.page,
+            "text_hash": chunk.text_hash,
+        },
+    }
