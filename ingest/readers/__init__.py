@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from app.errors import DocumentError
 from app.types import ExtractedText
 from ingest.readers.html import read_html
-from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, check_length
 from ingest.readers.office import read_docx
 from ingest.readers.pdf import read_pdf
 from ingest.readers.tables import read_csv, read_xlsx
@@ -73,10 +73,7 @@ def read_document(
     if not data:
         raise DocumentError("This document is empty: it has 0 bytes. Check that it was saved or uploaded whole.")
     found = _READERS[known](data, limits)
-    if len(found.text) > limits.max_characters:
-        raise DocumentError(
-            f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts."
-        )
+    check_length(len(found.text), limits)
     if not found.text.strip():
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
     metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in found.metadata.items()}

@@ -13,8 +13,8 @@ from ingest.readers.limits import MEGABYTE, ReadLimits
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def check_archive(data: bytes, limits: ReadLimits, *, kind: str) -> None:
-    """Refuses what is no zip archive, or would unpack to more than allowed, before anything is unpacked.
+def check_archive(data: bytes, limits: ReadLimits, *, kind: str, folder: str) -> None:
+    """Refuses what is no zip archive with that folder, or would unpack to too much, before anything is unpacked.
 
     The sizes in a zip directory can be trusted for this: zipfile unpacks no more of an entry than is declared.
     """
@@ -25,16 +25,25 @@ def check_archive(data: bytes, limits: ReadLimits, *, kind: str) -> None:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            expanded = sum(entry.file_size for entry in archive.infolist())
+            entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise DocumentError(
             f"This {kind} is damaged or cut short ({error}). Fetch it again, or open it and save it again."
         ) from error
+    if not any(entry.filename.startswith(folder) for entry in entries):
+        raise DocumentError(f"This is no {kind}: it has no folder {folder!r}. Give it the suffix of its real format.")
+    expanded = sum(entry.file_size for entry in entries)
     if expanded > limits.max_expanded_bytes:
         raise DocumentError(
             f"This {kind} would unpack to {expanded / MEGABYTE:,.0f} MB; the limit is "
             f"{limits.max_expanded_bytes / MEGABYTE:,.0f} MB. Remove large pictures or split it."
         )
+
+
+def damaged(kind: str, error: Exception) -> DocumentError:
+    """The libraries' messages can be long: their first line says enough."""
+    cause = str(error).partition("\n")[0]
+    return DocumentError(f"This {kind} is damaged ({type(error).__name__}: {cause}). Open it and save it again.")
 
 
 def core_metadata(

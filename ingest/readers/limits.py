@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.errors import DocumentError
+
 MEGABYTE = 1_000_000
 
 
@@ -16,3 +18,10 @@ class ReadLimits:
 
 
 DEFAULT_LIMITS = ReadLimits()
+
+
+def check_length(characters: int, limits: ReadLimits) -> None:
+    if characters > limits.max_characters:
+        raise DocumentError(
+            f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts."
+        )

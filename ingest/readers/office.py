@@ -14,7 +14,7 @@ from lxml.etree import XMLSyntaxError
 
 from app.errors import DocumentError
 from app.types import ExtractedText
-from ingest.readers.archive import check_archive, core_metadata
+from ingest.readers.archive import check_archive, core_metadata, damaged
 from ingest.readers.limits import ReadLimits
 from ingest.readers.tables import join_paragraphs, render_rows
 
@@ -31,7 +31,7 @@ _DOCX_FAULTS = (
 
 
 def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
-    check_archive(data, limits, kind="Word document")
+    check_archive(data, limits, kind="Word document", folder="word/")
     try:
         document = docx.Document(io.BytesIO(data))
         text = join_paragraphs(_paragraphs(document), limits)
@@ -45,9 +45,7 @@ def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
     except DocumentError:
         raise
     except _DOCX_FAULTS as error:
-        raise DocumentError(
-            f"This Word document is damaged ({type(error).__name__}: {error}). Open it and save it again."
-        ) from error
+        raise damaged("Word document", error) from error
 
 
 def _paragraphs(document: WordDocument) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pypdf.errors import DependencyError, PyPdfError
 
 from app.errors import DocumentError
 from app.types import ExtractedText, MetadataValue
-from ingest.readers.limits import ReadLimits
+from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.text import clean_text
 
 # pypdf's own documentation: broken files may raise other errors than its own.
@@ -87,10 +87,7 @@ def _page_texts(reader: PdfReader, limits: ReadLimits) -> list[str]:
             ) from error
         pages.append(_unwrap(clean_text(text)))
         length += len(pages[-1])
-        if length > limits.max_characters:
-            raise DocumentError(
-                f"The text of this PDF is longer than {limits.max_characters:,} characters. Split it into parts."
-            )
+        check_length(length, limits)
     return pages
 
 
@@ -107,7 +104,7 @@ def _unwrap(page: str) -> str:
         else:
             joined.append(line)
         goes_on = len(line) >= full and not line.endswith((".", "!", "?", ":", "。", "！", "？"))
-    return "\n".join(joined)
+    return "\n".join(joined).strip()
 
 
 def _properties(reader: PdfReader) -> tuple[str, dict[str, MetadataValue]]:

@@ -16,8 +16,8 @@ from openpyxl.utils.exceptions import InvalidFileException
 
 from app.errors import DocumentError
 from app.types import ExtractedText
-from ingest.readers.archive import check_archive, core_metadata
-from ingest.readers.limits import ReadLimits
+from ingest.readers.archive import check_archive, core_metadata, damaged
+from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.text import clean_text, decode_text
 
 _DELIMITERS = ",;\t|"
@@ -50,7 +50,7 @@ def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 
 def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
-    check_archive(data, limits, kind="Excel workbook")
+    check_archive(data, limits, kind="Excel workbook", folder="xl/")
     try:
         workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         try:
@@ -60,9 +60,7 @@ def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
     except DocumentError:
         raise
     except _OPENPYXL_FAULTS as error:
-        raise DocumentError(
-            f"This Excel workbook is damaged ({type(error).__name__}: {error}). Open it and save it again."
-        ) from error
+        raise damaged("Excel workbook", error) from error
     properties = workbook.properties
     metadata = core_metadata(properties.creator, properties.created, ignored_author="openpyxl")
     media_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -91,10 +89,7 @@ def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
     kept, length = [], 0
     for paragraph in paragraphs:
         length += len(paragraph) + 2
-        if length > limits.max_characters:
-            raise DocumentError(
-                f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts."
-            )
+        check_length(length, limits)
         kept.append(paragraph)
     return clean_text("\n\n".join(kept))
 
@@ -102,10 +97,10 @@ def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
 def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:
     for sheet in workbook.worksheets:
         sheet.reset_dimensions()  # the size a file declares may be wrong, or a million empty rows
-        rows = list(render_rows(sheet.iter_rows(values_only=True)))
-        if rows:
-            yield f"Sheet {sheet.title}"
-            yield from rows
+        for number, row in enumerate(render_rows(sheet.iter_rows(values_only=True))):
+            if number == 0:
+                yield f"Sheet {sheet.title}"
+            yield row
 
 
 def _cell_text(value: object) -> str:

@@ -1,0 +1,372 @@
+"""Readers on files made here by the libraries that people write such files with."""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import io
+import random
+import zipfile
+from collections.abc import Callable
+
+import docx
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
+
+from app.errors import DocumentError
+from ingest.readers import SUFFIXES, ReadLimits, media_type_of, read_document
+
+ENTITY = b'<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname"><!ENTITY word "expanded">]>'
+
+
+def pdf(*pages: str, title: str = "", author: str = "", password: str | None = None, owner: str | None = None) -> bytes:
+    encrypt = None if password is None else StandardEncryption(password, ownerPassword=owner)
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, encrypt=encrypt, invariant=True)  # always of 1 January 2000
+    if title:
+        canvas.setTitle(title)
+    if author:
+        canvas.setAuthor(author)
+    for page in pages:
+        for number, line in enumerate(page.split("\n")):
+            canvas.drawString(72, 720 - 14 * number, line)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def word_file(*, title: str = "", author: str = "Ada") -> bytes:
+    document = docx.Document()
+    document.core_properties.title = title
+    document.core_properties.author = author
+    document.core_properties.created = datetime.datetime(2024, 5, 1, 12)
+    document.add_paragraph("Before the heading.")
+    document.add_heading("Of cities", level=1)
+    table = document.add_table(2, 2)
+    for cell, text in zip(table._cells, ["City", "Country", "Paris", "France"], strict=True):
+        cell.text = text
+    document.add_paragraph("After the table.")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def workbook(sheets: dict[str, list[list[object]]]) -> bytes:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def with_part(archive: bytes, part: str, change: Callable[[bytes], bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as source, zipfile.ZipFile(buffer, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(name, change(content) if name == part else content)
+    return buffer.getvalue()
+
+
+def with_entities(archive: bytes, part: str, word: bytes, by: bytes) -> bytes:
+    def change(xml: bytes) -> bytes:
+        assert word in xml
+        declaration, end, rest = xml.rpartition(b"?>")
+        return declaration + end + ENTITY + rest.replace(word, by)
+
+    return with_part(archive, part, change)
+
+
+@pytest.mark.parametrize(
+    ("uri", "media_type"),
+    [
+        ("notes.TXT", "text/plain"),
+        ("file:///a/b%20c/page.htm", "text/html"),
+        ("https://example.org/paper.pdf?download=1#page=2", "application/pdf"),
+        (r"C:\docs\table.tsv", "text/tab-separated-values"),
+        ("C# notes #2.md", "text/markdown"),
+    ],
+)
+def test_media_type_follows_the_suffix(uri, media_type):
+    assert media_type_of(uri) == media_type
+
+
+@pytest.mark.parametrize("uri", ["tool.exe", "README", ".txt"])
+def test_unknown_suffix_is_refused_with_the_known_ones(uri):
+    with pytest.raises(DocumentError, match=r"\.xlsx"):
+        media_type_of(uri)
+
+
+def test_media_type_of_the_caller_counts_when_a_reader_knows_it():
+    assert read_document(b"# Head", uri="upload", media_type="text/markdown; charset=utf-8").title == "Head"
+    assert read_document(b"# Head", uri="a.txt", media_type="application/octet-stream").media_type == "text/plain"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_text_in_common_encodings(encoding):
+    text = "Grüße aus München: schöne Häuser überall, und süße Äpfel für die Größeren."
+    assert read_document(text.encode(encoding), uri="a.txt").text == text
+
+
+def test_japanese_text_in_a_legacy_encoding():
+    text = "今日は良い天気ですね。公園に行きましょう。明日も晴れるでしょう。"
+    assert read_document(text.encode("shift_jis"), uri="a.txt").text == text
+
+
+def test_damaged_utf8_keeps_its_letters():
+    assert read_document("été à Orléans ".encode() * 3 + b"\xff", uri="a.txt").text == "été à Orléans " * 3 + "\ufffd"
+
+
+def test_nul_and_lone_surrogates_become_storable():
+    data = "one\0two\r\nthree\rfour \ud800 five".encode("utf-8", "surrogatepass")
+    assert read_document(data, uri="a.txt").text == "onetwo\nthree\nfour \ufffd five"
+
+
+@given(st.binary(min_size=1, max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_give_storable_text_or_a_reason(data):
+    try:
+        text = read_document(data, uri="a.txt").text
+    except DocumentError:
+        return
+    assert "\0" not in text
+    assert "\r" not in text
+    assert text.encode("utf-8").decode("utf-8") == text
+
+
+@pytest.mark.parametrize("size", [64, 1_000, 200_000])
+def test_binary_junk_is_not_text(size):
+    with pytest.raises(DocumentError, match=r"not text.*UTF-8"):
+        read_document(random.Random(size).randbytes(size), uri="junk.txt")
+
+
+@pytest.mark.parametrize("data", [bytes(500), bytes(range(32)) * 8, codecs.BOM_UTF16_LE + bytes(500)])
+def test_control_characters_are_not_text(data):
+    with pytest.raises(DocumentError, match="control characters"):
+        read_document(data, uri="junk.txt")
+
+
+def test_renamed_files_are_named_for_what_they_are():
+    with pytest.raises(DocumentError, match="begins like a PDF"):
+        read_document(pdf("Hello"), uri="a.txt")
+    with pytest.raises(DocumentError, match="Office document"):
+        read_document(word_file(), uri="a.csv")
+
+
+@pytest.mark.parametrize("uri", [f"a{suffix}" for suffix in SUFFIXES])
+def test_no_bytes_are_an_empty_document(uri):
+    with pytest.raises(DocumentError, match="empty"):
+        read_document(b"", uri=uri)
+
+
+@pytest.mark.parametrize("uri", ["a.txt", "a.md", "a.csv", "a.html"])
+def test_whitespace_is_an_empty_document(uri):
+    with pytest.raises(DocumentError, match="empty"):
+        read_document(b" \n\t ", uri=uri)
+
+
+def test_title_falls_back_to_the_file_name():
+    assert read_document(b"No heading here.", uri="file:///x/My%20notes.md").title == "My notes"
+    assert read_document(b"Intro\n\n## The  plan ##\n", uri="a.md").title == "The plan"
+
+
+ARTICLE = "".join(
+    f"<p>Paragraph {n} speaks at some length of a matter of interest to its readers.</p>" for n in range(6)
+)
+
+
+def test_html_gives_main_text_title_and_metadata():
+    page = f"""<html><head><title>The &amp; title</title><meta name="author" content="Ada Lovelace">
+        <meta property="article:published_time" content="2020-05-01T10:00:00Z"></head>
+        <body><nav><a href="/">Home</a></nav><article><h1>Heading</h1>{ARTICLE}</article>
+        <script>alert("run")</script><footer>Imprint</footer></body></html>"""
+    found = read_document(page.encode(), uri="a.html")
+    assert found.title == "The & title"
+    assert found.metadata == {"author": "Ada Lovelace", "created": "2020-05-01"}
+    assert "Paragraph 0 speaks" in found.text
+    assert "readers.\n\nParagraph 5" in found.text
+    assert not any(word in found.text for word in ("Home", "alert", "Imprint", "<p>"))
+
+
+def test_html_without_main_text_gives_its_whole_body():
+    found = read_document(b"<footer>Open <b>daily</b><br>except on Sundays</footer><style>p{}</style>", uri="a.html")
+    assert found.text == "Open daily\n\nexcept on Sundays"
+
+
+def test_html_declares_its_encoding():
+    page = "<html><head><meta charset=iso-8859-1></head><body><p>Grüße</p></body></html>"
+    assert read_document(page.encode("latin-1"), uri="a.html").text == "Grüße"
+
+
+def test_html_with_nothing_to_read_is_refused():
+    for page in (b"<!-- nothing -->", b"<script>x = 1</script>"):
+        with pytest.raises(DocumentError):
+            read_document(page, uri="a.html")
+
+
+def test_csv_rows_keep_their_headers():
+    data = 'name;note\r\nAda;"says ""hi"",\r\nthen leaves"\r\n;;\r\nBob;\r\n;x;more\r\n'.encode("utf-8-sig")
+    rows = read_document(data, uri="people.csv").text.split("\n\n")
+    assert rows == ['name: Ada; note: says "hi", then leaves', "name: Bob", "note: x; Column 3: more"]
+
+
+def test_csv_of_headers_alone_is_kept():
+    assert read_document(b"city,country\n", uri="a.csv").text == "city; country"
+
+
+def test_csv_cell_of_half_a_megabyte():
+    text = read_document(b'id\tbody\n1\t"' + b"word " * 100_000 + b'"\n', uri="a.tsv").text
+    assert text.startswith("id: 1; body: word word")
+
+
+def test_xlsx_names_sheets_and_keeps_headers():
+    rows: list[list[object]] = [["Name", "Born"], ["Ada", datetime.datetime(1815, 12, 10)], [None, None], ["Bob", 3.5]]
+    found = read_document(workbook({"People": rows, "Empty": [], "Places": [["City"], ["Paris"]]}), uri="a.xlsx")
+    assert found.text.split("\n\n") == [
+        "Sheet People",
+        "Name: Ada; Born: 1815-12-10",
+        "Name: Bob; Born: 3.5",
+        "Sheet Places",
+        "City: Paris",
+    ]
+
+
+def test_repeated_headers_stop_at_the_character_limit():
+    row: list[object] = [1]
+    data = workbook({"S": [["H" * 1_000], *[row] * 50]})
+    with pytest.raises(DocumentError, match="longer than 20,000 characters"):
+        read_document(data, uri="a.xlsx", limits=ReadLimits(max_characters=20_000))
+
+
+def test_docx_in_reading_order_with_metadata():
+    found = read_document(word_file(), uri="a.docx")
+    assert found.text.split("\n\n") == [
+        "Before the heading.",
+        "Of cities",
+        "City: Paris; Country: France",
+        "After the table.",
+    ]
+    assert found.title == "Of cities"
+    assert found.metadata == {"author": "Ada", "created": "2024-05-01"}
+    assert read_document(word_file(title="Named"), uri="a.docx").title == "Named"
+
+
+@pytest.mark.parametrize(("uri", "data"), [("a.docx", word_file()), ("a.xlsx", workbook({"S": [["x"]]}))])
+class TestBrokenOfficeFiles:
+    def test_cut_short(self, uri, data):
+        with pytest.raises(DocumentError, match="damaged or cut short"):
+            read_document(data[: len(data) // 2], uri=uri)
+
+    def test_protected_by_a_password(self, uri, data):
+        with pytest.raises(DocumentError, match="password"):
+            read_document(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + data, uri=uri)
+
+    def test_another_archive(self, uri, data):
+        other = {"a.docx": workbook({"S": [["x"]]}), "a.xlsx": word_file()}[uri]
+        with pytest.raises(DocumentError, match="suffix of its real format"):
+            read_document(other, uri=uri)
+
+    def test_part_that_is_no_xml(self, uri, data):
+        part = {"a.docx": "word/document.xml", "a.xlsx": "xl/workbook.xml"}[uri]
+        with pytest.raises(DocumentError, match="damaged"):
+            read_document(with_part(data, part, lambda xml: xml[:300]), uri=uri)
+
+    def test_expands_beyond_the_limit(self, uri, data):
+        bomb = with_part(data, "docProps/app.xml", lambda xml: xml + b" " * 30_000_000)
+        with pytest.raises(DocumentError, match=r"unpack to 3[01] MB; the limit is 2 MB"):
+            read_document(bomb, uri=uri, limits=ReadLimits(max_expanded_bytes=2_000_000))
+
+
+def test_docx_entities_are_not_expanded():
+    data = with_entities(word_file(), "word/document.xml", b"After the table.", b"After &word; &secret;.")
+    text = read_document(data, uri="a.docx").text
+    assert "After" in text
+    assert "expanded" not in text
+
+
+@pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml"])
+def test_xlsx_entities_are_refused(part):
+    word = {"xl/workbook.xml": b"Planted", "xl/worksheets/sheet1.xml": b"cell"}[part]
+    data = with_entities(workbook({"Planted": [["cell"]]}), part, word, b"&word;&secret;")
+    with pytest.raises(DocumentError, match="damaged"):
+        read_document(data, uri="a.xlsx")
+
+
+def test_pdf_knows_its_pages_and_metadata():
+    found = read_document(pdf("First page.", "", "Third page.", title="The title", author="Ada"), uri="a.pdf")
+    assert found.title == "The title"
+    assert found.metadata["pages"] == 3
+    assert found.metadata["author"] == "Ada"
+    assert found.metadata["created"] == "2000-01-01"
+    assert len(found.page_starts) == 3
+    assert found.text[found.page_starts[2] :] == "Third page."
+
+
+def test_pdf_lines_become_paragraphs():
+    page = "A paragraph that was wrapped where the pa-\nper ended, as every paragraph in print is\nin Paris.\nNext one."
+    found = read_document(pdf(page), uri="scan.pdf")
+    expected = "A paragraph that was wrapped where the paper ended, as every paragraph in print is in Paris.\nNext one."
+    assert found.text == expected
+
+
+def test_pdf_without_a_title_takes_its_first_line():
+    assert (
+        read_document(pdf("On wine\n\nText of the page that is much longer than the title."), uri="a.pdf").title
+        == "On wine"
+    )
+
+
+def test_pdf_with_a_password_is_refused():
+    with pytest.raises(DocumentError, match=r"password.*Save a copy without"):
+        read_document(pdf("secret", password="open sesame"), uri="a.pdf")
+
+
+def test_pdf_that_only_restricts_editing_is_read():
+    assert read_document(pdf("readable", password="", owner="x"), uri="a.pdf").text == "readable"
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.98])
+def test_pdf_cut_short_is_refused(share):
+    data = pdf("one", "two", "three")
+    with pytest.raises(DocumentError, match="cut short"):
+        read_document(data[: int(share * len(data))], uri="a.pdf")
+
+
+def test_pdf_of_pictures_needs_ocr():
+    with pytest.raises(DocumentError, match="OCR"):
+        read_document(pdf("", ""), uri="a.pdf")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_damaged_pdf_is_read_or_refused(changes):
+    data = bytearray(pdf("one", "two", title="T"))
+    for place, byte in changes:
+        data[int(place * len(data))] = byte
+    try:
+        found = read_document(bytes(data), uri="a.pdf")
+    except DocumentError:
+        return
+    assert found.text.strip()
+    assert len(found.page_starts) == found.metadata["pages"]
+
+
+def test_limits_name_themselves():
+    with pytest.raises(DocumentError, match="3 pages; the limit is 2"):
+        read_document(pdf("a", "b", "c"), uri="a.pdf", limits=ReadLimits(max_pages=2))
+    with pytest.raises(DocumentError, match=r"2\.0 MB; the limit is 1\.0 MB"):
+        read_document(b"x" * 2_000_000, uri="a.txt", limits=ReadLimits(max_bytes=1_000_000))
+    with pytest.raises(DocumentError, match="longer than 10 characters"):
+        read_document(b"more than ten", uri="a.txt", limits=ReadLimits(max_characters=10))
+
+
+def test_megabyte_on_one_line():
+    assert len(read_document(b"x" * 1_000_000, uri="a.txt").text) == 1_000_000
