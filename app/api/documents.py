@@ -1,0 +1,189 @@
+"""Documents and collections over HTTP: add, list, show, delete."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from app.api.schemas import (
+    CollectionAnswer,
+    DocumentAnswer,
+    JobAnswer,
+    NewCollection,
+    NewText,
+    SubmissionAnswer,
+)
+from app.library import DEFAULT_COLLECTION
+from app.services import Services
+from app.types import Collection, Document, DocumentState, Job, Metadata, MetadataValue
+
+_METADATA = TypeAdapter(dict[str, MetadataValue])
+
+
+@dataclass(frozen=True, slots=True)
+class PostedDocument:
+    collection: str
+    data: bytes
+    uri: str
+    media_type: str
+    title: str
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    document: Document
+    job: Job | None
+
+
+# One path takes two kinds of body, which FastAPI cannot derive from a signature.
+POST_DOCUMENT_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": NewText.model_json_schema()},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "collection": {"type": "string", "default": DEFAULT_COLLECTION},
+                        "title": {"type": "string"},
+                        "uri": {"type": "string"},
+                        "metadata": {"type": "string", "description": "A JSON object."},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+def document_routes(services: Services) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
+
+    @routes.post("", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY)
+    def add_document(posted: Annotated[PostedDocument, Depends(_posted_document)]) -> Submission:
+        """Takes a file or a text and queues its ingestion; follow the job."""
+        document, job = services.library.add_document(
+            posted.collection,
+            posted.data,
+            uri=posted.uri,
+            media_type=posted.media_type,
+            title=posted.title,
+            metadata=posted.metadata,
+        )
+        return Submission(document=document, job=job)
+
+    @routes.get("", response_model=list[DocumentAnswer])
+    def list_documents(
+        collection: str | None = None,
+        state: DocumentState | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    ) -> list[Document]:
+        return services.catalog.documents(collection, state=state, limit=limit, offset=offset)
+
+    @routes.get("/{document_id}", response_model=DocumentAnswer)
+    def show_document(document_id: str) -> Document:
+        return services.catalog.document(document_id)
+
+    @routes.delete("/{document_id}", status_code=202, response_model=JobAnswer)
+    def delete_document(document_id: str) -> Job:
+        """Queues the deletion of the document with all its points."""
+        return services.library.delete_document(document_id)
+
+    return routes
+
+
+def collection_routes(services: Services) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
+
+    @routes.get("", response_model=list[CollectionAnswer])
+    def list_collections() -> list[Collection]:
+        return services.catalog.collections()
+
+    @routes.post("", status_code=201, response_model=CollectionAnswer)
+    def create_collection(new: NewCollection) -> Collection:
+        return services.library.create_collection(
+            new.name,
+            document_instruction=new.document_instruction,
+            document_steps=new.document_steps,
+            chunk_tokens=new.chunk_tokens,
+            chunk_overlap=new.chunk_overlap,
+        )
+
+    @routes.delete("/{name}", status_code=204)
+    def delete_collection(name: str) -> None:
+        """Deletes the collection with all its documents and points."""
+        services.library.delete_collection(name)
+
+    return routes
+
+
+async def _posted_document(request: Request) -> PostedDocument:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return await _posted_file(request)
+    if kind == "application/json":
+        return _posted_text(await request.body())
+    raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
+
+
+def _posted_text(body: bytes) -> PostedDocument:
+    try:
+        new = NewText.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from error
+    data = new.text.encode()
+    return PostedDocument(
+        collection=new.collection,
+        data=data,
+        uri=new.uri or f"text://{hashlib.sha256(data).hexdigest()}",
+        media_type="text/plain",
+        title=new.title,
+        metadata=new.metadata,
+    )
+
+
+async def _posted_file(request: Request) -> PostedDocument:
+    async with request.form(max_files=1, max_fields=8) as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise HTTPException(422, "The form has no file; send it in the field `file`.")
+        data = await file.read()
+        texts = {key: value for key, value in form.items() if isinstance(value, str)}
+    name = file.filename or hashlib.sha256(data).hexdigest()
+    return PostedDocument(
+        collection=texts.get("collection") or DEFAULT_COLLECTION,
+        data=data,
+        uri=texts.get("uri") or f"upload://{name}",
+        media_type=_media_type(name, file.content_type),
+        title=texts.get("title", ""),
+        metadata=_parse_metadata(texts.get("metadata")),
+    )
+
+
+def _parse_metadata(text: str | None) -> Metadata:
+    if not text:
+        return {}
+    try:
+        return _METADATA.validate_python(json.loads(text))
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise HTTPException(422, "metadata must be a JSON object of strings, numbers and booleans.") from error
+
+
+def _media_type(name: str, declared: str | None) -> str:
+    if declared and declared != "application/octet-stream":
+        return declared.partition(";")[0].strip()
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -1,0 +1,38 @@
+"""Puts the HTTP API together. The page is mounted by the caller, last: routes after a mount at `/` answer 404."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from app.api.cross_site import CrossSiteGuard
+from app.api.documents import collection_routes, document_routes
+from app.api.health import health_routes
+from app.api.jobs import job_routes
+from app.api.problems import add_problem_handlers
+from app.api.schemas import ProblemAnswer
+from app.api.search import search_routes
+from app.services import Services
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+_PROBLEM = {"model": ProblemAnswer, "content": {"application/problem+json": {}}}
+
+
+def create_app(services: Services, *, max_body_bytes: int = MAX_BODY_BYTES) -> FastAPI:
+    api = FastAPI(
+        title="gircse-search",
+        version=version("gircse-search"),
+        description="Search that follows an instruction, with the refinement tokens of the query.",
+        max_body_size=max_body_bytes,
+        responses=dict.fromkeys((404, 409, 422, 503), _PROBLEM),
+    )
+    api.add_middleware(CrossSiteGuard)
+    add_problem_handlers(api)
+    api.include_router(search_routes(services.search))
+    api.include_router(document_routes(services))
+    api.include_router(collection_routes(services))
+    api.include_router(job_routes(services.catalog))
+    api.include_router(health_routes(services.checks))
+    return api

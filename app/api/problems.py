@@ -1,0 +1,59 @@
+"""Errors as problem details (RFC 9457): what happened, which value, what to do; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from app.errors import GircseError
+
+MEDIA_TYPE = "application/problem+json"
+
+_log = logging.getLogger(__name__)
+
+
+def add_problem_handlers(api: FastAPI) -> None:
+    api.add_exception_handler(GircseError, _answer_known)
+    api.add_exception_handler(RequestValidationError, _answer_invalid)
+    api.add_exception_handler(HTTPException, _answer_http)
+    api.add_exception_handler(Exception, _answer_unexpected)
+
+
+def problem(status: int, detail: str, *, title: str | None = None, **more: str) -> Response:
+    body = {"type": "about:blank", "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
+    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot carry.
+    return Response(json.dumps(body | more), status_code=status, media_type=MEDIA_TYPE)
+
+
+async def _answer_known(request: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, GircseError) else 500
+    response = problem(status, str(error), title=type(error).__name__)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+async def _answer_invalid(request: Request, error: Exception) -> Response:
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    detail = "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults)
+    return problem(422, detail)
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = str(error.detail) if isinstance(error, HTTPException) else ""
+    response = problem(status, detail)
+    response.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
+    return response
+
+
+async def _answer_unexpected(request: Request, error: Exception) -> Response:
+    error_id = uuid.uuid4().hex[:12]
+    _log.error("Error %s in %s %s", error_id, request.method, request.url.path, exc_info=error)
+    return problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)

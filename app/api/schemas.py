@@ -1,0 +1,177 @@
+"""What goes over HTTP. Answers are read from the core's dataclasses field by field."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.search import MAX_BIAS, MAX_LIMIT
+from app.types import DocumentState, JobKind, JobState, MetadataValue
+
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+
+
+class Posted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class RefineQuestion(Posted):
+    text: str = Field(examples=["I still haven't received my new card"])
+    instruction: str | None = Field(default=None, description="Left out: the model's own. Empty: none.")
+    steps: int | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+
+
+class SearchQuestion(Posted):
+    query: str = Field(examples=["I still haven't received my new card"])
+    collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
+    instruction: str | None = Field(
+        default=None,
+        description="How to look at the query. Left out: the model's own. Empty: none.",
+        examples=["Identify the feeling that the message expresses"],
+    )
+    steps: int | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
+    filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
+    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
+
+
+class TokenAnswer(Answer):
+    token: str
+    probability: float
+
+
+class RefinementStepAnswer(Answer):
+    step: int
+    tokens: list[TokenAnswer]
+
+
+class RefinementAnswer(Answer):
+    instruction: str
+    steps: int
+    refinement: list[RefinementStepAnswer]
+    vector: list[float]
+
+
+class HitDocumentAnswer(Answer):
+    id: str
+    title: str
+    uri: str
+    metadata: dict[str, MetadataValue]
+
+
+class HitChunkAnswer(Answer):
+    id: str
+    text: str
+    start: int
+    end: int
+    page: int | None
+
+
+class HighlightAnswer(Answer):
+    start: int
+    end: int
+    score: float
+
+
+class HitAnswer(Answer):
+    rank: int
+    score: float
+    document: HitDocumentAnswer
+    chunk: HitChunkAnswer
+    why: HighlightAnswer | None
+
+
+class SearchAnswer(Answer):
+    query: str
+    instruction: str
+    steps: int
+    collection: str
+    hits: list[HitAnswer]
+    refinement: list[RefinementStepAnswer]
+    timings_ms: dict[str, float]
+
+
+class NewText(Posted):
+    collection: str = Field(default=DEFAULT_COLLECTION)
+    text: str = Field(examples=["My card has not arrived yet."])
+    title: str = Field(default="", max_length=1000, examples=["A message"])
+    uri: str | None = Field(default=None, max_length=2000, description="Identity. Left out: named by its content.")
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict, examples=[{"language": "en"}])
+
+
+class DocumentAnswer(Answer):
+    id: str
+    collection: str
+    uri: str
+    title: str
+    media_type: str
+    content_hash: str
+    byte_count: int
+    metadata: dict[str, MetadataValue]
+    state: DocumentState
+    error: str | None
+    chunk_count: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class JobAnswer(Answer):
+    id: str
+    kind: JobKind
+    collection: str
+    document_id: str
+    state: JobState
+    attempts: int
+    progress: float
+    error: str | None
+    not_before: datetime
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class SubmissionAnswer(Answer):
+    document: DocumentAnswer
+    job: JobAnswer | None = Field(description="Null when this very document is there already.")
+
+
+class NewCollection(Posted):
+    name: str = Field(examples=["letters"])
+    document_instruction: str | None = None
+    document_steps: int | None = Field(default=None, ge=1)
+    chunk_tokens: int = CHUNK_TOKENS
+    chunk_overlap: int = CHUNK_OVERLAP
+
+
+class CollectionAnswer(Answer):
+    name: str
+    fingerprint: str
+    dimension: int
+    document_instruction: str
+    document_steps: int
+    chunk_tokens: int
+    chunk_overlap: int
+    document_count: int
+    chunk_count: int
+
+
+class HealthAnswer(Answer):
+    status: str
+    checks: dict[str, bool] = Field(default_factory=dict)
+
+
+class ProblemAnswer(Answer):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str

@@ -1,0 +1,97 @@
+"""The command `gircse`. Exit codes: 0 done, 1 error with one line on stderr, 2 wrong usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib.metadata import version
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from app.commands import doctor, ingest, manage, search, serve, train
+from app.errors import GircseError, InputError
+from app.texts import require_text
+
+SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
+
+
+class _Group(TyperGroup):
+    """Checks every argument on the way in and turns known errors into one line on the way out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for arg in args:
+            try:
+                require_text(arg, name="command line")
+            except InputError as error:
+                raise typer.BadParameter(str(error)) from None
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (GircseError, OSError) as error:
+            if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
+                raise
+            typer.echo(f"gircse: {error}", err=True)
+            raise typer.Exit(1) from error
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Search that follows an instruction. Start with `gircse up --sample`, then open the page that it names.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gircse {version('gircse-search')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main_options(
+    debug: Annotated[bool, typer.Option("--debug", help="Log in detail; show tracebacks.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if debug:
+        sys.excepthook = sys.__excepthook__
+
+
+app.command(rich_help_panel=SEARCHING)(search.search)
+app.command(rich_help_panel=SEARCHING)(search.refine)
+app.command(rich_help_panel=SEARCHING)(search.embed)
+app.command(rich_help_panel=FILLING)(ingest.ingest)
+app.add_typer(manage.documents, name="documents", rich_help_panel=FILLING)
+app.add_typer(manage.collections, name="collections", rich_help_panel=FILLING)
+app.command(rich_help_panel=SERVING)(serve.up)
+app.command(rich_help_panel=SERVING)(serve.serve)
+app.command(rich_help_panel=SERVING)(serve.worker)
+app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
+app.command(rich_help_panel=KEEPING)(doctor.doctor)
+app.command(
+    rich_help_panel=KEEPING,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(train.train)
+
+
+def _report_unexpected(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    sys.stderr.write(
+        f"gircse: unexpected {kind.__name__}: {error}. `gircse --debug …` shows where; please report it.\n"
+    )
+
+
+def main() -> None:
+    sys.excepthook = _report_unexpected
+    app()

@@ -1,0 +1,1 @@
+"""The commands of `gircse`, one module per group of the help."""

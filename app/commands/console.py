@@ -1,0 +1,90 @@
+"""How values look on a terminal. Text of documents and models is never read as markup or control sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import unicodedata
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from app.refinement_view import group_refinement
+from app.types import Hit, QueryEmbedding, RefinementStep, SearchResult
+
+TOKENS_PER_GROUP = 12
+BEST_SENTENCE = "bold yellow"
+
+stdout = Console(highlight=False, emoji=False, markup=False)
+stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
+
+
+def printable(text: str) -> str:
+    """`text` without control characters, by which a document could steer the terminal."""
+    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
+
+
+def json_of(value: object) -> str:
+    """A dataclass as JSON: field for field what the REST API answers."""
+    return json.dumps(dataclasses.asdict(value), ensure_ascii=False, indent=2)  # type: ignore[call-overload]
+
+
+def print_search(result: SearchResult) -> None:
+    stdout.print(_heading(result))
+    if not result.hits:
+        stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
+    for hit in result.hits:
+        stdout.print(_hit(hit))
+    stdout.print(refinement_table(result.refinement))
+    spent = "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in result.timings_ms.items())
+    stdout.print(Text(spent, style="dim"))
+
+
+def print_refinement(embedding: QueryEmbedding) -> None:
+    stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
+    stdout.print(refinement_table(embedding.refinement))
+
+
+def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
+    """Per group of steps the heaviest tokens; bold where a group brings a token for the first time."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(ratio=1)
+    for group in group_refinement(steps):
+        words = Text()
+        telling = [token for token in group.tokens if not token.is_stop_word]
+        for token in telling[:TOKENS_PER_GROUP]:
+            words.append(printable(token.token), style="bold" if token.is_new else "")
+            words.append(f" {token.weight:.2f}  ", style="dim")
+        table.add_row(f"steps {group.first_step}-{group.last_step}", words)
+    return Group(Text("refinement tokens", style="dim"), table)
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    return table
+
+
+def _heading(result: SearchResult) -> Text:
+    heading = Text(printable(result.query), style="bold")
+    heading.append(f"\nin {result.collection}, {result.steps} steps, instruction: ", style="dim")
+    heading.append(printable(result.instruction) or "(none)", style="dim italic")
+    return heading
+
+
+def _hit(hit: Hit) -> RenderableType:
+    title = Text(f"{hit.rank:>2}  {hit.score:.3f}  ", style="cyan")
+    title.append(printable(hit.document.title), style="bold")
+    page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
+    title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    body = Text(printable(hit.chunk.text))
+    if hit.why is not None:
+        body.stylize(BEST_SENTENCE, hit.why.start, hit.why.end)
+    return Group(title, Padding(body, (0, 0, 1, 4)))

@@ -1,0 +1,33 @@
+"""Opens the house for a command. The one place where the command line reaches its heavy imports.
+
+They cost seconds (torch, SQL, Gradio), which `gircse --help` and the lighter commands must not spend.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from app.ports import Catalog
+from app.services import Services
+from app.settings import Settings, load_settings
+
+
+def wiring(part: str) -> Any:
+    """The module `part` of `app.wiring`: storage, services, web."""
+    return importlib.import_module(f"app.wiring.{part}")
+
+
+@contextmanager
+def open_services(settings: Settings | None = None) -> Iterator[Services]:
+    with wiring("services").open_services(settings or load_settings()) as services:
+        yield services
+
+
+@contextmanager
+def open_catalog(settings: Settings | None = None) -> Iterator[Catalog]:
+    """The catalog alone, for commands that need neither model nor index."""
+    with wiring("storage").open_catalog(settings or load_settings()) as catalog:
+        yield catalog

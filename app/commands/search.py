@@ -1,0 +1,130 @@
+"""`gircse search`, `refine` and `embed`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.commands import console
+from app.commands.house import open_services
+from app.library import DEFAULT_COLLECTION
+from app.types import SearchRequest
+
+BOOST = 5.0
+SUPPRESS = -10.0
+
+Instruction = Annotated[
+    str | None,
+    typer.Option("--instruction", "-i", help="How to look at the text. Left out: the model's own; '': none."),
+]
+Steps = Annotated[int | None, typer.Option(help="Refinement steps. Left out: the model's own.")]
+Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="Make the model think of WORD. Repeatable.")]
+Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Keep the model off WORD. Repeatable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
+
+
+class Mode(StrEnum):
+    DENSE = "dense"
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What you are looking for.")],
+    instruction: Instruction = None,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
+    steps: Steps = None,
+    mode: Annotated[Mode, typer.Option(help="By which vectors.")] = Mode.DENSE,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
+    filters: Annotated[
+        list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
+    ] = [],  # noqa: B006
+    boost: Boost = [],  # noqa: B006
+    suppress: Suppress = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Search a collection, seen through an instruction.
+
+    Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
+    """
+    request = SearchRequest(
+        query=query,
+        collection=collection,
+        instruction=instruction,
+        steps=steps,
+        limit=limit,
+        filters=parse_filters(filters),
+        token_bias=token_bias(boost, suppress),
+    )
+    with open_services() as services:
+        result = services.search.search(request)
+    if as_json:
+        typer.echo(console.json_of(result))
+    else:
+        console.print_search(result)
+
+
+def refine(
+    text: Annotated[str, typer.Argument(help="A query.")],
+    instruction: Instruction = None,
+    steps: Steps = None,
+    boost: Boost = [],  # noqa: B006
+    suppress: Suppress = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens that the model generates while it embeds a query.
+
+    Example: gircse refine "I still haven't received my new card" -i "Identify the intent of the message"
+    """
+    with open_services() as services:
+        embedding = services.search.refine(
+            text, instruction=instruction, steps=steps, token_bias=token_bias(boost, suppress)
+        )
+    if as_json:
+        typer.echo(console.json_of(embedding))
+    else:
+        console.print_refinement(embedding)
+
+
+def embed(
+    texts: Annotated[list[str], typer.Argument(help="One or more texts.")],
+    instruction: Instruction = None,
+    steps: Steps = None,
+    as_document: Annotated[bool, typer.Option("--document", help="Embed as documents, not as queries.")] = False,
+) -> None:
+    """Print the vector of each text, one JSON array per line.
+
+    Example: gircse embed "a text" "another text" --document
+    """
+    with open_services() as services:
+        if as_document:
+            model = services.embedder
+            vectors = model.embed_documents(
+                texts,
+                instruction=model.default_document_instruction if instruction is None else instruction,
+                steps=model.default_document_steps if steps is None else steps,
+            )
+        else:
+            vectors = [
+                list(services.search.refine(text, instruction=instruction, steps=steps).vector) for text in texts
+            ]
+    for vector in vectors:
+        typer.echo(json.dumps(vector))
+
+
+def parse_filters(filters: list[str]) -> dict[str, str]:
+    parsed = {}
+    for text in filters:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--filter")
+        parsed[key.strip()] = value
+    return parsed
+
+
+def token_bias(boost: list[str], suppress: list[str]) -> dict[str, float]:
+    both = set(boost) & set(suppress)
+    if both:
+        raise typer.BadParameter(f"{sorted(both)[0]!r} is boosted and suppressed at once", param_hint="--suppress")
+    return dict.fromkeys(boost, BOOST) | dict.fromkeys(suppress, SUPPRESS)

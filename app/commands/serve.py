@@ -1,0 +1,131 @@
+"""`gircse up`, `serve` and `worker`: the long-running processes."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from app.commands.house import open_services, wiring
+from app.errors import ConflictError
+from app.presence import WorkerPresence
+from app.services import Services
+from app.settings import Settings, load_settings
+
+GRACE_S = 5
+
+Model = Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")]
+Host = Annotated[str | None, typer.Option(help="Instead of GIRCSE_HOST.")]
+Port = Annotated[int | None, typer.Option(help="Instead of GIRCSE_PORT; 0 takes any free one.")]
+
+
+def up(
+    sample: Annotated[bool, typer.Option("--sample", help="Take in the sample library first.")] = False,
+    model: Model = None,
+    host: Host = None,
+    port: Port = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Run everything in one process: index, worker, API and page. Ctrl-C stops it.
+
+    Example: gircse up --sample --open
+    """
+    settings = load_settings(model=model, host=host, port=port)
+    _exit_on_sigterm()
+    with listening_socket(settings) as listener, open_services(settings) as services:
+        if sample:
+            jobs = services.library.add_sample()
+            typer.echo(f"Sample library: {len(jobs)} texts to take in." if jobs else "Sample library: all there.")
+        with running_worker(services) as thread:
+            checked = replace(services, checks={**services.checks, "worker": thread.is_alive})
+            _serve(listener, checked, open_page=open_page)
+
+
+def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
+    """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
+    settings = load_settings(model=model, host=host, port=port)
+    _exit_on_sigterm()
+    with listening_socket(settings) as listener, open_services(settings) as services:
+        _serve(listener, services, open_page=False)
+
+
+def worker(model: Model = None) -> None:
+    """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
+    settings = load_settings(model=model)
+    _exit_on_sigterm()
+    with open_services(settings) as services, running_worker(services) as thread:
+        typer.echo("Working. Ctrl-C stops.")
+        while thread.is_alive():
+            thread.join(timeout=1)
+    raise ConflictError("The worker stopped by itself; the log above says why.")
+
+
+@contextmanager
+def running_worker(services: Services) -> Iterator[threading.Thread]:
+    """A worker in a thread of this process, stopped at the end of the block."""
+    stop = threading.Event()
+    presence = WorkerPresence(services.settings.home)
+    presence.try_take()  # taken already: then two work side by side, which leases allow
+    thread = threading.Thread(target=wiring("services").run_worker, args=(services, stop), name="worker", daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(timeout=GRACE_S)
+        presence.release()
+
+
+@contextmanager
+def listening_socket(settings: Settings) -> Iterator[socket.socket]:
+    """Taken before the model is loaded, so that a taken port is told at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ConflictError(
+            f"Port {settings.port} is taken, perhaps by another `gircse up`; choose one with --port (0: any free one)."
+        ) from None
+    with listener:
+        yield listener
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """Says its address once it answers."""
+
+    def __init__(self, config: uvicorn.Config, *, url: str, open_page: bool) -> None:
+        super().__init__(config)
+        self._url = url
+        self._open_page = open_page
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        typer.echo(f"Ready: {self._url}   (API: {self._url}/docs, Ctrl-C stops)")
+        if self._open_page:
+            webbrowser.open(self._url)
+
+
+def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> None:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    config = uvicorn.Config(
+        wiring("web").create_web(services), log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False
+    )
+    _AnnouncingServer(config, url=url, open_page=open_page).run(sockets=[listener])
+
+
+def _exit_on_sigterm() -> None:
+    """As after Ctrl-C every `with` is left in order; the default would end the process and leave its children."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -1,0 +1,175 @@
+"""What is kept: makes collections, takes documents in and out. Ingestion itself is the worker's, from the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from app.errors import ConflictError, InputError, UnknownCollectionError
+from app.ports import BlobStore, Catalog, Embedder, VectorIndex
+from app.search import CHUNK_KEYS
+from app.texts import require_text
+from app.types import Collection, Document, Job, Metadata, MetadataValue, NewDocument
+
+DEFAULT_COLLECTION = "library"
+SAMPLE_COLLECTION = "sample"
+CHUNK_TOKENS = 200
+CHUNK_OVERLAP = 30
+MAX_METADATA_KEYS = 64
+
+# `--` separates the public name from the number of its physical collections.
+_COLLECTION_NAME = re.compile(r"(?!.*--)[a-z0-9][a-z0-9_-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+
+    @property
+    def uri(self) -> str:
+        return f"sample://{self.id}"
+
+
+class Library:
+    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._blobs = blobs
+        self._embedder = embedder
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = CHUNK_TOKENS,
+        chunk_overlap: int = CHUNK_OVERLAP,
+    ) -> Collection:
+        """Makes it with the model in use. Raises ConflictError when the name is taken."""
+        if any(known.name == name for known in self._catalog.collections()):
+            raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
+        if document_instruction is None:
+            document_instruction = self._embedder.default_document_instruction
+        if document_steps is None:
+            document_steps = self._embedder.default_document_steps
+        self._check_contract(name, document_instruction, document_steps, chunk_tokens, chunk_overlap)
+        collection = Collection(
+            name=name,
+            fingerprint=self._embedder.fingerprint,
+            dimension=self._embedder.dimension,
+            document_instruction=document_instruction,
+            document_steps=document_steps,
+            chunk_tokens=chunk_tokens,
+            chunk_overlap=chunk_overlap,
+            active_index=f"{name}--1",
+        )
+        # The index first: making it again after a crash is harmless, while a row without its index is not.
+        self._index.create(collection.active_index, dimension=collection.dimension)
+        self._index.point_to(name, collection.active_index)
+        return self._catalog.create_collection(collection)
+
+    def ensure_collection(self, name: str) -> Collection:
+        """The collection of this name, made with the defaults when there is none."""
+        try:
+            return self._catalog.collection(name)
+        except UnknownCollectionError:
+            return self.create_collection(name)
+
+    def delete_collection(self, name: str) -> None:
+        """With its points. The row goes last, so that an interrupted deletion can be repeated."""
+        collection = self._catalog.collection(name)
+        self._index.drop(collection.active_index)
+        self._catalog.delete_collection(name)
+
+    def add_document(
+        self,
+        collection: str,
+        data: bytes,
+        *,
+        uri: str,
+        media_type: str,
+        title: str = "",
+        metadata: Metadata | None = None,
+    ) -> tuple[Document, Job | None]:
+        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
+        self._catalog.collection(collection)
+        if not require_text(uri, name="uri").strip():
+            raise InputError("The document has no uri; give it one, as its path or address.")
+        new = NewDocument(
+            uri=uri,
+            title=require_text(title, name="title"),
+            media_type=require_text(media_type, name="media type"),
+            content_hash=self._blobs.put(data),
+            byte_count=len(data),
+            metadata=check_metadata(metadata or {}),
+        )
+        return self._catalog.submit(collection, new)
+
+    def delete_document(self, document_id: str) -> Job:
+        return self._catalog.submit_delete(document_id)
+
+    def add_sample(self) -> list[Job]:
+        """Takes in the rows of the sample library that are not there yet, one document each."""
+        self.ensure_collection(SAMPLE_COLLECTION)
+        rows = list(sample_rows())
+        there = self._catalog.documents(SAMPLE_COLLECTION, limit=2 * len(rows))
+        hashes = {document.uri: document.content_hash for document in there}
+        jobs = []
+        for row in rows:
+            data = row.text.encode()
+            if hashes.get(row.uri) == hashlib.sha256(data).hexdigest():
+                continue
+            _, job = self.add_document(
+                SAMPLE_COLLECTION, data, uri=row.uri, media_type="text/plain", title=row.title, metadata=row.metadata
+            )
+            if job is not None:
+                jobs.append(job)
+        return jobs
+
+    def _check_contract(self, name: str, instruction: str, steps: int, chunk_tokens: int, chunk_overlap: int) -> None:
+        if not _COLLECTION_NAME.fullmatch(name):
+            raise InputError(
+                f"{name!r} cannot name a collection: use 1 to 63 of a-z, 0-9, - and _ (no --), a letter or digit first."
+            )
+        require_text(instruction, name="document instruction")
+        if not 1 <= steps <= self._embedder.max_steps:
+            raise InputError(f"document_steps must be 1 to {self._embedder.max_steps}, not {steps}.")
+        if not 16 <= chunk_tokens <= 8192:
+            raise InputError(f"chunk_tokens must be 16 to 8192, not {chunk_tokens}.")
+        if not 0 <= chunk_overlap <= chunk_tokens // 2:
+            raise InputError(
+                f"chunk_overlap must be 0 to {chunk_tokens // 2}, half of chunk_tokens, not {chunk_overlap}."
+            )
+
+
+def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
+    """`metadata` itself. Raises InputError on what neither the catalog nor the index can keep."""
+    if len(metadata) > MAX_METADATA_KEYS:
+        raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
+    for key, value in metadata.items():
+        if not require_text(key, name="metadata key").strip():
+            raise InputError("A metadata key is empty.")
+        if key in CHUNK_KEYS:
+            raise InputError(f"The metadata key {key!r} is taken by the index; choose another name.")
+        if isinstance(value, str):
+            require_text(value, name=f"metadata value of {key!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"The metadata value of {key!r} must be a finite number, not {value}.")
+    return metadata
+
+
+def sample_rows() -> Iterator[SampleRow]:
+    """The sample library that ships in the wheel."""
+    with resources.files("sample").joinpath("library.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield SampleRow(id=row["id"], title=row["title"], text=row["text"], metadata=row["metadata"])

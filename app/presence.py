@@ -1,0 +1,24 @@
+"""Lets processes of one GIRCSE_HOME see whether a worker is among them. Jobs are safe without it: they are leased."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+class WorkerPresence:
+    def __init__(self, home: Path) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(home / "worker.lock")
+
+    def try_take(self) -> bool:
+        """True when this process is now the one that works here. The system frees it when the process ends."""
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        return True
+
+    def release(self) -> None:
+        self._lock.release()

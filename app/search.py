@@ -1,0 +1,164 @@
+"""The search service: one query under one instruction, embedded, looked up, explained. No chat model takes part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import cast
+
+from app.errors import EmptyQueryError, FilterError, FingerprintMismatchError, InputError
+from app.explain import explain_hits
+from app.ports import Catalog, Embedder, VectorIndex
+from app.texts import require_text
+from app.types import (
+    Collection,
+    Hit,
+    HitChunk,
+    HitDocument,
+    Metadata,
+    QueryEmbedding,
+    ScoredPoint,
+    SearchRequest,
+    SearchResult,
+)
+
+MAX_LIMIT = 100
+MAX_BIAS = 10.0
+MAX_BIASED_WORDS = 64
+MAX_QUERY_CHARACTERS = 100_000
+MAX_FILTERS = 32
+
+# Keys that ingestion adds to a point's metadata; the rest is the document's own.
+CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
+
+
+class SearchService:
+    def __init__(self, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._embedder = embedder
+
+    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
+        """The nearest chunks. With `explain` each hit carries the sentence nearest to the query as `why`."""
+        timings_ms: dict[str, float] = {}
+        with _timed(timings_ms, "total"):
+            _check_search(request)
+            collection = self._catalog.collection(request.collection)
+            self._check_fingerprint(collection)
+            with _timed(timings_ms, "embed"):
+                query = self.refine(
+                    request.query,
+                    instruction=request.instruction,
+                    steps=request.steps,
+                    token_bias=request.token_bias,
+                )
+            with _timed(timings_ms, "index"):
+                points = self._index.search(
+                    collection.active_index, query.vector, limit=request.limit, filters=request.filters or None
+                )
+            hits = tuple(_hit(rank, point) for rank, point in enumerate(points, start=1))
+            if explain:
+                with _timed(timings_ms, "explain"):
+                    hits = explain_hits(hits, query.vector, embedder=self._embedder, collection=collection)
+        return SearchResult(
+            query=request.query,
+            instruction=query.instruction,
+            steps=query.steps,
+            collection=collection.name,
+            hits=hits,
+            refinement=query.refinement,
+            timings_ms=timings_ms,
+        )
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        """What the model makes of a query, without a search."""
+        _check_query(text)
+        if instruction is not None:
+            require_text(instruction, name="instruction")
+        self._check_steps(steps)
+        _check_token_bias(token_bias or {})
+        return self._embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
+
+    def _check_steps(self, steps: int | None) -> None:
+        most = self._embedder.max_steps
+        if steps is not None and not 1 <= steps <= most:
+            raise InputError(f"steps must be 1 to {most} with the model {self._embedder.model_name}, not {steps}.")
+
+    def _check_fingerprint(self, collection: Collection) -> None:
+        if collection.fingerprint != self._embedder.fingerprint:
+            raise FingerprintMismatchError(
+                f"The collection {collection.name!r} was written by another model (fingerprint "
+                f"{collection.fingerprint[:12]}) than the one in use, {self._embedder.model_name} "
+                f"({self._embedder.fingerprint[:12]}); their vectors cannot be compared. Set GIRCSE_MODEL to the model "
+                f"that wrote it, or run `gircse collections delete {collection.name}` and ingest again."
+            )
+
+
+def _check_search(request: SearchRequest) -> None:
+    if not 1 <= request.limit <= MAX_LIMIT:
+        raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
+    if len(request.filters) > MAX_FILTERS:
+        raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
+    for key, value in request.filters.items():
+        if not key.strip():
+            raise FilterError("A filter has no key; write it as KEY=VALUE.")
+        require_text(key, name="filter key")
+        require_text(value, name=f"value of the filter {key!r}")
+
+
+def _check_query(text: str) -> None:
+    require_text(text, name="query")
+    if not text.strip():
+        raise EmptyQueryError("The query is empty; write what you are looking for.")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} can be used.")
+
+
+def _check_token_bias(token_bias: Mapping[str, float]) -> None:
+    if len(token_bias) > MAX_BIASED_WORDS:
+        raise InputError(f"At most {MAX_BIASED_WORDS} words can be boosted or suppressed, not {len(token_bias)}.")
+    for word, bias in token_bias.items():
+        require_text(word, name="word to boost or suppress")
+        if not word.strip():
+            raise InputError("A word to boost or suppress is empty.")
+        if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
+            raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
+
+
+def _hit(rank: int, point: ScoredPoint) -> Hit:
+    metadata = cast("Mapping[str, object]", point.payload["metadata"])
+    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
+    page = metadata.get("page")
+    return Hit(
+        rank=rank,
+        score=point.score,
+        document=HitDocument(
+            id=str(metadata["document_id"]),
+            title=str(metadata["title"]),
+            uri=str(metadata["uri"]),
+            metadata=cast("Metadata", own),
+        ),
+        chunk=HitChunk(
+            id=point.id,
+            text=str(point.payload["page_content"]),
+            start=cast("int", metadata["start"]),
+            end=cast("int", metadata["end"]),
+            page=cast("int | None", page),
+        ),
+    )
+
+
+@contextmanager
+def _timed(timings_ms: dict[str, float], stage: str) -> Iterator[None]:
+    started = perf_counter()
+    yield
+    timings_ms[stage] = round((perf_counter() - started) * 1000, 3)

@@ -1,0 +1,26 @@
+"""The parts of a running house, put together by `app/wiring.py` and handed to every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app.library import Library
+from app.ports import BlobStore, Catalog, Embedder, TokenCounter, VectorIndex
+from app.search import SearchService
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """`checks` are asked by /readyz: name of a part → is it able to work now."""
+
+    settings: Settings
+    catalog: Catalog
+    index: VectorIndex
+    blobs: BlobStore
+    embedder: Embedder
+    token_counter: TokenCounter
+    search: SearchService
+    library: Library
+    checks: Mapping[str, Callable[[], bool]]

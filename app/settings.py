@@ -1,0 +1,103 @@
+"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all faults at once."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.errors import InputError
+
+
+class Settings(BaseSettings):
+    """Every field is the environment variable GIRCSE_<NAME>. Make one with `load_settings`."""
+
+    model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="forbid")
+
+    home: Path = Field(default_factory=lambda: user_data_path("gircse"), description="Folder of catalog, files, index.")
+    database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
+    qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
+    qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
+    model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
+    device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
+    port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
+
+    @field_validator("home")
+    @classmethod
+    def _absolute_home(cls, home: Path) -> Path:
+        home = home.expanduser().absolute()
+        if home.exists() and not home.is_dir():
+            raise ValueError(f"{home} is a file; name a folder")
+        return home
+
+    @field_validator("database_url")
+    @classmethod
+    def _has_dialect(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(("sqlite://", "sqlite+", "postgresql://", "postgresql+")):
+            raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
+        return url
+
+    @field_validator("qdrant_url")
+    @classmethod
+    def _is_http(cls, url: str | None) -> str | None:
+        if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+            raise ValueError("give a URL as http://host:6333")
+        return url
+
+    @field_validator("model")
+    @classmethod
+    def _is_named(cls, model: str) -> str:
+        if not model.strip():
+            raise ValueError("give the name of a model, as gircse-mini")
+        return model
+
+    @field_validator("host")
+    @classmethod
+    def _is_loopback(cls, host: str) -> str:
+        # Without access control every person on the network could read and delete everything.
+        if host != "localhost" and not _is_loopback_address(host):
+            raise ValueError(
+                f"{host!r} would open this server to the network, and it has no access control yet; "
+                "use 127.0.0.1 behind an SSH tunnel or an authenticating proxy"
+            )
+        return host
+
+    @model_validator(mode="after")
+    def _key_belongs_to_server(self) -> Self:
+        if self.qdrant_api_key is not None and self.qdrant_url is None:
+            raise ValueError("GIRCSE_QDRANT_API_KEY is set without GIRCSE_QDRANT_URL; set both or neither")
+        return self
+
+    @property
+    def catalog_url(self) -> str:
+        return self.database_url or f"sqlite:///{(self.home / 'catalog.db').as_posix()}"
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise InputError("These settings cannot be used:\n" + "\n".join(_fault_lines(error))) from None
+
+
+def _fault_lines(error: ValidationError) -> list[str]:
+    lines = []
+    for fault in error.errors(include_url=False, include_input=False):
+        name = f"GIRCSE_{str(fault['loc'][0]).upper()}: " if fault["loc"] else ""
+        lines.append(f"  {name}{fault['msg'].removeprefix('Value error, ')}")
+    return lines
+
+
+def _is_loopback_address(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Puts the house together: real parts behind the ports. Heavier parts in later modules: storage, services, web."""

@@ -1,0 +1,98 @@
+"""The embedder library behind the core's ports."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from app.errors import ConflictError, InputError, NotFoundError
+from app.types import QueryEmbedding, RefinementStep, Token
+from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder
+
+
+class LocalEmbedder:
+    """Implements `Embedder` and `TokenCounter`; loads the model at its first use."""
+
+    def __init__(self, model: str, *, device: str | None = None) -> None:
+        self._model = model
+        self._device = device
+        self._lock = threading.Lock()
+        self._loaded: Encoder | None = None
+
+    @property
+    def _encoder(self) -> Encoder:
+        with self._lock:
+            if self._loaded is None:
+                with _errors_translated():
+                    self._loaded = load_encoder(self._model, device=self._device)
+            return self._loaded
+
+    @property
+    def model_name(self) -> str:
+        return self._encoder.name
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        return self._encoder.dimension
+
+    @property
+    def default_document_instruction(self) -> str:
+        return self._encoder.contract.default_document_instruction
+
+    @property
+    def default_document_steps(self) -> int:
+        return self._encoder.contract.default_document_steps
+
+    @property
+    def default_query_steps(self) -> int:
+        return self._encoder.contract.default_query_steps
+
+    @property
+    def max_steps(self) -> int:
+        return self._encoder.max_steps
+
+    def embed_query(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        with _errors_translated():
+            found = self._encoder.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
+        return QueryEmbedding(
+            vector=tuple(found.vector.tolist()),
+            instruction=found.instruction,
+            steps=found.step_count,
+            refinement=tuple(
+                RefinementStep(step.step, tuple(Token(token.token, token.probability) for token in step.tokens))
+                for step in found.steps
+            ),
+        )
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        with _errors_translated():
+            return self._encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        with _errors_translated():
+            return self._encoder.token_offsets(text)
+
+
+@contextmanager
+def _errors_translated() -> Iterator[None]:
+    """The library's errors as the core's, so that every door shows them alike."""
+    try:
+        yield
+    except TextError as error:
+        raise InputError(str(error)) from error
+    except ModelNotFoundError as error:
+        raise NotFoundError(str(error)) from error
+    except EmbedderError as error:
+        raise ConflictError(str(error)) from error

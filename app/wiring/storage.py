@@ -1,0 +1,37 @@
+"""Opens where things are kept: the catalog and the vector index. Imports no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from app.catalog import SqlCatalog, connect, upgrade
+from app.edge import EdgeProcess
+from app.ports import Catalog
+from app.settings import Settings
+from app.vectors import QdrantVectorIndex
+
+
+@contextmanager
+def open_catalog(settings: Settings) -> Iterator[Catalog]:
+    """The catalog, migrated."""
+    engine = connect(settings.catalog_url)
+    try:
+        upgrade(engine)
+        yield SqlCatalog(engine)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def open_index(settings: Settings) -> Iterator[QdrantVectorIndex]:
+    """A Qdrant server where one is named, else the embedded engine, started or found running."""
+    with ExitStack() as opened:
+        if settings.qdrant_url is None:
+            edge = opened.enter_context(EdgeProcess(settings.home / "edge"))
+            index = QdrantVectorIndex.over_edge(edge)
+        else:
+            key = settings.qdrant_api_key
+            index = QdrantVectorIndex.at(settings.qdrant_url, api_key=key.get_secret_value() if key else None)
+        opened.callback(index.close)
+        yield index

@@ -1,0 +1,49 @@
+"""API and page in one application."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from app.api.main import create_app
+from app.services import Services
+from app.types import Document
+from ingest.readers import media_type_of
+from ui.app import AboutInfo, Example, Preset, build_page, mount_page
+
+PRESETS = (
+    Preset("Answers", "Given a question, retrieve passages that answer the question."),
+    Preset("Same topic", "Identify the topic of the text."),
+    Preset("Same intent", "Identify what the writer of the message wants."),
+    Preset("Same feeling", "Identify the emotion that the text expresses."),
+    Preset("Same place", "Identify the place that the text is about."),
+    Preset("No instruction", ""),
+)
+EXAMPLES = (
+    Example("They charged my credit card twice and nobody answers the phone.", PRESETS[3].instruction),
+    Example("They charged my credit card twice and nobody answers the phone.", PRESETS[2].instruction),
+    Example("How do prices react when demand falls?", PRESETS[0].instruction),
+)
+
+
+def create_web(services: Services) -> FastAPI:
+    """The API with the page mounted last, since routes after it would answer 404."""
+
+    def add_files(collection: str, files: list[tuple[str, bytes]]) -> list[Document]:
+        return [
+            services.library.add_document(collection, data, uri=f"upload://{name}", media_type=media_type_of(name))[0]
+            for name, data in files
+        ]
+
+    page = build_page(
+        search=services.search,
+        catalog=services.catalog,
+        presets=PRESETS,
+        default_steps=services.embedder.default_query_steps,
+        max_steps=services.embedder.max_steps,
+        about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
+        examples=EXAMPLES,
+        add_files=add_files,
+    )
+    return mount_page(create_app(services), page)

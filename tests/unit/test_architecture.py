@@ -1,0 +1,167 @@
+"""The shape of the house: who may import whom, no cycles, no long files or functions, no hidden imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("app", "embedder", "ingest", "ui")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
+CORE = {"app.types", "app.ports", "app.errors", "app.sentences", "app.refinement_view", "app.texts"}
+
+# Folder → what it must never import, by first dotted parts.
+FORBIDDEN = {
+    "app": {"embedder", "ingest", "ui", "gradio", "torch", "transformers", "peft"},
+    "embedder": {"app", "ingest", "ui"} | SQL | QDRANT,
+    "ingest": {"embedder", "ui", "gradio", "torch", "transformers"} | SQL | QDRANT,
+    "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
+}
+# Of `app`, these folders may import only the core's vocabulary.
+ONLY_CORE_OF_APP = ("ingest", "ui")
+
+# Modules that may break a direction, and why.
+ENTRY_POINTS = {
+    "app.cli": "an entry point puts the house together",
+    "app.wiring": "joins real parts to the ports",
+}
+# Libraries that only these modules may import.
+RESERVED = {
+    "qdrant_client": {"app.vectors"},
+    "qdrant_edge": {"app.edge"},
+    "sqlalchemy": {"app.catalog", "app.migrations"},
+    "gradio": {"ui"},
+}
+LOCAL_IMPORTS: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+LONG_DOCSTRINGS = {"app.errors": "draws the tree of errors", "embedder.errors": "draws the tree of errors"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def source_files() -> list[Path]:
+    return sorted(
+        path
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        if "versions" not in path.relative_to(ROOT).parts
+    )
+
+
+MODULES = {module_name(path): path for path in source_files()}
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imported_names(module: str, nodes: Iterator[ast.AST]) -> Iterator[str]:
+    """Modules that `nodes` import; `from a import b` counts as a.b where that is a module."""
+    package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield whole if whole in MODULES else base
+
+
+@cache
+def imports_of(module: str) -> frozenset[str]:
+    return frozenset(imported_names(module, ast.walk(tree_of(module))))
+
+
+def is_within(name: str, parents: set[str]) -> bool:
+    return any(name == parent or name.startswith(f"{parent}.") for parent in parents)
+
+
+def test_the_walk_sees_every_folder() -> None:
+    assert {name.split(".")[0] for name in MODULES} == set(FOLDERS)
+    assert "app.types" in imports_of("app.ports")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imports_follow_the_directions(folder: str) -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module in MODULES
+        if is_within(module, {folder}) and module not in ENTRY_POINTS
+        for name in imports_of(module)
+        if is_within(name, FORBIDDEN[folder])
+        or (folder in ONLY_CORE_OF_APP and is_within(name, {"app"}) and name not in CORE)
+    ]
+    assert not wrong
+
+
+def test_heavy_libraries_have_one_home() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module in MODULES
+        for name in imports_of(module)
+        for library, homes in RESERVED.items()
+        if is_within(name, {library}) and not is_within(module, homes)
+    ]
+    assert not wrong
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {module: {name for name in imports_of(module) if name in MODULES and name != module} for module in MODULES}
+    for module, needed in graph.items():
+        # A package whose __init__ lists its public names is not the same as its own parts.
+        graph[module] = {name for name in needed if not module.startswith(f"{name}.")}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
+    assert {module for module, lines in lengths.items() if lines > MAX_FILE_LINES} == set(LONG_FILES)
+
+
+def test_no_function_is_too_long() -> None:
+    long = {
+        f"{module}.{node.name}"
+        for module in MODULES
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
+    }
+    assert long == set(LONG_FUNCTIONS)
+
+
+def test_no_function_imports_in_secret() -> None:
+    hidden = {
+        f"{module}: {name}"
+        for module in MODULES
+        for function in ast.walk(tree_of(module))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for name in imported_names(module, ast.walk(function))
+    }
+    assert hidden == set(LOCAL_IMPORTS)
+
+
+def test_every_module_says_briefly_what_it_is_for() -> None:
+    docstrings = {module: ast.get_docstring(tree_of(module)) or "" for module in MODULES if tree_of(module).body}
+    assert {module for module, text in docstrings.items() if not 1 <= len(text.splitlines()) <= 5} == set(
+        LONG_DOCSTRINGS
+    )

@@ -1,0 +1,82 @@
+"""Settings: read from the environment once, refused with every fault at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.errors import InputError
+from app.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"GIRCSE_{name.upper()}", raising=False)
+    yield
+
+
+def test_defaults_need_no_environment() -> None:
+    settings = load_settings()
+    assert (settings.model, settings.host, settings.port) == ("gircse-mini", "127.0.0.1", 7860)
+    assert settings.home.is_absolute()
+    assert settings.catalog_url == f"sqlite:///{settings.home.as_posix()}/catalog.db"
+
+
+def test_environment_is_read_and_overrides_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path))
+    monkeypatch.setenv("GIRCSE_PORT", "8000")
+    monkeypatch.setenv("GIRCSE_DATABASE_URL", "postgresql://reader@db/gircse")
+    settings = load_settings(port=9000, model=None)
+    assert settings.home == tmp_path
+    assert settings.port == 9000
+    assert settings.catalog_url == "postgresql://reader@db/gircse"
+
+
+def test_empty_variables_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_PORT", "")
+    monkeypatch.setenv("GIRCSE_QDRANT_URL", "")
+    assert load_settings().port == 7860
+    assert load_settings().qdrant_url is None
+
+
+def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_PORT", "seven")
+    monkeypatch.setenv("GIRCSE_QDRANT_URL", "localhost:6333")
+    monkeypatch.setenv("GIRCSE_DATABASE_URL", "mysql://here")
+    with pytest.raises(InputError) as refused:
+        load_settings()
+    for name in ("GIRCSE_PORT", "GIRCSE_QDRANT_URL", "GIRCSE_DATABASE_URL"):
+        assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_hosts_are_taken(host: str) -> None:
+    assert load_settings(host=host).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org", "127.0.0.1.example.org"])
+def test_hosts_open_to_the_network_are_refused(host: str) -> None:
+    with pytest.raises(InputError, match="no access control"):
+        load_settings(host=host)
+
+
+def test_key_without_its_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_QDRANT_API_KEY", "secret-key")
+    with pytest.raises(InputError, match="GIRCSE_QDRANT_URL") as refused:
+        load_settings()
+    assert "secret-key" not in str(refused.value)
+
+
+def test_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a folder")
+    with pytest.raises(InputError, match="is a file"):
+        load_settings(home=file)
+
+
+def test_the_key_is_never_shown() -> None:
+    settings = load_settings(qdrant_url="http://there:6333", qdrant_api_key="secret-key")
+    assert "secret-key" not in repr(settings)
