@@ -1,0 +1,60 @@
+"""Where sentences begin and end."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.sentences import sentence_spans
+
+
+def sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("no end", ["no end"]),
+        ("One. Two!  Three? Four… Five", ["One.", "Two!", "Three?", "Four…", "Five"]),
+        ('"Stop!" he said. "Why?" "Because."', ['"Stop!" he said.', '"Why?"', '"Because."']),
+        (
+            "Dr. Smith met J. R. Tolkien, i.e. the author. Yes.",
+            ["Dr. Smith met J. R. Tolkien, i.e. the author.", "Yes."],
+        ),
+        (
+            "The U.S. Senate sat at 5 p.m. in Rome. It cost 3.50.",
+            ["The U.S. Senate sat at 5 p.m. in Rome.", "It cost 3.50."],
+        ),
+        ("It ended in 1999. Then came more.", ["It ended in 1999.", "Then came more."]),
+        ("1. First item\n2. Second item", ["1. First item", "2. Second item"]),
+        ("A line that was\nwrapped here.\nNext", ["A line that was\nwrapped here.", "Next"]),
+        ("red,\nGreen and\n\nblue", ["red,\nGreen and", "blue"]),
+        ("今天天气很好。我们去公园！「好。」走", ["今天天气很好。", "我们去公园！", "「好。」", "走"]),
+        ("  Spaces around.  ", ["Spaces around."]),
+    ],
+)
+def test_sentences(text, expected):
+    assert sentences(text) == expected
+
+
+@given(st.text(alphabet=st.sampled_from("aB1.!?。」\"')\n ,\t"), max_size=60) | st.text(max_size=60))
+def test_every_visible_character_is_in_one_sentence(text):
+    reached = 0
+    for start, end in sentence_spans(text):
+        assert text[reached:start].strip() == ""
+        assert text[start:end].strip() == text[start:end] != ""
+        reached = end
+    assert text[reached:].strip() == ""
+
+
+@pytest.mark.parametrize("text", ["." * 1_000_000, " " * 1_000_000, "。" * 300_000, ".\n" * 300_000, "x" * 1_000_000])
+def test_megabyte_takes_linear_time(text):
+    started = time.monotonic()
+    sentence_spans(text)
+    assert time.monotonic() - started < 10
