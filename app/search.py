@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import cast
@@ -29,6 +30,8 @@ MAX_BIAS = 10.0
 MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
 MAX_FILTERS = 32
+
+_log = logging.getLogger(__name__)
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
@@ -58,7 +61,7 @@ class SearchService:
                 points = self._index.search(
                     collection.active_index, query.vector, limit=request.limit, filters=request.filters or None
                 )
-            hits = tuple(_hit(rank, point) for rank, point in enumerate(points, start=1))
+            hits = _hits(points)
             if explain:
                 with _timed(timings_ms, "explain"):
                     hits = explain_hits(hits, query.vector, embedder=self._embedder, collection=collection)
@@ -104,6 +107,7 @@ class SearchService:
 
 
 def _check_search(request: SearchRequest) -> None:
+    _check_query(request.query)
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     if len(request.filters) > MAX_FILTERS:
@@ -132,6 +136,18 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError("A word to boost or suppress is empty.")
         if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
+
+
+def _hits(points: Sequence[ScoredPoint]) -> tuple[Hit, ...]:
+    own = [point for point in points if _is_own(point)]
+    if len(own) < len(points):
+        _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
+    return tuple(_hit(rank, point) for rank, point in enumerate(own, start=1))
+
+
+def _is_own(point: ScoredPoint) -> bool:
+    metadata = point.payload.get("metadata")
+    return "page_content" in point.payload and isinstance(metadata, Mapping) and CHUNK_KEYS <= metadata.keys()
 
 
 def _hit(rank: int, point: ScoredPoint) -> Hit:

@@ -1,0 +1,83 @@
+"""A small house of real parts for tests: SQLite in a temporary folder, an index in memory, an embedder to do by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from app.blobs import FolderBlobStore
+from app.catalog import SqlCatalog, connect, upgrade
+from app.library import Library
+from app.search import SearchService
+from app.services import Services
+from app.settings import Settings
+from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.types import Document, Metadata
+from ingest.pipeline import IngestPipeline
+from ingest.readers import read_document
+from ingest.splitter import TokenSplitter
+from ingest.worker import Worker
+
+
+class ToyHouse:
+    """`services` as the wiring gives them; `work_off` does every job that is due, as a worker would."""
+
+    def __init__(self, home: Path, opened: ExitStack, *, embedder: ToyEmbedder) -> None:
+        engine = connect(f"sqlite:///{home / 'catalog_test.db'}")
+        opened.callback(engine.dispose)
+        upgrade(engine)
+        catalog, index, blobs = SqlCatalog(engine), InMemoryVectorIndex(), FolderBlobStore(home / "files")
+        self.embedder = embedder
+        self.index = index
+        self.services = Services(
+            settings=Settings(home=home),
+            catalog=catalog,
+            index=index,
+            blobs=blobs,
+            embedder=embedder,
+            token_counter=embedder,
+            search=SearchService(catalog, index, embedder),
+            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            checks={"catalog": catalog.is_alive, "index": index.is_alive},
+        )
+        pipeline = IngestPipeline(
+            catalog=catalog,
+            blobs=blobs,
+            index=index,
+            embedder=embedder,
+            read=read_document,
+            splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),
+        )
+        self._worker = Worker(catalog=catalog, pipeline=pipeline, owner="test")
+
+    def work_off(self) -> None:
+        while self._worker.run_once():
+            pass
+
+    def add(self, text: str, *, collection: str = "library", metadata: Metadata | None = None) -> Document:
+        """A document of this text, searchable."""
+        self.services.library.ensure_collection(collection)
+        name = f"text://{len(self.services.catalog.documents(limit=10_000))}"
+        document, _ = self.services.library.add_document(
+            collection, text.encode(), uri=name, media_type="text/plain", metadata=metadata
+        )
+        self.work_off()
+        return self.services.catalog.document(document.id)
+
+
+@pytest.fixture
+def toy_house_factory(tmp_path: Path) -> Iterator[Callable[..., ToyHouse]]:
+    with ExitStack() as opened:
+
+        def build(*, embedder: ToyEmbedder | None = None) -> ToyHouse:
+            return ToyHouse(tmp_path, opened, embedder=embedder or ToyEmbedder())
+
+        yield build
+
+
+@pytest.fixture
+def toy_house(toy_house_factory: Callable[..., ToyHouse]) -> ToyHouse:
+    return toy_house_factory()

@@ -1,0 +1,230 @@
+"""The HTTP door over a house of real parts: shapes, problem details, hostile input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.api.main import create_app
+
+SURROGATE = b'{"query": "a\\ud800b", "text": "a\\ud800b"}'
+
+
+@pytest.fixture
+def client(toy_house: Any) -> TestClient:
+    toy_house.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
+    return TestClient(create_app(toy_house.services, max_body_bytes=20_000), raise_server_exceptions=False)
+
+
+def assert_problem(answer: Any, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == status
+    assert body["detail"]
+    return body
+
+
+def test_search_answers_what_the_command_line_prints(client: TestClient, toy_house: Any) -> None:
+    body = client.post("/api/v1/search", json={"query": "cat", "collection": "library", "limit": 1}).json()
+    assert list(body) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms"]
+    hit = body["hits"][0]
+    assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
+    assert hit["document"]["metadata"] == {"kind": "animal"}
+
+
+def test_refine_answers_vector_and_tokens(client: TestClient, toy_house: Any) -> None:
+    body = client.post("/api/v1/refine", json={"text": "cat", "steps": 3, "token_bias": {"dog": 2}}).json()
+    expected = toy_house.services.search.refine("cat", steps=3, token_bias={"dog": 2})
+    assert body == json.loads(json.dumps(dataclasses.asdict(expected)))
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "told"),
+    [
+        ({"query": "  ", "collection": "library"}, 422, "empty"),
+        ({"query": "x", "collection": "other"}, 404, "gircse ingest"),
+        ({"query": "x", "collection": "library", "limit": 101}, 422, "limit"),
+        ({"query": "x", "collection": "library", "steps": 99}, 422, "1 to 20"),
+        ({"query": "x", "collection": "library", "token_bias": {"a": 11}}, 422, "token_bias.a"),
+        ({"query": "x", "collection": "library", "token_bias": {"a": "NaN"}}, 422, "token_bias.a"),
+        ({"query": "x", "collection": "library", "filtres": {}}, 422, "filtres"),
+        ({"query": "a\x00b", "collection": "library"}, 422, "NUL"),
+        ({"query": 7, "collection": "library"}, 422, "query"),
+        ({}, 422, "query"),
+    ],
+)
+def test_unusable_searches_are_problems(client: TestClient, question: dict[str, Any], status: int, told: str) -> None:
+    assert told in assert_problem(client.post("/api/v1/search", json=question), status)["detail"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/search", "/api/v1/refine", "/api/v1/documents", "/api/v1/collections"])
+@pytest.mark.parametrize("body", [SURROGATE, b'{"\\udfff": 1}', b"\xff\xfe", b"{", b"", b"[]", b'{"query": Infinity}'])
+def test_broken_bodies_are_problems(client: TestClient, path: str, body: bytes) -> None:
+    assert_problem(client.post(path, content=body, headers={"content-type": "application/json"}), 422)
+
+
+def test_other_model_is_a_conflict(client: TestClient, toy_house: Any) -> None:
+    toy_house.embedder.fingerprint = "toy-2"
+    problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 409)
+    assert problem["title"] == "FingerprintMismatchError"
+
+
+def test_text_is_taken_in_and_found(client: TestClient, toy_house: Any) -> None:
+    posted = client.post("/api/v1/documents", json={"text": "Penguins swim.", "metadata": {"kind": "bird"}})
+    assert posted.status_code == 202
+    assert posted.json()["job"]["state"] == "queued"
+    toy_house.work_off()
+    job = client.get(f"/api/v1/jobs/{posted.json()['job']['id']}").json()
+    assert (job["state"], job["progress"]) == ("done", 1)
+    question = {"query": "penguins", "filters": {"kind": "bird"}}
+    hits = client.post("/api/v1/search", json=question).json()["hits"]
+    assert [hit["chunk"]["text"] for hit in hits] == ["Penguins swim."]
+
+
+def test_same_text_again_needs_no_job(client: TestClient, toy_house: Any) -> None:
+    first = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
+    toy_house.work_off()
+    second = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
+    assert second["job"] is None
+    assert second["document"]["id"] == first["document"]["id"]
+
+
+def test_file_is_uploaded_with_metadata(client: TestClient, toy_house: Any) -> None:
+    answer = client.post(
+        "/api/v1/documents",
+        files={"file": ("../../birds.md", b"# Birds\n\nPenguins swim.", "application/octet-stream")},
+        data={"collection": "library", "metadata": '{"year": 1999}'},
+    )
+    toy_house.work_off()
+    document = client.get(f"/api/v1/documents/{answer.json()['document']['id']}").json()
+    assert (document["state"], document["media_type"]) == ("ready", "text/markdown")
+    assert document["metadata"]["year"] == 1999
+
+
+@pytest.mark.parametrize("metadata", ["[1]", "{", '{"a": {"b": 1}}', '{"a": NaN}', '{"title": "taken"}', "\x00"])
+def test_upload_with_unusable_metadata_is_a_problem(client: TestClient, metadata: str) -> None:
+    answer = client.post("/api/v1/documents", files={"file": ("a.txt", b"text")}, data={"metadata": metadata})
+    assert_problem(answer, 422)
+
+
+def test_form_without_a_file_is_a_problem(client: TestClient) -> None:
+    assert_problem(client.post("/api/v1/documents", files={"other": ("a.txt", b"text")}), 422)
+
+
+def test_other_kinds_of_body_are_refused(client: TestClient) -> None:
+    answer = client.post("/api/v1/documents", content=b"x", headers={"content-type": "text/plain"})
+    assert_problem(answer, 415)
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "streamed"])
+def test_oversized_upload_is_refused(client: TestClient, toy_house: Any, declared: bool) -> None:
+    body = json.dumps({"text": "x" * 30_000}).encode()
+    content = body if declared else iter([body[:10_000], body[10_000:]])
+    answer = client.post("/api/v1/documents", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert len(toy_house.services.catalog.documents()) == 1
+
+
+def test_unreadable_document_is_told_on_its_row(client: TestClient, toy_house: Any) -> None:
+    answer = client.post("/api/v1/documents", files={"file": ("a.pdf", b"%PDF-1.7 broken")})
+    toy_house.work_off()
+    document = client.get(f"/api/v1/documents/{answer.json()['document']['id']}").json()
+    assert document["state"] == "failed"
+    assert document["error"]
+    failed = client.get("/api/v1/documents", params={"state": "failed"}).json()
+    assert [each["id"] for each in failed] == [document["id"]]
+
+
+def test_deleted_document_is_gone(client: TestClient, toy_house: Any) -> None:
+    document_id = client.get("/api/v1/documents").json()[0]["id"]
+    assert client.delete(f"/api/v1/documents/{document_id}").status_code == 202
+    toy_house.work_off()
+    assert_problem(client.get(f"/api/v1/documents/{document_id}"), 404)
+    assert toy_house.index.count("library--1") == 0
+
+
+def test_queued_job_is_cancelled_and_retried(client: TestClient) -> None:
+    job_id = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()["job"]["id"]
+    assert client.post(f"/api/v1/jobs/{job_id}/cancel").json()["state"] == "cancelled"
+    assert [job["id"] for job in client.get("/api/v1/jobs", params={"state": "cancelled"}).json()] == [job_id]
+    assert client.post(f"/api/v1/jobs/{job_id}/retry").json()["state"] == "queued"
+
+
+def test_collection_is_made_listed_and_deleted(client: TestClient, toy_house: Any) -> None:
+    made = client.post("/api/v1/collections", json={"name": "letters", "chunk_tokens": 100})
+    assert made.status_code == 201
+    assert made.json()["chunk_tokens"] == 100
+    assert_problem(client.post("/api/v1/collections", json={"name": "letters"}), 409)
+    assert {each["name"] for each in client.get("/api/v1/collections").json()} == {"library", "letters"}
+    assert client.delete("/api/v1/collections/letters").status_code == 204
+    assert not toy_house.index.exists("letters--1")
+    assert_problem(client.delete("/api/v1/collections/letters"), 404)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a--1", "../x", "a b", "x" * 64, "-a", "ä"])
+def test_unusable_collection_names_are_problems(client: TestClient, name: str) -> None:
+    assert_problem(client.post("/api/v1/collections", json={"name": name}), 422)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/documents/nope", "/api/v1/jobs/nope", "/api/v1/nope", "/nope"])
+def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
+    assert_problem(client.get(path), 404)
+
+
+def test_requests_of_other_web_sites_are_refused(client: TestClient) -> None:
+    body = {"query": "cat"}
+    assert_problem(client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "cross-site"}), 403)
+    assert client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+
+
+def test_ready_when_every_part_answers(client: TestClient) -> None:
+    assert client.get("/healthz").json()["status"] == "ok"
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]) == (200, {"catalog": True, "index": True})
+
+
+def broken_check() -> bool:
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize("check", [lambda: False, broken_check], ids=["says no", "raises"])
+def test_not_ready_when_a_part_is_away(toy_house: Any, check: Any) -> None:
+    services = dataclasses.replace(toy_house.services, checks={"catalog": lambda: True, "embedder": check})
+    answer = TestClient(create_app(services)).get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["checks"] == {"catalog": True, "embedder": False}
+
+
+def test_unexpected_error_is_logged_under_the_id_that_is_shown(
+    client: TestClient, toy_house: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy_house.embedder.dimension = 0  # a fault that nothing foresees: division by zero inside the embedder
+    problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 500)
+    assert problem["error_id"] in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert "ZeroDivisionError" not in problem["detail"]
+
+
+def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
+    openapi = client.get("/openapi.json").json()
+    assert {
+        "/api/v1/search",
+        "/api/v1/refine",
+        "/api/v1/documents",
+        "/api/v1/documents/{document_id}",
+        "/api/v1/jobs",
+        "/api/v1/jobs/{job_id}",
+        "/api/v1/jobs/{job_id}/retry",
+        "/api/v1/jobs/{job_id}/cancel",
+        "/api/v1/collections",
+        "/api/v1/collections/{name}",
+        "/healthz",
+        "/readyz",
+    } == set(openapi["paths"])
+    assert openapi["components"]["schemas"]["SearchQuestion"]["properties"]["query"]["examples"]
+    assert "multipart/form-data" in openapi["paths"]["/api/v1/documents"]["post"]["requestBody"]["content"]
