@@ -1,0 +1,56 @@
+"""Starts a PostgreSQL of this machine's own in a temporary folder, for the tests that need a real one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """The address of an empty server, without a database name. Skips where PostgreSQL is not installed."""
+    programs = _programs()
+    # Not pytest's tmp_path: the server refuses to run as root, and its own user may not enter root's folders.
+    folder = Path(tempfile.mkdtemp(prefix="gircse-postgres-"))
+    user = "postgres" if os.geteuid() == 0 else None
+    if user is not None:
+        shutil.chown(folder, user)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = folder / "data"
+
+    def run(program: str, *arguments: str) -> None:
+        subprocess.run(
+            [programs / program, *arguments],
+            user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60,
+        )  # fmt: skip
+
+    try:
+        run("initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -F -c max_connections=60"
+        run("pg_ctl", "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start")
+        try:
+            yield f"postgresql://tester@127.0.0.1:{port}"
+        finally:
+            run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _programs() -> Path:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'gircse-search[postgres]'")
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for folder in folders:
+        if (folder / "initdb").exists():
+            return folder
+    pytest.skip("PostgreSQL's initdb is not installed (package postgresql)")
