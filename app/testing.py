@@ -8,7 +8,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.errors import EmptyQueryError, InputError
+from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.types import Point, QueryEmbedding, RefinementStep, ScoredPoint, Token
 
 _WORD = re.compile(r"\w+")
@@ -97,7 +97,7 @@ class InMemoryVectorIndex:
     def create(self, index: str, *, dimension: int) -> None:
         with self._lock:
             if self._dimensions.setdefault(index, dimension) != dimension:
-                raise ValueError(f"{index!r} exists with dimension {self._dimensions[index]}, not {dimension}.")
+                raise ConflictError(f"{index!r} exists with dimension {self._dimensions[index]}, not {dimension}.")
             self._points.setdefault(index, {})
 
     def drop(self, index: str) -> None:
@@ -107,7 +107,7 @@ class InMemoryVectorIndex:
             self._aliases = {alias: target for alias, target in self._aliases.items() if target != index}
 
     def exists(self, index: str) -> bool:
-        return self._resolve(index) in self._points
+        return self._aliases.get(index, index) in self._points
 
     def point_to(self, alias: str, index: str) -> None:
         with self._lock:
@@ -159,7 +159,10 @@ class InMemoryVectorIndex:
         return True
 
     def _resolve(self, name: str) -> str:
-        return self._aliases.get(name, name)
+        index = self._aliases.get(name, name)
+        if index not in self._points:
+            raise NotFoundError(f"The vector index has no collection {name!r}.")
+        return index
 
     def _all(self, index: str) -> list[Point]:
         with self._lock:

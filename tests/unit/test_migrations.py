@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, text
+
+from app.catalog import connect, migrate, upgrade
+from app.catalog.tables import Table
+from app.errors import CatalogTooNewError
+
+SECOND_MIGRATION = '''
+"""Rebuilds the table that others refer to, as a change of a column does on SQLite."""
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("collection", recreate="always") as table:
+        table.add_column(sa.Column("note", sa.Text(), nullable=True))
+    {failure}
+'''
+
+
+@pytest.fixture
+def engine_at() -> Iterator[Callable[[Path], Engine]]:
+    engines: list[Engine] = []
+
+    def open_engine(database: Path) -> Engine:
+        engines.append(connect(f"sqlite:///{database}"))
+        return engines[-1]
+
+    yield open_engine
+    for engine in engines:
+        engine.dispose()
+
+
+@pytest.fixture
+def newer_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A release with a second migration; `failure` is a line of code that it ends with."""
+
+    def install(*, failure: str = "") -> None:
+        folder = tmp_path / "migrations"
+        (folder / "versions").mkdir(parents=True)
+        for source in migrate._MIGRATIONS.rglob("*.*"):
+            if source.suffix in (".py", ".mako"):
+                (folder / source.relative_to(migrate._MIGRATIONS)).write_bytes(source.read_bytes())
+        (folder / "versions" / "0002_note.py").write_text(SECOND_MIGRATION.format(failure=failure))
+        monkeypatch.setattr(migrate, "_MIGRATIONS", folder)
+
+    return install
+
+
+def add_collection(engine: Engine) -> None:
+    row = "('c', 'f', 3, '', 5, 200, 30, 'c--1', NULL, '2026-01-01 00:00:00')"
+    document = "('d', 'c', 'u', '', '', 'text/plain', 'h', 1, '{}', '{}', 'ready', NULL, 0, '2026-01-01', '2026-01-01')"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"INSERT INTO collection VALUES {row}")
+        connection.exec_driver_sql(f"INSERT INTO document VALUES {document}")
+
+
+def revision(engine: Engine) -> str:
+    with engine.connect() as connection:
+        return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
+
+
+def test_an_empty_database_gets_every_table_and_needs_no_backup(
+    tmp_path: Path, engine_at: Callable[[Path], Engine]
+) -> None:
+    engine = engine_at(tmp_path / "new" / "catalog.db")
+    assert upgrade(engine) is None
+    assert set(inspect(engine).get_table_names()) == {*Table.metadata.tables, "alembic_version"}
+    assert upgrade(engine) is None
+    assert list(tmp_path.rglob("*.backup")) == []
+
+
+def test_sqlite_is_in_wal_with_foreign_keys_on(tmp_path: Path, engine_at: Callable[[Path], Engine]) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
+
+
+def test_an_older_schema_is_copied_first_and_keeps_its_rows(
+    tmp_path: Path, engine_at: Callable[[Path], Engine], newer_release: Callable[..., None]
+) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    upgrade(engine)
+    add_collection(engine)
+    newer_release()
+    backup = upgrade(engine)
+    assert backup is not None
+    assert revision(engine) == "0002"
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT name, note FROM collection")).all() == [("c", None)]
+        # Rebuilding a table with foreign keys on would have deleted what refers to it.
+        assert connection.execute(text("SELECT id FROM document")).all() == [("d",)]
+    with closing(sqlite3.connect(backup)) as copy:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert copy.execute("SELECT name FROM collection").fetchall() == [("c",)]
+
+
+def test_a_migration_that_fails_changes_nothing(
+    tmp_path: Path, engine_at: Callable[[Path], Engine], newer_release: Callable[..., None]
+) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    upgrade(engine)
+    add_collection(engine)
+    newer_release(failure="raise RuntimeError('out of luck')")
+    with pytest.raises(RuntimeError, match="out of luck"):
+        upgrade(engine)
+    assert revision(engine) == "0001"
+    assert "note" not in {column["name"] for column in inspect(engine).get_columns("collection")}
+
+
+def test_a_database_of_a_newer_release_is_refused_untouched(
+    tmp_path: Path,
+    engine_at: Callable[[Path], Engine],
+    newer_release: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    this_release = migrate._MIGRATIONS
+    newer_release()
+    engine = engine_at(tmp_path / "catalog.db")
+    upgrade(engine)
+    monkeypatch.setattr(migrate, "_MIGRATIONS", this_release)
+    with pytest.raises(CatalogTooNewError, match=r"'0002'.*newer"):
+        upgrade(engine)
+    assert revision(engine) == "0002"
+
+
+def test_many_starting_at_once_migrate_once(
+    tmp_path: Path, engine_at: Callable[[Path], Engine], newer_release: Callable[..., None]
+) -> None:
+    engines = [engine_at(tmp_path / "catalog.db") for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(upgrade, engines)) == [None] * 4
+    newer_release()
+    with ThreadPoolExecutor(4) as pool:
+        backups = [backup for backup in pool.map(upgrade, engines) if backup is not None]
+    assert backups == list(tmp_path.glob("*.backup"))
+    assert len(backups) == 1
+
+
+def test_migrations_are_numbered_in_one_line() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate._MIGRATIONS))
+    numbers = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert numbers[::-1] == [f"{number:04}" for number in range(1, len(numbers) + 1)]
