@@ -260,6 +260,9 @@ def _of_document(document_id: str) -> models.Filter:
 def _metadata_filter(filters: Mapping[str, str]) -> models.Filter | None:
     if not filters:
         return None
+    for text in itertools.chain.from_iterable(filters.items()):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise FilterError(f"The filter text {text!r} is not valid Unicode. Give it in UTF-8.")
     return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in filters.items()])
 
 
@@ -276,6 +279,6 @@ def _equals(path: str, value: str) -> models.Filter:
 
 
 def _metadata_path(key: str) -> str:
-    if not key or '"' in key:
-        raise FilterError(f"{key!r} cannot name a metadata field: write --filter KEY=VALUE, without double quotes.")
+    if not key or set(key) & set('"\\'):
+        raise FilterError(f"{key!r} cannot name a metadata field: leave out double quotes and backslashes.")
     return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'

@@ -1,64 +1,24 @@
-"""The request bodies that the Edge server understands: Qdrant's JSON, checked, and turned into Edge's own objects.
-
-Fields that are not named here are refused rather than ignored, so that no setting is lost in silence.
-"""
+"""The request bodies that the Edge server understands: Qdrant's JSON, checked, and turned into Edge's own objects."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
-import numpy as np
 import qdrant_edge as edge
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-# Qdrant leaves a vector unnormalised when its squared length is under the float32 epsilon: cosine would be wrong.
-_SHORTEST_SQUARED = float(np.finfo(np.float32).eps)
-
-PointId = Annotated[int, Field(strict=True, ge=0, lt=2**64)] | UUID
-Component = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
-PayloadChoice = bool | list[str] | dict[Literal["include", "exclude"], list[str]]
-VectorChoice = bool | list[str]
-
-
-def _refuse_zero(vector: list[float]) -> list[float]:
-    if float(np.dot(vector, vector)) < _SHORTEST_SQUARED:
-        raise ValueError("a zero vector has no direction, so it has no cosine: leave this point out")
-    return vector
-
-
-def _check_path(path: str) -> str:
-    edge.IsEmptyCondition(key=path)  # raises ValueError, as Edge does later where it is not told from a fault
-    return path
-
-
-JsonPath = Annotated[str, AfterValidator(_check_path)]
-DenseVector = Annotated[list[Component], Field(min_length=1), AfterValidator(_refuse_zero)]
-
-
-class Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def drop_nulls(cls, data: Any) -> Any:
-        """Clients send null for "not given"."""
-        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
-
-
-class SparseVector(Message):
-    indices: list[Annotated[int, Field(ge=0, lt=2**32)]]
-    values: list[Component]
-
-    def to_edge(self) -> edge.SparseVector:
-        return edge.SparseVector(indices=self.indices, values=self.values)
-
-
-Vector = DenseVector | SparseVector
-
-
-def vector_to_edge(vector: list[float] | SparseVector) -> Any:
-    return vector.to_edge() if isinstance(vector, SparseVector) else vector
+from app.edge.filters import Filter
+from app.edge.values import (
+    DenseVector,
+    JsonPath,
+    Message,
+    PayloadChoice,
+    PointId,
+    SparseVector,
+    Vector,
+    VectorChoice,
+    vector_to_edge,
+)
 
 
 class VectorParams(Message):
@@ -93,124 +53,16 @@ class CreateCollection(Message):
         )
 
 
-class Match(Message):
-    value: bool | int | str | None = None
-    any_of: list[int] | list[str] | None = Field(None, alias="any")
-    except_of: list[int] | list[str] | None = Field(None, alias="except")
-
-    @model_validator(mode="after")
-    def holds_one(self) -> Match:
-        if len(self.model_fields_set) != 1:
-            raise ValueError("give exactly one of value, any, except")
-        return self
-
-    def to_edge(self) -> Any:
-        if self.any_of is not None:
-            return edge.MatchAny(any=self.any_of)
-        if self.except_of is not None:
-            return edge.MatchExcept(**{"except": self.except_of})
-        # Edge takes Python's bool for the integer that it also is, and then finds nothing; NumPy's is no integer.
-        value: Any = np.bool_(self.value) if isinstance(self.value, bool) else self.value
-        return edge.MatchValue(value=value)
-
-
-class Range(Message):
-    gt: float | None = None
-    gte: float | None = None
-    lt: float | None = None
-    lte: float | None = None
-
-
-class FieldCondition(Message):
-    key: JsonPath
-    match: Match | None = None
-    range: Range | None = None
-
-    @model_validator(mode="after")
-    def holds_one(self) -> FieldCondition:
-        if (self.match is None) == (self.range is None):
-            raise ValueError("give exactly one of match, range")
-        return self
-
-    def to_edge(self) -> edge.FieldCondition:
-        return edge.FieldCondition(
-            key=self.key,
-            match=self.match.to_edge() if self.match else None,
-            range=edge.RangeFloat(**self.range.model_dump()) if self.range else None,
-        )
-
-
-class PayloadField(Message):
-    key: JsonPath
-
-
-class IsEmpty(Message):
-    is_empty: PayloadField
-
-    def to_edge(self) -> edge.IsEmptyCondition:
-        return edge.IsEmptyCondition(key=self.is_empty.key)
-
-
-class IsNull(Message):
-    is_null: PayloadField
-
-    def to_edge(self) -> edge.IsNullCondition:
-        return edge.IsNullCondition(key=self.is_null.key)
-
-
-class HasId(Message):
-    has_id: list[PointId]
-
-    def to_edge(self) -> edge.HasIdCondition:
-        return edge.HasIdCondition(point_ids=set(self.has_id))
-
-
-def _condition_kind(value: Any) -> str:
-    """Told by the key that only this kind has; anything else is read as a nested filter."""
-    keys = value if isinstance(value, dict) else type(value).model_fields
-    return next((kind for kind in ("key", "is_empty", "is_null", "has_id") if kind in keys), "filter")
-
-
-Condition = Annotated[
-    Annotated[FieldCondition, Tag("key")]
-    | Annotated[IsEmpty, Tag("is_empty")]
-    | Annotated[IsNull, Tag("is_null")]
-    | Annotated[HasId, Tag("has_id")]
-    | Annotated["Filter", Tag("filter")],
-    Discriminator(_condition_kind),
-]
-
-
-class Filter(Message):
-    must: list[Condition] | None = None
-    should: list[Condition] | None = None
-    must_not: list[Condition] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def wrap_single(cls, data: Any) -> Any:
-        """Qdrant takes one condition in place of a list of one."""
-        return {key: [value] if isinstance(value, dict) else value for key, value in dict(data).items()}
-
-    def to_edge(self) -> edge.Filter:
-        return edge.Filter(
-            must=_conditions_to_edge(self.must),
-            should=_conditions_to_edge(self.should),
-            must_not=_conditions_to_edge(self.must_not),
-        )
-
-
-def _conditions_to_edge(conditions: list[Condition] | None) -> list[Any] | None:
-    return [condition.to_edge() for condition in conditions] if conditions else None
-
-
-def filter_to_edge(found: Filter | None) -> edge.Filter | None:
-    return None if found is None else found.to_edge()
+def _vectors_kind(value: Any) -> str:
+    return "named" if isinstance(value, dict) else "default"
 
 
 class Point(Message):
     id: PointId
-    vector: Vector | dict[str, Vector]
+    vector: Annotated[
+        Annotated[DenseVector, Tag("default")] | Annotated[dict[str, Vector], Tag("named")],
+        Discriminator(_vectors_kind),
+    ]
     payload: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -284,8 +136,23 @@ class RrfQuery(Message):
     rrf: Rrf
 
 
+def _query_kind(value: Any) -> str:
+    """Told by the key that only this kind has; anything else is read as a bare vector."""
+    keys = value if isinstance(value, dict) else ()
+    return next((kind for kind in ("nearest", "fusion", "rrf") if kind in keys), "vector")
+
+
+Query = Annotated[
+    Annotated[NearestQuery, Tag("nearest")]
+    | Annotated[FusionQuery, Tag("fusion")]
+    | Annotated[RrfQuery, Tag("rrf")]
+    | Annotated[Vector, Tag("vector")],
+    Discriminator(_query_kind),
+]
+
+
 class Prefetch(Message):
-    query: NearestQuery | FusionQuery | RrfQuery | Vector
+    query: Query
     using: str = ""
     prefetch: list[Prefetch] = Field(default_factory=list)
     filter: Filter | None = None

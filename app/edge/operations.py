@@ -10,10 +10,12 @@ import qdrant_edge as edge
 from app.edge import messages
 from app.edge.connection import API_VERSION, TITLE
 from app.edge.errors import RefusedError
+from app.edge.filters import filter_to_edge
 from app.edge.queries import payload_choice, query_points, record_to_json, retrieve
 from app.edge.shards import Shards
+from app.edge.values import SparseVector
 
-Path = Mapping[str, str]
+PathParams = Mapping[str, str]
 _DONE = {"operation_id": 0, "status": "completed"}
 
 
@@ -21,11 +23,11 @@ def version() -> object:
     return {"title": TITLE, "version": API_VERSION}
 
 
-def list_collections(shards: Shards, path: Path, body: bytes) -> object:
+def list_collections(shards: Shards, path: PathParams, body: bytes) -> object:
     return {"collections": [{"name": name} for name in shards.names()]}
 
 
-def describe_collection(shards: Shards, path: Path, body: bytes) -> object:
+def describe_collection(shards: Shards, path: PathParams, body: bytes) -> object:
     name = path["name"]
     info, config = shards.shard(name).info(), shards.config(name)
     params = config.model_dump(include={"vectors", "sparse_vectors"})
@@ -53,21 +55,21 @@ def describe_collection(shards: Shards, path: Path, body: bytes) -> object:
     }
 
 
-def collection_exists(shards: Shards, path: Path, body: bytes) -> object:
+def collection_exists(shards: Shards, path: PathParams, body: bytes) -> object:
     known = {*shards.names(), *(alias for alias, _ in shards.aliases())}
     return {"exists": path["name"] in known}
 
 
-def create_collection(shards: Shards, path: Path, body: bytes) -> object:
+def create_collection(shards: Shards, path: PathParams, body: bytes) -> object:
     shards.create(path["name"], messages.CreateCollection.model_validate_json(body))
     return True
 
 
-def delete_collection(shards: Shards, path: Path, body: bytes) -> object:
+def delete_collection(shards: Shards, path: PathParams, body: bytes) -> object:
     return shards.delete(path["name"])
 
 
-def upsert(shards: Shards, path: Path, body: bytes) -> object:
+def upsert(shards: Shards, path: PathParams, body: bytes) -> object:
     points = messages.UpsertPoints.model_validate_json(body).points
     config = shards.config(path["name"])
     for point in points:
@@ -77,12 +79,12 @@ def upsert(shards: Shards, path: Path, body: bytes) -> object:
     return _DONE
 
 
-def retrieve_points(shards: Shards, path: Path, body: bytes) -> object:
+def retrieve_points(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.RetrievePoints.model_validate_json(body)
     return retrieve(shards.shard(path["name"]), request.ids, request.with_payload, request.with_vector)
 
 
-def delete_points(shards: Shards, path: Path, body: bytes) -> object:
+def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.DeletePoints.model_validate_json(body)
     if request.filter is not None:
         operation = edge.UpdateOperation.delete_points_by_filter(filter=request.filter.to_edge())
@@ -92,28 +94,28 @@ def delete_points(shards: Shards, path: Path, body: bytes) -> object:
     return _DONE
 
 
-def update_batch(shards: Shards, path: Path, body: bytes) -> object:
+def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
     changes = messages.BatchUpdate.model_validate_json(body).operations
     for change in changes:
         shards.update(path["name"], change.to_edge())
     return [_DONE] * len(changes)
 
 
-def query(shards: Shards, path: Path, body: bytes) -> object:
+def query(shards: Shards, path: PathParams, body: bytes) -> object:
     return _query(shards, path["name"], messages.QueryPoints.model_validate_json(body))
 
 
-def query_batch(shards: Shards, path: Path, body: bytes) -> object:
+def query_batch(shards: Shards, path: PathParams, body: bytes) -> object:
     return [_query(shards, path["name"], request) for request in messages.QueryBatch.model_validate_json(body).searches]
 
 
-def scroll(shards: Shards, path: Path, body: bytes) -> object:
+def scroll(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.ScrollPoints.model_validate_json(body)
     records, next_offset = shards.shard(path["name"]).scroll(
         scroll=edge.ScrollRequest(
             offset=request.offset,
             limit=request.limit,
-            filter=messages.filter_to_edge(request.filter),
+            filter=filter_to_edge(request.filter),
             with_payload=payload_choice(request.with_payload),
             with_vector=request.with_vector,
         )
@@ -121,43 +123,41 @@ def scroll(shards: Shards, path: Path, body: bytes) -> object:
     return {"points": [record_to_json(record) for record in records], "next_page_offset": next_offset}
 
 
-def count(shards: Shards, path: Path, body: bytes) -> object:
+def count(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.CountPoints.model_validate_json(body)
-    condition = messages.filter_to_edge(request.filter)
+    condition = filter_to_edge(request.filter)
     return {"count": shards.shard(path["name"]).count(count=edge.CountRequest(exact=True, filter=condition))}
 
 
-def facet(shards: Shards, path: Path, body: bytes) -> object:
+def facet(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.Facet.model_validate_json(body)
     shard = shards.shard(path["name"])
     if request.key not in shard.info().payload_schema:
         raise RefusedError(400, f"Bad request: no payload index on `{request.key}`: create a keyword index on it first")
     found = shard.facet(
-        facet=edge.FacetRequest(
-            key=request.key, limit=request.limit, exact=True, filter=messages.filter_to_edge(request.filter)
-        )
+        facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=True, filter=filter_to_edge(request.filter))
     )
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in found.hits]}
 
 
-def create_index(shards: Shards, path: Path, body: bytes) -> object:
+def create_index(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.CreateIndex.model_validate_json(body)
     operation = edge.UpdateOperation.create_field_index(field_name=request.field_name, schema=request.schema_to_edge())
     shards.update(path["name"], operation)
     return _DONE
 
 
-def delete_index(shards: Shards, path: Path, body: bytes) -> object:
+def delete_index(shards: Shards, path: PathParams, body: bytes) -> object:
     shards.update(path["name"], edge.UpdateOperation.delete_field_index(field_name=path["field"]))
     return _DONE
 
 
-def change_aliases(shards: Shards, path: Path, body: bytes) -> object:
+def change_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
     shards.change_aliases(messages.ChangeAliases.model_validate_json(body).actions)
     return True
 
 
-def list_aliases(shards: Shards, path: Path, body: bytes) -> object:
+def list_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
     """Of one collection when the path names one, else of all."""
     return {
         "aliases": [
@@ -181,9 +181,9 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
     return [request, *(inner for stage in request.prefetch for inner in _stages(stage))]
 
 
-def _check_vector(config: messages.CreateCollection, using: str, vector: list[float] | messages.SparseVector) -> None:
+def _check_vector(config: messages.CreateCollection, using: str, vector: list[float] | SparseVector) -> None:
     """Edge finds these faults too, but raises them as bare `Exception`, which cannot be told from its own faults."""
-    is_sparse = isinstance(vector, messages.SparseVector)
+    is_sparse = isinstance(vector, SparseVector)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"
         raise RefusedError(400, f"Wrong input: Not existing vector name error: no {kind} vector is named {using!r}")

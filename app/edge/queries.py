@@ -12,17 +12,10 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from app.edge.messages import (
-    Filter,
-    HasId,
-    PayloadChoice,
-    Prefetch,
-    QueryPoints,
-    Rrf,
-    vector_to_edge,
-)
+from app.edge.filters import Filter, HasId
+from app.edge.messages import Prefetch, QueryPoints, Rrf
+from app.edge.values import PayloadChoice, PointId, VectorChoice, vector_to_edge
 
-PointId = int | UUID
 Ranked = list[tuple[PointId, float]]
 _SPARE = 16  # asked beyond the limit, to see whether a tie crosses it
 
@@ -35,7 +28,7 @@ def query_points(shard: edge.EdgeShard, request: QueryPoints) -> list[dict[str, 
 
 
 def retrieve(
-    shard: edge.EdgeShard, ids: Sequence[PointId], with_payload: PayloadChoice, with_vector: bool | list[str]
+    shard: edge.EdgeShard, ids: Sequence[PointId], with_payload: PayloadChoice, with_vector: VectorChoice
 ) -> list[dict[str, object]]:
     found = shard.retrieve(point_ids=list(ids), with_payload=payload_choice(with_payload), with_vector=with_vector)
     return [record_to_json(record) for record in found]

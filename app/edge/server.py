@@ -100,8 +100,6 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
         yield
         forget_connection(data_dir, connection)
         flushing.cancel()
-        with suppress(asyncio.CancelledError):
-            await flushing
         shards.close()
 
     routes = [Route(path, _endpoint(shards, operation), methods=[method]) for method, path, operation in _OPERATIONS]

@@ -1,0 +1,126 @@
+"""Qdrant's filters, as far as they are served, turned into Edge's own objects."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import qdrant_edge as edge
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from app.edge.values import JsonPath, Message, PointId
+
+
+class Match(Message):
+    value: bool | int | str | None = None
+    any_of: list[int] | list[str] | None = Field(None, alias="any")
+    except_of: list[int] | list[str] | None = Field(None, alias="except")
+
+    @model_validator(mode="after")
+    def holds_one(self) -> Match:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give exactly one of value, any, except")
+        return self
+
+    def to_edge(self) -> Any:
+        if self.any_of is not None:
+            return edge.MatchAny(any=self.any_of)
+        if self.except_of is not None:
+            return edge.MatchExcept(**{"except": self.except_of})
+        # Edge takes Python's bool for the integer that it also is, and then finds nothing; NumPy's is no integer.
+        value: Any = np.bool_(self.value) if isinstance(self.value, bool) else self.value
+        return edge.MatchValue(value=value)
+
+
+class Range(Message):
+    gt: float | None = None
+    gte: float | None = None
+    lt: float | None = None
+    lte: float | None = None
+
+
+class FieldCondition(Message):
+    key: JsonPath
+    match: Match | None = None
+    range: Range | None = None
+
+    @model_validator(mode="after")
+    def holds_one(self) -> FieldCondition:
+        if (self.match is None) == (self.range is None):
+            raise ValueError("give exactly one of match, range")
+        return self
+
+    def to_edge(self) -> edge.FieldCondition:
+        return edge.FieldCondition(
+            key=self.key,
+            match=self.match.to_edge() if self.match else None,
+            range=edge.RangeFloat(**self.range.model_dump()) if self.range else None,
+        )
+
+
+class PayloadField(Message):
+    key: JsonPath
+
+
+class IsEmpty(Message):
+    is_empty: PayloadField
+
+    def to_edge(self) -> edge.IsEmptyCondition:
+        return edge.IsEmptyCondition(key=self.is_empty.key)
+
+
+class IsNull(Message):
+    is_null: PayloadField
+
+    def to_edge(self) -> edge.IsNullCondition:
+        return edge.IsNullCondition(key=self.is_null.key)
+
+
+class HasId(Message):
+    has_id: list[PointId]
+
+    def to_edge(self) -> edge.HasIdCondition:
+        return edge.HasIdCondition(point_ids=set(self.has_id))
+
+
+def _condition_kind(value: Any) -> str:
+    """Told by the key that only this kind has; anything else is read as a nested filter."""
+    keys = value if isinstance(value, dict) else type(value).model_fields
+    return next((kind for kind in ("key", "is_empty", "is_null", "has_id") if kind in keys), "filter")
+
+
+Condition = Annotated[
+    Annotated[FieldCondition, Tag("key")]
+    | Annotated[IsEmpty, Tag("is_empty")]
+    | Annotated[IsNull, Tag("is_null")]
+    | Annotated[HasId, Tag("has_id")]
+    | Annotated["Filter", Tag("filter")],
+    Discriminator(_condition_kind),
+]
+
+
+class Filter(Message):
+    must: list[Condition] | None = None
+    should: list[Condition] | None = None
+    must_not: list[Condition] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def wrap_single(cls, data: Any) -> Any:
+        """Qdrant takes one condition in place of a list of one."""
+        return {key: [value] if isinstance(value, dict) else value for key, value in dict(data).items()}
+
+    def to_edge(self) -> edge.Filter:
+        return edge.Filter(
+            must=_conditions_to_edge(self.must),
+            should=_conditions_to_edge(self.should),
+            must_not=_conditions_to_edge(self.must_not),
+        )
+
+
+def _conditions_to_edge(conditions: list[Condition] | None) -> list[Any] | None:
+    return [condition.to_edge() for condition in conditions] if conditions else None
+
+
+def filter_to_edge(found: Filter | None) -> edge.Filter | None:
+    return None if found is None else found.to_edge()

@@ -1,0 +1,67 @@
+"""What the bodies of requests are made of: ids, vectors and payload paths, each checked as strictly as Edge needs it.
+
+Fields that a message does not name are refused rather than ignored, so that no setting is lost in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import numpy as np
+import qdrant_edge as edge
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+# Qdrant leaves a vector unnormalised when its squared length is under the float32 epsilon: cosine would be wrong.
+_SHORTEST_SQUARED = float(np.finfo(np.float32).eps)
+
+PointId = Annotated[int, Field(strict=True, ge=0, lt=2**64)] | UUID
+Component = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
+PayloadChoice = bool | list[str] | dict[Literal["include", "exclude"], list[str]]
+VectorChoice = bool | list[str]
+
+
+def _refuse_zero(vector: list[float]) -> list[float]:
+    if float(np.dot(vector, vector)) < _SHORTEST_SQUARED:
+        raise ValueError("a zero vector has no direction, so it has no cosine: leave this point out")
+    return vector
+
+
+def _check_path(path: str) -> str:
+    edge.IsEmptyCondition(key=path)  # raises ValueError, as Edge does later where it is not told from a fault
+    return path
+
+
+JsonPath = Annotated[str, AfterValidator(_check_path)]
+DenseVector = Annotated[list[Component], Field(min_length=1), AfterValidator(_refuse_zero)]
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, data: Any) -> Any:
+        """Clients send null for "not given"."""
+        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+
+class SparseVector(Message):
+    indices: list[Annotated[int, Field(ge=0, lt=2**32)]]
+    values: list[Component]
+
+    def to_edge(self) -> edge.SparseVector:
+        return edge.SparseVector(indices=self.indices, values=self.values)
+
+
+def _vector_kind(value: Any) -> str:
+    return "sparse" if isinstance(value, dict | SparseVector) else "dense"
+
+
+Vector = Annotated[
+    Annotated[DenseVector, Tag("dense")] | Annotated[SparseVector, Tag("sparse")], Discriminator(_vector_kind)
+]
+
+
+def vector_to_edge(vector: list[float] | SparseVector) -> Any:
+    return vector.to_edge() if isinstance(vector, SparseVector) else vector

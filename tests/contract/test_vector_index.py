@@ -1,0 +1,374 @@
+"""One contract for every vector index: Edge over HTTP, the Qdrant client's own memory, and the double for tests."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.embeddings import Embeddings
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from app.edge import EdgeProcess
+from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.ports import VectorIndex
+from app.testing import InMemoryVectorIndex
+from app.types import MetadataValue, Point
+from app.vectors import QdrantVectorIndex
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
+
+NORTH, EAST, UP = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
+NORTH_EAST = [math.sqrt(0.5), math.sqrt(0.5), 0.0]
+
+
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProcess]:
+    with EdgeProcess(tmp_path_factory.mktemp("edge")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def edge_index(edge: EdgeProcess) -> Iterator[QdrantVectorIndex]:
+    index = QdrantVectorIndex.over_edge(edge)
+    yield index
+    index.close()
+
+
+@pytest.fixture(params=["edge", "memory"])
+def qdrant_index(request: pytest.FixtureRequest) -> QdrantVectorIndex:
+    if request.param == "edge":
+        return request.getfixturevalue("edge_index")
+    return QdrantVectorIndex(QdrantClient(":memory:"))
+
+
+@pytest.fixture(params=["edge", "memory", "double"])
+def index(request: pytest.FixtureRequest) -> VectorIndex:
+    if request.param == "edge":
+        return request.getfixturevalue("edge_index")
+    return InMemoryVectorIndex() if request.param == "double" else QdrantVectorIndex(QdrantClient(":memory:"))
+
+
+def new_name(stem: str = "docs") -> str:
+    return f"{stem}--{uuid.uuid4().hex[:8]}"
+
+
+def point_id(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def point(number: int, vector: Sequence[float] = NORTH, *, document_id: str = "d1", **metadata: MetadataValue) -> Point:
+    payload = {"page_content": f"text {number}", "metadata": {"document_id": document_id, **metadata}}
+    return Point(id=point_id(number), vector=vector, payload=payload)
+
+
+def filled(index: VectorIndex, *points: Point) -> str:
+    name = new_name()
+    index.create(name, dimension=3)
+    index.upsert(name, points)
+    return name
+
+
+def found_numbers(index: VectorIndex, name: str, *, limit: int = 10, **filters: str) -> list[int]:
+    return [uuid.UUID(hit.id).int for hit in index.search(name, NORTH, limit=limit, filters=filters)]
+
+
+def test_an_index_exists_from_its_creation_until_it_is_dropped(index: VectorIndex) -> None:
+    name = new_name()
+    assert not index.exists(name)
+    index.create(name, dimension=3)
+    assert index.exists(name)
+    assert index.count(name) == 0
+    index.drop(name)
+    assert not index.exists(name)
+    index.drop(name)  # a second time is no error
+
+
+def test_creating_again_keeps_the_points(index: VectorIndex) -> None:
+    name = filled(index, point(1))
+    index.create(name, dimension=3)
+    assert index.count(name) == 1
+
+
+def test_another_dimension_is_refused(qdrant_index: QdrantVectorIndex) -> None:
+    name = filled(qdrant_index)
+    with pytest.raises(ConflictError, match="dimension 4"):
+        qdrant_index.create(name, dimension=4)
+
+
+def test_hits_come_nearest_first_with_their_cosine_and_payload(index: VectorIndex) -> None:
+    name = filled(index, point(1, EAST), point(2, NORTH_EAST), point(3, NORTH))
+    hits = index.search(name, NORTH, limit=2)
+    assert [hit.id for hit in hits] == [point_id(3), point_id(2)]
+    assert [hit.score for hit in hits] == pytest.approx([1.0, math.sqrt(0.5)], abs=1e-6)
+    assert hits[0].payload == {"page_content": "text 3", "metadata": {"document_id": "d1"}}
+
+
+def test_length_of_a_vector_does_not_count(index: VectorIndex) -> None:
+    name = filled(index, point(1, [x * 1e-5 for x in NORTH]), point(2, [x * 100 for x in NORTH_EAST]))
+    assert [hit.score for hit in index.search(name, [1e-6, 0.0, 0.0], limit=2)] == pytest.approx(
+        [1.0, math.sqrt(0.5)], abs=1e-6
+    )
+
+
+def test_equal_scores_come_in_the_order_of_ids_wherever_the_limit_cuts(index: VectorIndex) -> None:
+    ties = [point(number) for number in range(90, 10, -1)]
+    name = filled(index, *ties, point(1, EAST), point(99, NORTH_EAST))
+    for limit in (1, 7, 60, 80):
+        assert found_numbers(index, name, limit=limit) == list(range(11, 11 + limit))
+    assert found_numbers(index, name, limit=100) == [*range(11, 91), 99, 1]
+
+
+def test_upserting_again_replaces(index: VectorIndex) -> None:
+    name = filled(index, point(1, NORTH), point(2, EAST))
+    index.upsert(name, [point(1, UP, document_id="d2"), point(2, EAST)])
+    assert index.count(name) == 2
+    assert found_numbers(index, name, limit=1, document_id="d2") == [1]
+    assert index.search(name, UP, limit=1)[0].id == point_id(1)
+
+
+def test_no_points_is_no_error(index: VectorIndex) -> None:
+    name = filled(index, point(1))
+    index.upsert(name, [])
+    index.delete_points(name, [])
+    assert index.count(name) == 1
+
+
+@pytest.mark.parametrize("bad", [[math.nan, 1.0, 0.0], [math.inf, 0.0, 0.0], [0.0, 0.0, 0.0]])
+def test_a_vector_without_direction_is_refused_and_nothing_is_written(index: VectorIndex, bad: list[float]) -> None:
+    name = filled(index)
+    with pytest.raises(ValueError, match=point_id(2)):
+        index.upsert(name, [point(1), point(2, bad)])
+    assert index.count(name) == 0
+
+
+def test_payloads_are_replaced_and_vectors_stay(index: VectorIndex) -> None:
+    name = filled(index, point(1, NORTH, year=1), point(2, EAST))
+    index.set_payloads(name, {point_id(1): {"metadata": {"document_id": "d9"}}, point_id(404): {"page_content": "?"}})
+    hit = index.search(name, NORTH, limit=1)[0]
+    assert (hit.id, hit.payload) == (point_id(1), {"metadata": {"document_id": "d9"}})
+    assert hit.score == pytest.approx(1.0)
+    assert index.count(name) == 2
+
+
+def test_points_are_deleted_by_id(index: VectorIndex) -> None:
+    name = filled(index, point(1), point(2), point(3))
+    index.delete_points(name, [point_id(2), point_id(404)])
+    assert sorted(index.point_ids(name)) == [point_id(1), point_id(3)]
+
+
+def test_a_document_is_counted_listed_and_deleted_alone(index: VectorIndex) -> None:
+    name = filled(index, point(1, document_id="a"), point(2, document_id="b"), point(3, document_id="a"))
+    assert index.count(name, document_id="a") == 2
+    assert sorted(index.point_ids(name, document_id="a")) == [point_id(1), point_id(3)]
+    index.delete_document(name, "a")
+    assert list(index.point_ids(name)) == [point_id(2)]
+    assert index.count(name, document_id="a") == 0
+
+
+def test_all_ids_are_listed_over_many_pages(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.vectors._SCROLL_PAGE", 4)
+    name = filled(index, *(point(number) for number in range(1, 12)))
+    assert sorted(index.point_ids(name)) == [point_id(number) for number in range(1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"year": "1999"}, [1, 2, 3]),
+        ({"year": "1999", "lang": "de"}, [2]),
+        ({"draft": "true"}, [4]),
+        ({"ratio": "0.5"}, [4]),
+        ({"ratio": "-2"}, [5]),
+        ({"lang": "d"}, []),
+        ({"absent": "1"}, []),
+        ({"two words": "yes"}, [5]),
+    ],
+)
+def test_filters_compare_metadata_by_equality(
+    qdrant_index: QdrantVectorIndex, asked: dict[str, str], expected: list[int]
+) -> None:
+    name = filled(
+        qdrant_index,
+        point(1, year=1999),
+        point(2, year="1999", lang="de"),
+        point(3, year=1999.0),
+        point(4, year=2000, draft=True, ratio=0.5),
+        point(5, year=19990, draft=False, ratio=-2, **{"two words": "yes"}),
+    )
+    assert found_numbers(qdrant_index, name, **asked) == expected
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(key=st.text(min_size=1, max_size=8), value=st.text(max_size=8))
+def test_any_metadata_can_be_asked_for_or_is_refused(edge_index: QdrantVectorIndex, key: str, value: str) -> None:
+    name = "any-metadata"
+    edge_index.create(name, dimension=3)
+    try:
+        edge_index.upsert(name, [point(1, **{key: value})])
+        assert found_numbers(edge_index, name, **{key: value}) == [1]
+    except FilterError:
+        assert set(key) & set('"\\')
+
+
+def test_an_alias_switches_from_one_index_to_another(index: VectorIndex) -> None:
+    old, new, alias = filled(index, point(1)), filled(index, point(2)), new_name("library")
+    index.point_to(alias, old)
+    assert found_numbers(index, alias) == [1]
+    index.point_to(alias, new)
+    assert found_numbers(index, alias) == [2]
+    assert index.exists(alias)
+    index.drop(new)
+    assert not index.exists(alias)
+
+
+def test_an_alias_is_never_away_while_it_switches(edge_index: QdrantVectorIndex) -> None:
+    indexes, alias = [filled(edge_index, point(1)), filled(edge_index, point(2))], new_name("library")
+    edge_index.point_to(alias, indexes[0])
+    with ThreadPoolExecutor(1) as threads:
+        switching = threads.submit(lambda: [edge_index.point_to(alias, indexes[turn % 2]) for turn in range(20)])
+        answers = [found_numbers(edge_index, alias)]
+        while not switching.done():
+            answers.append(found_numbers(edge_index, alias))
+        switching.result()
+    assert all(answer in ([1], [2]) for answer in answers)
+
+
+@pytest.mark.parametrize("filters", [{"": "x"}, {'a"b': "x"}, {"a\\b": "x"}, {"a": "\ud800"}, {"\ud800": "a"}])
+def test_a_filter_that_cannot_be_asked_is_refused(qdrant_index: QdrantVectorIndex, filters: dict[str, str]) -> None:
+    name = filled(qdrant_index, point(1))
+    with pytest.raises(FilterError, match=r"Give|leave out"):
+        qdrant_index.search(name, NORTH, limit=1, filters=filters)
+
+
+def test_a_missing_index_is_named_in_the_error(qdrant_index: QdrantVectorIndex) -> None:
+    for use in (
+        lambda: qdrant_index.search("absent", NORTH, limit=1),
+        lambda: qdrant_index.upsert("absent", [point(1)]),
+        lambda: qdrant_index.count("absent"),
+        lambda: list(qdrant_index.point_ids("absent")),
+        lambda: qdrant_index.delete_document("absent", "d1"),
+        lambda: qdrant_index.point_to("library", "absent"),
+    ):
+        with pytest.raises(NotFoundError, match=r"'absent'.*doctor --rebuild"):
+            use()
+
+
+def test_a_vector_of_the_wrong_dimension_is_the_callers_mistake(edge_index: QdrantVectorIndex) -> None:
+    name = filled(edge_index)
+    with pytest.raises(InputError, match="expected dim: 3, got 2"):
+        edge_index.upsert(name, [point(1, [1.0, 0.0])])
+    with pytest.raises(InputError, match="expected dim: 3, got 2"):
+        edge_index.search(name, [1.0, 0.0], limit=1)
+
+
+def test_documents_are_counted_by_facet(qdrant_index: QdrantVectorIndex) -> None:
+    name = filled(qdrant_index, point(1, document_id="a"), point(2, document_id="b"), point(3, document_id="a"))
+    hits = qdrant_index.client.facet(name, "metadata.document_id", exact=True).hits
+    assert [(hit.value, hit.count) for hit in hits] == [("a", 2), ("b", 1)]
+
+
+def test_two_rankings_are_fused_by_reciprocal_rank(qdrant_index: QdrantVectorIndex) -> None:
+    name = filled(qdrant_index, point(1, NORTH), point(2, NORTH_EAST), point(3, EAST))
+    stages = [models.Prefetch(query=vector, limit=2) for vector in (NORTH, [0.2, 1.0, 0.0])]
+    fused = qdrant_index.client.query_points(
+        name, prefetch=stages, query=models.FusionQuery(fusion=models.Fusion.RRF), limit=3
+    ).points
+    # Stages: 1, 2 and 3, 2; Qdrant gives 1 / (2 + place), and equal sums come in the order of ids.
+    assert [(hit.id, hit.score) for hit in fused if hit.id != point_id(2)] == [
+        (point_id(1), pytest.approx(1 / 2)),
+        (point_id(3), pytest.approx(1 / 2)),
+    ]
+    assert fused[0].id == point_id(2)
+    assert fused[0].score == pytest.approx(2 / 3)
+
+
+class HandMadeEmbeddings(Embeddings):
+    def embed_query(self, text: str) -> list[float]:
+        return EAST if text == "east" else NORTH
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+@pytest.fixture
+def store_of(qdrant_index: QdrantVectorIndex) -> Callable[[str], QdrantVectorStore]:
+    def open_store(name: str) -> QdrantVectorStore:
+        return QdrantVectorStore(qdrant_index.client, name, embedding=HandMadeEmbeddings())
+
+    return open_store
+
+
+def test_langchain_reads_and_writes_our_collections(
+    qdrant_index: QdrantVectorIndex, store_of: Callable[[str], QdrantVectorStore]
+) -> None:
+    name = filled(qdrant_index, *(point(number) for number in range(30, 0, -1)), point(40, EAST, document_id="d2"))
+    store = store_of(name)
+    found = store.similarity_search("north", k=30)
+    assert {document.metadata["_id"] for document in found} == {point_id(number) for number in range(1, 31)}
+    only_d2 = models.Filter(
+        must=[models.FieldCondition(key="metadata.document_id", match=models.MatchValue(value="d2"))]
+    )
+    assert store.similarity_search("north", k=5, filter=only_d2)[0].page_content == "text 40"
+    [added] = store.add_texts(["east"], metadatas=[{"document_id": "d3"}])
+    assert qdrant_index.count(name, document_id="d3") == 1
+    assert store.get_by_ids([added])[0].page_content == "east"
+    store.delete([added])
+    assert qdrant_index.count(name, document_id="d3") == 0
+
+
+def test_the_official_client_reads_every_answer(edge: EdgeProcess, edge_index: QdrantVectorIndex) -> None:
+    """Unmodified, as a person would make it from the address and the token; its models check the shapes."""
+    with pytest.warns(UserWarning, match="insecure connection"):
+        client = QdrantClient(url=edge.start().url, api_key=edge.start().token)
+    name = new_name()
+    client.create_collection(name, vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
+    client.create_payload_index(name, "tag", models.PayloadSchemaType.KEYWORD)
+    ids = [str(uuid.UUID(int=number)) for number in (1, 2)]
+    client.upsert(name, [models.PointStruct(id=ids[0], vector=[1, 0], payload={"tag": "a"})])
+    client.upload_points(name, [models.PointStruct(id=ids[1], vector=[0, 1], payload={"tag": "b"})], wait=True)
+    assert client.info().version
+    assert name in [found.name for found in client.get_collections().collections]
+    assert client.get_collection(name).payload_schema["tag"].data_type == models.PayloadSchemaType.KEYWORD
+    assert client.retrieve(name, [ids[1]], with_vectors=True)[0].vector == [0, 1]
+    assert client.scroll(name, limit=1)[1] == ids[1]
+    assert client.facet(name, "tag").hits[0].count == 1
+    client.delete_payload_index(name, "tag")
+    with pytest.raises(UnexpectedResponse, match="no payload index"):
+        client.facet(name, "tag")
+    selector = models.FilterSelector(
+        filter=models.Filter(must=[models.FieldCondition(key="tag", match=models.MatchValue(value="a"))])
+    )
+    client.delete(name, selector)
+    assert client.count(name).count == 1
+
+
+def test_langchain_finds_the_same_ids_in_the_same_order(edge_index: QdrantVectorIndex) -> None:
+    name = filled(edge_index, *(point(number) for number in range(60, 0, -1)), point(99, NORTH_EAST))
+    store = QdrantVectorStore(edge_index.client, name, embedding=HandMadeEmbeddings())
+    by_langchain = [document.metadata["_id"] for document in store.similarity_search("north", k=5)]
+    assert by_langchain == [hit.id for hit in edge_index.search(name, NORTH, limit=5)]
+    assert by_langchain == [point_id(number) for number in range(1, 6)]
+
+
+def test_a_server_that_is_away_is_unavailable_and_says_what_to_check() -> None:
+    index = QdrantVectorIndex.at("http://127.0.0.1:9")  # the discard port: nothing listens there
+    assert not index.is_alive()
+    with pytest.raises(VectorIndexUnavailableError, match="GIRCSE_QDRANT_URL"):
+        index.count("docs")
+
+
+def test_a_wrong_key_is_unavailable_and_names_the_setting(edge: EdgeProcess) -> None:
+    with pytest.warns(UserWarning, match="insecure connection"):
+        index = QdrantVectorIndex.at(edge.start().url, api_key="wrong")
+    with pytest.raises(VectorIndexUnavailableError, match="GIRCSE_QDRANT_API_KEY"):
+        index.count("docs")

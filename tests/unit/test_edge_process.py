@@ -1,0 +1,178 @@
+"""The life of the Edge server's process: crashes, sharing, stopping, and owners that end in any way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from filelock import FileLock, Timeout
+
+from app.edge import EdgeConnection, EdgeProcess
+from app.edge.connection import is_answering, read_connection, write_connection
+from app.errors import VectorIndexUnavailableError
+from app.types import Point
+from app.vectors import QdrantVectorIndex
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+
+
+@pytest.fixture
+def open_edge(tmp_path: Path) -> Iterator[Callable[..., EdgeProcess]]:
+    opened: list[EdgeProcess] = []
+
+    def open_(data_dir: Path = tmp_path / "edge", *, start_timeout_s: float = 60) -> EdgeProcess:
+        opened.append(EdgeProcess(data_dir, start_timeout_s=start_timeout_s))
+        return opened[-1]
+
+    yield open_
+    for edge in opened:
+        edge.stop()
+
+
+def filled_index(edge: EdgeProcess, *, points: int = 20) -> QdrantVectorIndex:
+    index = QdrantVectorIndex.over_edge(edge)
+    index.create("docs", dimension=2)
+    ids = (str(uuid.UUID(int=number)) for number in range(points))
+    index.upsert("docs", [Point(id=point_id, vector=[1.0, 0.0], payload={}) for point_id in ids])
+    return index
+
+
+def is_running(data_dir: Path) -> bool:
+    """Told by the lock, which the kernel takes back from whatever ends; a process id may live on as a zombie."""
+    try:
+        with FileLock(data_dir / "edge.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 20) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_data_survive_a_kill_between_two_calls(open_edge: Callable[..., EdgeProcess]) -> None:
+    edge = open_edge()
+    index = filled_index(edge, points=20)
+    os.kill(edge.start().pid, signal.SIGKILL)
+    assert index.count("docs") == 20
+    os.kill(edge.start().pid, signal.SIGKILL)
+    assert len(index.search("docs", [1.0, 0.0], limit=50)) == 20
+    assert index.is_alive()
+    index.close()
+
+
+def test_many_threads_outlive_a_kill(open_edge: Callable[..., EdgeProcess]) -> None:
+    edge = open_edge()
+    index = filled_index(edge, points=5)
+    os.kill(edge.start().pid, signal.SIGKILL)
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(lambda _: index.count("docs"), range(12))) == [5] * 12
+    index.close()
+
+
+def test_a_second_opener_shares_the_running_server(open_edge: Callable[..., EdgeProcess]) -> None:
+    first, second = open_edge(), open_edge()
+    connection = first.start()
+    assert second.start() == connection
+    second.stop()  # it does not own the server, so the server stays
+    assert is_answering(connection)
+
+
+def test_openers_at_the_same_time_agree_on_one_server(open_edge: Callable[..., EdgeProcess]) -> None:
+    edges = [open_edge() for _ in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        connections = list(threads.map(lambda edge: edge.start(), edges))
+    assert len(set(connections)) == 1
+
+
+def test_a_client_goes_on_when_the_owner_of_the_server_stops(open_edge: Callable[..., EdgeProcess]) -> None:
+    owner, guest = open_edge(), open_edge()
+    owner_index = filled_index(owner, points=3)
+    index = QdrantVectorIndex.over_edge(guest)
+    owner_index.close()
+    owner.stop()
+    assert index.count("docs") == 3
+    index.close()
+
+
+def test_stop_leaves_no_process_and_no_token(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
+    edge = open_edge()
+    pid = edge.start().pid
+    edge.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert read_connection(tmp_path / "edge") is None
+    edge.stop()  # a second time is no error
+
+
+def test_sigterm_ends_the_server_in_good_order(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
+    connection = open_edge().start()
+    os.kill(connection.pid, signal.SIGTERM)
+    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+    assert read_connection(tmp_path / "edge") is None
+
+
+def test_the_server_ends_with_an_owner_that_is_killed(tmp_path: Path) -> None:
+    script = """
+        import sys, time
+        from pathlib import Path
+        from app.edge import EdgeProcess
+        edge = EdgeProcess(Path(sys.argv[1]))
+        edge.start()
+        print("started", flush=True)
+        time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "edge")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "started\n"
+        assert is_running(tmp_path / "edge")
+        owner.kill()
+    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+
+
+def test_a_stale_address_is_not_trusted(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
+    data_dir = tmp_path / "edge"
+    data_dir.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
+        stale = EdgeConnection(port=closed_soon.getsockname()[1], token="old", pid=1)
+    write_connection(data_dir, stale)
+    connection = open_edge(data_dir).start()
+    assert connection != stale
+    assert read_connection(data_dir) == connection
+
+
+def test_a_folder_named_app_where_the_user_stands_is_not_taken_for_ours(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('the wrong app')")
+    monkeypatch.chdir(tmp_path)
+    assert is_answering(open_edge(Path("edge")).start())
+
+
+def test_a_server_that_cannot_start_says_why(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
+    data_dir = tmp_path / "edge"
+    data_dir.mkdir()
+    (data_dir / "collections.json").write_text("{ damaged")
+    with pytest.raises(VectorIndexUnavailableError, match=r"does not start.*JSON.*edge\.log"):
+        open_edge(data_dir).start()
+
+
+def test_a_token_is_not_shown(open_edge: Callable[..., EdgeProcess]) -> None:
+    connection = open_edge().start()
+    assert connection.token not in repr(connection)
+    assert connection.url == f"http://127.0.0.1:{connection.port}"
