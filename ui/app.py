@@ -11,9 +11,10 @@ from app.errors import GircseError
 from app.ports import Catalog
 from ui import render
 from ui.contract import AboutInfo, AddFiles, Example, Preset, SearchService
-from ui.documents_page import MAX_FILE_BYTES, DocumentHandlers, build_documents_tab
+from ui.documents_page import DocumentHandlers, build_documents_tab
 from ui.search_page import SearchHandlers, build_search_tab
 from ui.theme import STYLESHEET, build_theme
+from ui.uploads import MAX_FILE_BYTES
 
 __all__ = ["AboutInfo", "AddFiles", "Example", "Preset", "SearchService", "build_page", "mount_page"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -14,9 +13,8 @@ from app.ports import Catalog
 from ui import render
 from ui.contract import AddFiles
 from ui.guard import guarded, read_choice
+from ui.uploads import accept_uploads_only, read_uploads
 
-MAX_FILES = 50
-MAX_FILE_BYTES = 50 * 1024 * 1024
 DOCUMENTS_SHOWN = 100
 POLL_SECONDS = 2.0
 
@@ -51,7 +49,7 @@ class DocumentHandlers:
         if self.add_files is None:
             raise InputError("Files cannot be added here. Use `gircse ingest PATH` instead.")
         name = self.catalog.collection(read_choice(collection, name="collection")).name
-        added = self.add_files(name, read_files(paths))
+        added = self.add_files(name, read_uploads(paths))
         files = "1 file was" if len(added) == 1 else f"{len(added)} files were"
         message = f"{files} handed in. You can leave this page: reading goes on."
         return render.render_note(message), self.list(name)[0], None
@@ -65,28 +63,9 @@ class DocumentHandlers:
         return render.render_note(f"“{document.title or document.uri}” is being deleted."), self.list(name)[0]
 
 
-def read_files(paths: object) -> list[tuple[str, bytes]]:
-    """Reads and removes uploads. Gradio has checked by now that each path lies in its own upload folder."""
-    if not isinstance(paths, list) or not paths:
-        raise InputError("Choose at least one file first.")
-    if len(paths) > MAX_FILES:
-        raise InputError(
-            f"At most {MAX_FILES} files at once, not {len(paths)}. `gircse ingest FOLDER` takes any number."
-        )
-    files = [Path(str(path)) for path in paths]
-    for path in files:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"{path.name} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are allowed here.")
-    read = [(path.name, path.read_bytes()) for path in files]
-    for path in files:
-        path.unlink(missing_ok=True)
-    return read
-
-
 def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str], tab: gr.Tab) -> gr.Dropdown:
     """Draws the tab in the current Blocks; returns its collection field, which the page keeps up to date."""
-    with gr.Column(elem_classes="ask"), gr.Row(elem_classes="ask-row"):
+    with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=220):
             collection = gr.Dropdown(
                 list(collections),
@@ -95,10 +74,12 @@ def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str
                 elem_id="documents-collection",
             )
         with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
-            files = gr.File(
-                label="Add files", file_count="multiple", type="filepath", height=120, elem_id="documents-files"
+            files = accept_uploads_only(
+                gr.File(
+                    label="Add files", file_count="multiple", type="filepath", height=120, elem_id="documents-files"
+                )
             )
-            add = gr.Button("Add to collection", variant="primary", elem_id="documents-add")
+            add = gr.Button("Add to collection", variant="primary", size="md", elem_id="documents-add")
     message = gr.HTML("", elem_id="documents-message", js_on_load=None)
     listing = gr.HTML("", elem_id="documents-list", js_on_load=_DELETE_SCRIPT)
     timer = gr.Timer(POLL_SECONDS, active=False)

@@ -41,7 +41,7 @@ def _join(parts: Iterable[Markup]) -> Markup:
 
 def render_header() -> str:
     return Markup(
-        '<header class="site-header"><h1>gircse<span>search</span></h1>'
+        '<header class="site-header"><h1>gircse <span>search</span></h1>'
         "<p>Search your documents by meaning, and say yourself what “similar” should mean.</p></header>"
     )
 
@@ -54,7 +54,7 @@ def render_footer(about: AboutInfo) -> str:
 
 def render_error(message: str, *, title: str = "Please check this") -> str:
     return Markup('<div class="notice is-error" role="alert"><h2>{}</h2><p dir="auto">{}</p></div>').format(
-        title, _shorten(message, 1000)
+        clean(title), _shorten(message, 1000)
     )
 
 
@@ -85,7 +85,10 @@ def _render_summary(result: SearchResult) -> Markup:
         if result.instruction
         else Markup("read without an instruction")
     )
-    return Markup('<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} <span>{} {} · {} ms</span></p>').format(
+    return Markup(
+        '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{} {}</span> · '
+        '<span>{} ms</span> <a href="#reading">How it was read</a></p>'
+    ).format(
         count,
         "passage" if count == 1 else "passages",
         sense,
@@ -151,7 +154,9 @@ def _mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
     if why is None:
         return 0, 0
     start = min(max(why.start, 0), len(text))
-    return start, min(max(why.end, start), len(text))
+    end = min(max(why.end, start), len(text))
+    marked = text[start:end]
+    return end - len(marked.lstrip()), start + len(marked.rstrip())
 
 
 def _window(text: str, start: int, end: int) -> tuple[int, int]:
@@ -184,13 +189,16 @@ def _render_chips(metadata: Mapping[str, object]) -> Markup:
     return Markup('<ul class="chips" aria-label="Metadata">{}</ul>').format(_join(chips))
 
 
-def render_refinement(groups: Sequence[RefinementGroup]) -> str:
+def render_refinement(groups: Sequence[RefinementGroup], steps: Sequence[RefinementStep]) -> str:
     if not groups:
         return ""
     return Markup(
         '<section class="refinement"><h2>How your query was read</h2><p class="hint">Before it searches, the model '
-        "thinks of words. Larger is more probable; pale words carry little meaning.</p>{}</section>"
-    ).format(_join(_render_group(group, is_first=index == 0) for index, group in enumerate(groups)))
+        "thinks of words. Larger is more probable; pale words carry little meaning.</p>{}"
+        '<details class="every-step"><summary>Every step</summary>{}</details></section>'
+    ).format(
+        _join(_render_group(group, is_first=index == 0) for index, group in enumerate(groups)), _render_steps(steps)
+    )
 
 
 def _render_group(group: RefinementGroup, *, is_first: bool) -> Markup:
@@ -221,9 +229,7 @@ def _render_token(token: GroupToken, heaviest: float) -> Markup:
     )
 
 
-def render_steps(steps: Sequence[RefinementStep]) -> str:
-    if not steps:
-        return Markup('<p class="kept">Search first: then each step’s words stand here.</p>')
+def _render_steps(steps: Sequence[RefinementStep]) -> Markup:
     rows = [
         Markup('<tr><th scope="row">{}</th><td><ul>{}</ul></td></tr>').format(
             step.step,

@@ -22,8 +22,8 @@ MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
 OWN_WORDS = "Own words"
 
-SearchView = tuple[str, str, str]
-"""HTML of the passages, of the grouped words, of the words per step."""
+SearchView = tuple[str, str]
+"""HTML of the passages, and of the words that the query was read as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +50,12 @@ class SearchHandlers:
         )
         result = self.search_service.search(request)
         groups = group_refinement(result.refinement)
-        return render.render_results(result), render.render_refinement(groups), render.render_steps(result.refinement)
+        return render.render_results(result), render.render_refinement(groups, result.refinement)
 
     def search_again(self, query: object, *others: object) -> tuple[Any, ...]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
         if not isinstance(query, str) or not query.strip():
-            return gr.skip(), gr.skip(), gr.skip()
+            return gr.skip(), gr.skip()
         return self.search(query, *others)
 
     def instruction_of(self, preset_name: object) -> Any:
@@ -93,16 +93,13 @@ def build_search_tab(
     """Draws the tab in the current Blocks; returns its collection field, which the page keeps up to date."""
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, default_steps=default_steps, collections=collections)
-        buttons = _build_examples(examples)
+        buttons = _build_examples(examples, handlers.presets)
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(scale=5, min_width=320):
             passages = gr.HTML(render.render_welcome(), elem_id="passages", js_on_load=None)
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=None)
-            with gr.Accordion("Every step", open=False, elem_id="every-step"):
-                steps_table = gr.HTML(render.render_steps([]), elem_id="steps", js_on_load=None)
-    views = [passages, reading, steps_table]
-    _connect(handlers, fields, views, list(zip(buttons, examples, strict=True)))
+    _connect(handlers, fields, [passages, reading], list(zip(buttons, examples, strict=True)))
     return fields.collection
 
 
@@ -140,6 +137,12 @@ def _build_fields(handlers: SearchHandlers, *, default_steps: int, collections: 
             min_width=280,
             elem_id="instruction",
         )
+    return _Fields(query, submit, preset, instruction, *_build_settings(handlers.max_steps, default_steps, collections))
+
+
+def _build_settings(
+    max_steps: int, default_steps: int, collections: Sequence[str]
+) -> tuple[gr.Slider, gr.Dropdown, gr.Slider]:
     with gr.Accordion("More settings", open=False, elem_id="settings"), gr.Row(elem_classes="ask-row"):
         collection = gr.Dropdown(
             list(collections),
@@ -150,26 +153,45 @@ def _build_fields(handlers: SearchHandlers, *, default_steps: int, collections: 
         )
         steps = gr.Slider(
             1,
-            handlers.max_steps,
+            max_steps,
             value=default_steps,
             step=1,
             label="Steps of refinement",
-            info="More steps: read more closely, a little slower.",
             min_width=220,
+            buttons=[],
             elem_id="steps-slider",
         )
         limit = gr.Slider(
-            1, MAX_RESULTS, value=DEFAULT_RESULTS, step=1, label="Number of results", min_width=220, elem_id="limit"
+            1,
+            MAX_RESULTS,
+            value=DEFAULT_RESULTS,
+            step=1,
+            label="Number of results",
+            min_width=220,
+            buttons=[],
+            elem_id="limit",
         )
-    return _Fields(query, submit, preset, instruction, steps, collection, limit)
+    return steps, collection, limit
 
 
-def _build_examples(examples: Sequence[Example]) -> list[gr.Button]:
+def _build_examples(examples: Sequence[Example], presets: Sequence[Preset]) -> list[gr.Button]:
     if not examples:
         return []
     with gr.Row(elem_classes="examples"):
         gr.HTML("<span>Try</span>", js_on_load=None, elem_classes="examples-label")
-        return [gr.Button(example.query, size="sm", elem_classes="example", min_width=0) for example in examples]
+        return [
+            gr.Button(_label(example, presets), size="sm", elem_classes="example", min_width=0) for example in examples
+        ]
+
+
+def _label(example: Example, presets: Sequence[Preset]) -> str:
+    """Examples may share a query and differ in the instruction: the label shows both."""
+    query = example.query if len(example.query) <= 56 else example.query[:55].rstrip() + "…"
+    return f"{query} · {_preset_name(example.instruction, presets)}"
+
+
+def _preset_name(instruction: str, presets: Sequence[Preset]) -> str:
+    return next((preset.name for preset in presets if preset.instruction == instruction), OWN_WORDS)
 
 
 def _connect(
@@ -180,7 +202,7 @@ def _connect(
 ) -> None:
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded(handler, outputs=3),
+            "fn": guarded(handler, outputs=2),
             "inputs": fields.request,
             "outputs": views,
             "api_visibility": "private",
@@ -192,7 +214,7 @@ def _connect(
 
     gr.on([fields.query.submit, fields.submit.click, fields.instruction.submit], **searching(handlers.search))
     # Typing an instruction of one's own takes the preset's name away, in the browser alone.
-    fields.instruction.input(fn=None, js=f"() => {OWN_WORDS!r}", outputs=fields.preset)
+    fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.preset)
     fields.preset.input(
         handlers.instruction_of,
         fields.preset,
@@ -211,5 +233,5 @@ def _connect(
 
 
 def _fill(example: Example, presets: Sequence[Preset]) -> Any:
-    name = next((preset.name for preset in presets if preset.instruction == example.instruction), OWN_WORDS)
+    name = _preset_name(example.instruction, presets)
     return lambda: (example.query, example.instruction, name)

@@ -1,0 +1,265 @@
+"""HTML of the page: whatever comes from outside stays text, and what a reader needs is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.refinement_view import group_refinement
+from app.types import (
+    Document,
+    DocumentState,
+    Highlight,
+    Hit,
+    HitChunk,
+    HitDocument,
+    Job,
+    JobKind,
+    JobState,
+    RefinementStep,
+    SearchResult,
+    Token,
+)
+from ui import render
+from ui.contract import AboutInfo
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+OUR_TAGS = {
+    "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
+    "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress"
+}  # fmt: skip
+OUR_ATTRIBUTES = {
+    "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
+    "value", "scope", "type", "data-document"
+}  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """Reads HTML as a browser would: which tags and attributes exist, and the text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.marked = ""
+        self._in_mark = False
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_mark = self._in_mark or tag == "mark"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_mark = self._in_mark and tag != "mark"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        self.marked += data if self._in_mark else ""
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def hit(text: str = "One. Two. Three.", **changes: object) -> Hit:
+    document = HitDocument("d1", "A title", "notes/a.txt", {})
+    values: dict[str, object] = {
+        "rank": 1,
+        "score": 0.5,
+        "document": document,
+        "chunk": HitChunk("c1", text, 0, len(text), None),
+        "why": None,
+    }
+    return Hit(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def result(*hits: Hit, instruction: str = "Find the same.", steps: int = 5) -> SearchResult:
+    return SearchResult("query", instruction, steps, "library", hits, (), {"total": 12.3, "embed": 10.0})
+
+
+def document(**changes: object) -> Document:
+    made = Document(
+        "d1", "library", "a.txt", "A", "text/plain", "0" * 64, 3, {}, DocumentState.READY, None, 2, NOW, NOW
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def job(**changes: object) -> Job:
+    made = Job("j1", JobKind.INGEST, "library", "d1", JobState.RUNNING, 1, 0.4, None, None, None, 1, NOW, NOW, None)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+HOSTILE = st.one_of(
+    st.text(),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            '" onmouseover="alert(1)',
+            "' onfocus='alert(1)' autofocus='",
+            "</p></li><img src=x onerror=alert(1)>",
+            "javascript:alert(1)",
+            "https://a.example/\"><svg onload='alert(1)'>",
+            "&lt;script&gt;",
+            "{0.__class__} {} %s",
+            "\x00\x1b\ud800",
+        ]
+    ),
+)
+
+
+def assert_harmless(html: str) -> None:
+    html.encode("utf-8")
+    assert "\x00" not in html
+    assert "<script" not in html.lower()
+    for tag, attributes in Tags(html).tags:
+        assert tag in OUR_TAGS
+        assert set(attributes) <= OUR_ATTRIBUTES
+        assert (attributes.get("href") or "#").startswith(("#", "http://", "https://"))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE, st.integers(-5, 60), st.integers(-5, 60))
+def test_hostile_results_stay_text(text: str, title: str, other: str, start: int, end: int) -> None:
+    shown = hit(
+        text=text,
+        document=HitDocument("d", title, other, {other: title, "n": 1.5}),
+        why=Highlight(start, end, 0.5),
+    )
+    assert_harmless(render.render_results(result(shown, instruction=other)))
+    assert_harmless(render.render_results(replace(result(), collection=other)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, st.floats(0, 1))
+def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
+    steps = [RefinementStep(1, (Token(token, probability),)), RefinementStep(6, (Token(token, probability),))]
+    assert_harmless(render.render_refinement(group_refinement(steps), steps))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
+    hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
+    assert_harmless(render.render_documents([hostile], [], total=1))
+    assert_harmless(render.render_error(error, title=title))
+    assert_harmless(render.render_note(error))
+    assert_harmless(render.render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+def test_own_frame_is_harmless() -> None:
+    assert_harmless(render.render_header() + render.render_welcome())
+
+
+def test_best_sentence_is_marked_without_its_blanks() -> None:
+    seen = Tags(render.render_results(result(hit("One. Two. Three.", why=Highlight(4, 9, 0.9)))))
+    assert seen.marked == "Two."
+
+
+@pytest.mark.parametrize("why", [None, Highlight(3, 3, 0.1), Highlight(500, 900, 0.1), Highlight(9, 2, 0.1)])
+def test_text_without_a_usable_highlight_is_shown_unmarked(why: Highlight | None) -> None:
+    seen = Tags(render.render_results(result(hit("One. Two. Three.", why=why))))
+    assert seen.of("mark") == []
+    assert "One. Two. Three." in seen.text
+
+
+def test_a_long_passage_is_cut_around_the_marked_sentence_and_can_be_opened() -> None:
+    before, best, after = "before " * 200, "The best sentence.", " after" * 200
+    html = render.render_results(result(hit(before + best + after, why=Highlight(1400, 1418, 0.9))))
+    snippet, whole = html.split("<details")
+
+    assert f"<mark>{best}</mark>" in snippet
+    assert len(Tags(snippet).text) < 700
+    assert before + f"<mark>{best}</mark>" + after in whole
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab \n", max_size=2000), st.integers(0, 2000), st.integers(0, 2000))
+def test_the_marked_text_is_what_the_offsets_say(text: str, start: int, end: int) -> None:
+    seen = Tags(render.render_results(result(hit(text, why=Highlight(start, end, 0.9)))).split("<details")[0])
+    assert seen.marked == text[start:end].strip()
+
+
+def test_a_hit_shows_rank_score_page_and_metadata() -> None:
+    shown = hit(
+        rank=3,
+        score=0.73456,
+        document=HitDocument("d", "", "report.pdf", {"year": 1999}),
+        chunk=HitChunk("c", "Text", 0, 4, 7),
+    )
+    text = Tags(render.render_results(result(shown))).text
+    for expected in ("3", "0.735", "report.pdf", "page 7", "year 1999", "1 passage", "5 steps", "12 ms"):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_link"),
+    [
+        ("https://example.org/a", True),
+        ("http://example.org", True),
+        ("javascript:alert(1)", False),
+        ("file:///etc/passwd", False),
+        ("https:nohost", False),
+        ("http://[broken", False),
+        ("notes/a.txt", False),
+    ],
+)
+def test_only_web_addresses_become_links(uri: str, is_link: bool) -> None:
+    seen = Tags(render.render_results(result(hit(document=HitDocument("d", "T", uri, {})))))
+    assert [a["href"] for a in seen.of("a") if a["href"] != "#reading"] == ([uri] if is_link else [])
+
+
+def test_no_hits_say_what_to_do() -> None:
+    assert "Add documents" in Tags(render.render_results(result())).text
+
+
+def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:
+    steps = [RefinementStep(1, (Token("the", 0.9), Token("card", 0.4), Token("seek", 0.025)))]
+    classes = [
+        a["class"] for a in Tags(render.render_refinement(group_refinement(steps), steps)).of("li") if a.get("title")
+    ]
+    assert classes == ["token size-1 is-stop", "token size-5", "token size-2"]
+
+
+def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
+    steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(6, (Token("card", 0.5), Token("seek", 0.25)))]
+    text = Tags(render.render_refinement(group_refinement(steps), steps)).text
+    assert "Step 6 adds" in text
+    assert "still: card" in text
+
+
+def test_every_step_lists_its_words_with_probabilities() -> None:
+    steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(2, (Token("seek", 0.25),))]
+    seen = Tags(render.render_refinement(group_refinement(steps), steps))
+    assert len(seen.of("tr")) == 3
+    assert "card 0.500" in seen.text
+    assert "seek 0.250" in seen.text
+
+
+def test_no_refinement_draws_nothing() -> None:
+    assert render.render_refinement((), []) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "jobs", "shown"),
+    [
+        (DocumentState.READY, [], "ready"),
+        (DocumentState.QUEUED, [], "waiting"),
+        (DocumentState.QUEUED, [job()], "reading 40 %"),
+        (DocumentState.QUEUED, [job(progress=1.7)], "reading 100 %"),
+        (DocumentState.QUEUED, [job(state=JobState.FAILED), job()], "waiting"),
+        (DocumentState.FAILED, [], "failed"),
+        (DocumentState.DELETING, [], "being deleted"),
+    ],
+)
+def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown: str) -> None:
+    assert shown in Tags(render.render_documents([document(state=state)], jobs, total=1)).text
+
+
+def test_a_long_list_says_how_much_of_it_is_shown() -> None:
+    assert "Showing 1 of 250." in Tags(render.render_documents([document()], [], total=250)).text
+    assert "No documents yet" in Tags(render.render_documents([], [], total=0)).text
