@@ -1,0 +1,63 @@
+"""For the tests of pipeline and worker: a real catalog, blobs and reader; chunks are paragraphs, to count by hand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from app.blobs import FolderBlobStore
+from app.catalog import SqlCatalog, connect, upgrade
+from app.ports import Embedder, VectorIndex
+from app.testing import ToyEmbedder
+from app.types import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
+from ingest.pipeline import IngestPipeline
+from ingest.readers import read_document
+
+COLLECTION = "library"
+INDEX = "library--1"
+
+
+def split_paragraphs(document: ExtractedText) -> list[Span]:
+    return [Span(match.group(), *match.span()) for match in re.finditer(r"[^\n]+", document.text)]
+
+
+@dataclass(frozen=True)
+class IngestParts:
+    engine: Engine
+    catalog: SqlCatalog
+    blobs: FolderBlobStore
+    index: VectorIndex
+
+    @classmethod
+    def open(cls, home: Path, index: VectorIndex) -> IngestParts:
+        engine = connect(f"sqlite:///{home / 'catalog_test.db'}")
+        upgrade(engine)
+        return cls(engine, SqlCatalog(engine), FolderBlobStore(home / "files"), index)
+
+    def add_collection(self, embedder: Embedder) -> None:
+        self.index.create(INDEX, dimension=embedder.dimension)
+        collection = Collection(
+            COLLECTION, embedder.fingerprint, embedder.dimension, "For the tests.", 3, 200, 30, INDEX
+        )
+        self.catalog.create_collection(collection)
+
+    def pipeline(self, embedder: Embedder | None = None, *, batch_size: int = 2) -> IngestPipeline:
+        return IngestPipeline(
+            catalog=self.catalog,
+            blobs=self.blobs,
+            index=self.index,
+            embedder=embedder or ToyEmbedder(),
+            read=read_document,
+            splitter_for=lambda _: split_paragraphs,
+            batch_size=batch_size,
+        )
+
+    def submit(
+        self, content: str | bytes, *, uri: str = "a.txt", title: str = "", metadata: Metadata | None = None
+    ) -> tuple[Document, Job | None]:
+        data = content.encode() if isinstance(content, str) else content
+        new = NewDocument(uri, title, "", self.blobs.put(data), len(data), metadata or {})
+        return self.catalog.submit(COLLECTION, new)

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from ingest_parts import INDEX, IngestParts
+from sqlalchemy import text
+from worker_process import SlowEmbedder, open_parts
+
+from app.errors import VectorIndexUnavailableError
+from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.types import DocumentState, JobState, Point
+from ingest.pipeline import IngestPipeline
+from ingest.worker import Worker, retry_in
+
+TWENTY = "\n".join(f"Paragraph number {number}." for number in range(20))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[IngestParts]:
+    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
+    parts.add_collection(ToyEmbedder())
+    yield parts
+    parts.engine.dispose()
+
+
+@pytest.fixture
+def worker_of(parts: IngestParts) -> Callable[..., Worker]:
+    def build(
+        pipeline: IngestPipeline | None = None, *, owner: str = "test", lease_s: float = 30, poll_s: float = 0.01
+    ) -> Worker:
+        lease = timedelta(seconds=lease_s)
+        return Worker(
+            catalog=parts.catalog, pipeline=pipeline or parts.pipeline(), owner=owner, lease=lease, poll_s=poll_s
+        )
+
+    return build
+
+
+def wait_for(condition: Callable[[], bool], *, timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def make_due(parts: IngestParts) -> None:
+    """Lets the pause of every waiting job be over."""
+    with parts.engine.begin() as connection:
+        connection.execute(text("UPDATE job SET not_before = '2000-01-01 00:00:00.000000'"))
+
+
+def test_without_a_job_there_is_nothing_to_do(worker_of: Callable[..., Worker]) -> None:
+    assert worker_of().run_once() is False
+
+
+def test_works_off_what_is_queued(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    for number in range(3):
+        parts.submit(f"Text {number}.", uri=f"{number}.txt")
+    worker = worker_of()
+    assert [worker.run_once() for _ in range(4)] == [True, True, True, False]
+    assert parts.catalog.job_counts()[JobState.DONE] == 3
+    assert parts.index.count(INDEX) == 3
+
+
+def test_an_unreadable_document_is_dead_at_once_and_the_rest_goes_on(
+    parts: IngestParts, worker_of: Callable[..., Worker]
+) -> None:
+    bad, _ = parts.submit(b"%PDF-1.7 cut off here", uri="bad.pdf")
+    good, _ = parts.submit("Good.", uri="good.txt")
+    worker = worker_of()
+    assert [worker.run_once() for _ in range(3)] == [True, True, False]
+    document = parts.catalog.document(bad.id)
+    assert document.state is DocumentState.FAILED
+    assert document.error is not None
+    assert "PDF" in document.error
+    assert parts.catalog.jobs(state=JobState.DEAD)[0].error == document.error
+    assert parts.catalog.document(good.id).state is DocumentState.READY
+
+
+def test_another_model_is_reported_on_the_document(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    document, _ = parts.submit("Text.")
+    worker_of(parts.pipeline(ToyEmbedder(fingerprint="toy-2"))).run_once()
+    error = parts.catalog.document(document.id).error
+    assert error is not None
+    assert "gircse up --model" in error
+
+
+class FaultyEmbedder(ToyEmbedder):
+    """Has a fault that nobody thought of."""
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        raise ZeroDivisionError("division by zero")
+
+
+def test_an_unexpected_fault_is_logged_under_the_id_that_the_job_shows_and_tried_again(
+    parts: IngestParts, worker_of: Callable[..., Worker], caplog: pytest.LogCaptureFixture
+) -> None:
+    document, job = parts.submit("Text.")
+    assert job is not None
+    with caplog.at_level(logging.ERROR):
+        assert worker_of(parts.pipeline(FaultyEmbedder())).run_once() is True
+    failed = parts.catalog.job(job.id)
+    assert (failed.state, failed.attempts) == (JobState.FAILED, 1)
+    assert failed.error is not None
+    assert "ZeroDivisionError: division by zero" in failed.error
+    incident = failed.error.split("incident ")[1].split()[0]
+    assert incident in caplog.text
+    assert "Traceback" in caplog.text
+    make_due(parts)
+    worker_of().run_once()
+    assert parts.catalog.document(document.id).state is DocumentState.READY
+
+
+def test_a_fault_that_stays_is_dead_after_five_attempts(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    _, job = parts.submit("Text.")
+    assert job is not None
+    worker = worker_of(parts.pipeline(FaultyEmbedder()))
+    for _ in range(5):
+        assert worker.run_once()
+        make_due(parts)
+    assert parts.catalog.job(job.id).state is JobState.DEAD
+    assert worker.run_once() is False
+
+
+class AbsentIndex(InMemoryVectorIndex):
+    """An engine that is away until it is told to come back."""
+
+    is_away = True
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        if self.is_away:
+            raise VectorIndexUnavailableError("Qdrant is away.")
+        super().upsert(index, points)
+
+
+def test_an_engine_that_is_away_costs_no_attempt(tmp_path: Path) -> None:
+    index = AbsentIndex()
+    parts = IngestParts.open(tmp_path, index)
+    parts.add_collection(ToyEmbedder())
+    document, job = parts.submit("Text.")
+    assert job is not None
+    worker = Worker(catalog=parts.catalog, pipeline=parts.pipeline(), owner="test")
+    for _ in range(7):
+        assert worker.run_once() is False
+        waiting = parts.catalog.job(job.id)
+        assert (waiting.state, waiting.attempts, waiting.error) == (JobState.QUEUED, 0, "Qdrant is away.")
+        make_due(parts)
+    index.is_away = False
+    assert worker.run_once() is True
+    assert parts.catalog.document(document.id).state is DocumentState.READY
+    parts.engine.dispose()
+
+
+def test_cancelling_stops_the_running_job(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    _, job = parts.submit(TWENTY)
+    assert job is not None
+    embedder = SlowEmbedder()
+    embedder.seconds_per_text = 0.05
+    thread = threading.Thread(target=worker_of(parts.pipeline(embedder, batch_size=1)).run_once)
+    thread.start()
+    wait_for(lambda: len(embedder.embedded_texts) > 1)
+    parts.catalog.cancel(job.id)
+    thread.join()
+    assert len(embedder.embedded_texts) < 20
+    assert parts.catalog.job(job.id).state is JobState.CANCELLED
+    # The document is free at once: its next job need not wait for the lease to end.
+    parts.catalog.retry(job.id)
+    assert worker_of().run_once() is True
+    assert parts.index.count(INDEX) == 20
+
+
+def test_newer_content_takes_over_from_a_running_job(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    document, _ = parts.submit(TWENTY)
+    embedder = SlowEmbedder()
+    embedder.seconds_per_text = 0.05
+    stop = threading.Event()
+    thread = threading.Thread(target=worker_of(parts.pipeline(embedder, batch_size=1)).run, args=(stop,))
+    thread.start()
+    wait_for(lambda: len(embedder.embedded_texts) > 1)
+    parts.submit("The newer text.")
+    wait_for(lambda: parts.catalog.document(document.id).state is DocumentState.READY)
+    stop.set()
+    thread.join()
+    assert parts.index.count(INDEX) == 1
+    assert len(embedder.embedded_texts) < 20
+
+
+def test_the_lease_of_a_long_step_is_kept_alive(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    parts.submit("One paragraph.")
+    embedder = SlowEmbedder()
+    embedder.seconds_per_text = 1.5
+    thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=0.6).run_once)
+    thread.start()
+    wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 1)
+    stolen = []
+    while thread.is_alive():
+        stolen.append(parts.catalog.claim("thief", lease=timedelta(seconds=30)))
+        thread.join(0.1)
+    assert not any(stolen)
+    assert parts.catalog.job_counts()[JobState.DONE] == 1
+
+
+def test_several_workers_do_each_job_once(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    for number in range(12):
+        parts.submit(f"Text {number}.", uri=f"{number}.txt")
+    embedder, stop = ToyEmbedder(), threading.Event()
+    workers = [worker_of(parts.pipeline(embedder), owner=f"worker-{number}") for number in range(3)]
+    threads = [threading.Thread(target=worker.run, args=(stop,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(embedder.embedded_texts) == sorted(f"Text {number}." for number in range(12))
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 10), (2, 20), (4, 80), (5, 160), (50, 600)])
+def test_the_pause_between_attempts_doubles_up_to_ten_minutes(attempts: int, seconds: int) -> None:
+    assert retry_in(attempts) == timedelta(seconds=seconds)
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+class TestProcess:
+    """A worker process that is stopped in the middle of a document."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        parts = open_parts(tmp_path)
+        parts.add_collection(ToyEmbedder())
+        parts.submit(TWENTY)
+        parts.index.close()  # type: ignore[attr-defined]  # one process at a time may have this folder
+        parts.engine.dispose()
+        return tmp_path
+
+    @pytest.fixture
+    def catalog_parts(self, home: Path) -> Iterator[IngestParts]:
+        parts = IngestParts.open(home, InMemoryVectorIndex())
+        yield parts
+        parts.engine.dispose()
+
+    def stop_in_the_middle(self, home: Path, parts: IngestParts, number: signal.Signals) -> int:
+        script = Path(__file__).with_name("worker_process.py")
+        process = subprocess.Popen([sys.executable, str(script), str(home), "1.5", "0.1"])
+        try:
+            wait_for(lambda: parts.catalog.jobs()[0].progress > 0.2, timeout_s=60)
+            process.send_signal(number)
+            return process.wait(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_sigterm_gives_the_job_back_and_ends_cleanly(self, home: Path, catalog_parts: IngestParts) -> None:
+        assert self.stop_in_the_middle(home, catalog_parts, signal.SIGTERM) == 0
+        job = catalog_parts.catalog.jobs()[0]
+        assert (job.state, job.attempts, job.lease_owner) == (JobState.QUEUED, 0, None)
+
+    def test_after_sigkill_the_next_worker_finishes_and_embeds_only_the_rest(
+        self, home: Path, catalog_parts: IngestParts
+    ) -> None:
+        assert self.stop_in_the_middle(home, catalog_parts, signal.SIGKILL) == -signal.SIGKILL
+        assert catalog_parts.catalog.jobs()[0].state is JobState.RUNNING
+        parts, embedder = open_parts(home), ToyEmbedder()
+        successor = Worker(catalog=parts.catalog, pipeline=parts.pipeline(embedder), owner="successor")
+        wait_for(successor.run_once)  # when the lease of the killed one has ended
+        document = parts.catalog.documents()[0]
+        assert (document.state, document.chunk_count) == (DocumentState.READY, 20)
+        assert set(parts.index.point_ids(INDEX)) == {chunk.id for chunk in parts.catalog.chunks(document.id)}
+        assert 0 < len(embedder.embedded_texts) < 20
+        parts.index.close()  # type: ignore[attr-defined]
+        parts.engine.dispose()
