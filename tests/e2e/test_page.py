@@ -222,6 +222,7 @@ def server_url() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.skip("Chromium is not installed (apt-get install chromium)")
+    expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -255,7 +256,7 @@ class Watched:
 @pytest.fixture
 def watched(browser: Browser, server_url: str) -> Iterator[Watched]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(20_000)
     watched = Watched(page)
     page.goto(server_url)
     page.get_by_label("Search for").wait_for()
