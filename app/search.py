@@ -147,7 +147,7 @@ def _hits(points: Sequence[ScoredPoint]) -> tuple[Hit, ...]:
 
 def _is_own(point: ScoredPoint) -> bool:
     metadata = point.payload.get("metadata")
-    return "page_content" in point.payload and isinstance(metadata, Mapping) and CHUNK_KEYS <= metadata.keys()
+    return "page_content" in point.payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
 
 
 def _hit(rank: int, point: ScoredPoint) -> Hit:

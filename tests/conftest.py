@@ -1,4 +1,4 @@
-"""A small house of real parts for tests: SQLite in a temporary folder, an index in memory, an embedder to do by hand."""
+"""A small house of real parts for tests: SQLite in a temporary folder, an index in memory, a toy embedder."""
 
 from __future__ import annotations
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
+import textwrap
 from dataclasses import dataclass
+from pathlib import PureWindowsPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -25,6 +27,8 @@ from app.api.schemas import (
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
 from app.types import Collection, Document, DocumentState, Job, Metadata, MetadataValue
+
+TITLE_CHARACTERS = 80
 
 _METADATA = TypeAdapter(dict[str, MetadataValue])
 
@@ -151,9 +155,14 @@ def _posted_text(body: bytes) -> PostedDocument:
         data=data,
         uri=new.uri or f"text://{hashlib.sha256(data).hexdigest()}",
         media_type="text/plain",
-        title=new.title,
+        title=new.title or _first_words(new.text),
         metadata=new.metadata,
     )
+
+
+def _first_words(text: str) -> str:
+    """A title for a text without one."""
+    return textwrap.shorten(text[: 10 * TITLE_CHARACTERS].replace("\x00", " "), TITLE_CHARACTERS, placeholder=" …")
 
 
 async def _posted_file(request: Request) -> PostedDocument:
@@ -163,7 +172,8 @@ async def _posted_file(request: Request) -> PostedDocument:
             raise HTTPException(422, "The form has no file; send it in the field `file`.")
         data = await file.read()
         texts = {key: value for key, value in form.items() if isinstance(value, str)}
-    name = file.filename or hashlib.sha256(data).hexdigest()
+    # Browsers and programs may send a path; only the last part is the file's name.
+    name = PureWindowsPath(file.filename or "").name or hashlib.sha256(data).hexdigest()
     return PostedDocument(
         collection=texts.get("collection") or DEFAULT_COLLECTION,
         data=data,

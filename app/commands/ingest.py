@@ -71,7 +71,7 @@ def ingest(
 
 def _submit(services: Services, paths: list[Path], collection: str) -> Submitted:
     submitted = Submitted()
-    found = wiring("services").find_files(paths)
+    found = wiring("ingestion").find_files(paths)
     for path, reason in found.skipped:
         # A file that was named itself was wanted; inside a folder there may be anything.
         (submitted.failures if path in paths else submitted.skipped).append((str(path), reason))
@@ -123,7 +123,7 @@ def _own_worker(services: Services) -> Iterator[Callable[[], None]]:
     """Yields what to call now and then: it starts a worker here as soon as no other process of this home has one."""
     presence = WorkerPresence(services.settings.home)
     stop = threading.Event()
-    thread = threading.Thread(target=wiring("services").run_worker, args=(services, stop), name="worker", daemon=True)
+    thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
 
     def ensure_working() -> None:
         if thread.ident is None:

@@ -76,7 +76,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
     stop = threading.Event()
     presence = WorkerPresence(services.settings.home)
     presence.try_take()  # taken already: then two work side by side, which leases allow
-    thread = threading.Thread(target=wiring("services").run_worker, args=(services, stop), name="worker", daemon=True)
+    thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     try:
         yield thread

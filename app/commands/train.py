@@ -12,4 +12,4 @@ def train(ctx: typer.Context) -> None:
 
     Example: gircse train --help
     """
-    raise typer.Exit(wiring("training").run_training(ctx.args))
+    wiring("training").run_training(ctx.args)

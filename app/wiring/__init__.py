@@ -1,1 +1,1 @@
-"""Puts the house together: real parts behind the ports. Heavier parts in later modules: storage, services, web."""
+"""Puts the house together: real parts behind the ports. Each module imports only what its commands need."""

@@ -1,10 +1,7 @@
-"""All services of the house, and the worker that fills it."""
+"""All services of the house."""
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,16 +10,8 @@ from app.library import Library
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
-from app.types import Collection
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.storage import open_catalog, open_index
-from ingest.pipeline import IngestPipeline
-from ingest.readers import read_document
-from ingest.sources import find_files
-from ingest.splitter import TokenSplitter
-from ingest.worker import Worker
-
-__all__ = ["find_files", "open_services", "run_worker"]
 
 
 @contextmanager
@@ -45,23 +34,3 @@ def open_services(settings: Settings) -> Iterator[Services]:
                 "embedder": lambda: bool(embedder.embed_query("ready?", instruction="", steps=1).vector),
             },
         )
-
-
-def run_worker(services: Services, stop: threading.Event) -> None:
-    """Works off the ledger until `stop` is set."""
-
-    def splitter_for(collection: Collection) -> TokenSplitter:
-        return TokenSplitter(
-            services.token_counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap
-        )
-
-    pipeline = IngestPipeline(
-        catalog=services.catalog,
-        blobs=services.blobs,
-        index=services.index,
-        embedder=services.embedder,
-        read=read_document,
-        splitter_for=splitter_for,
-    )
-    owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-    Worker(catalog=services.catalog, pipeline=pipeline, owner=owner).run(stop)

@@ -78,6 +78,7 @@ def test_text_is_taken_in_and_found(client: TestClient, toy_house: Any) -> None:
     posted = client.post("/api/v1/documents", json={"text": "Penguins swim.", "metadata": {"kind": "bird"}})
     assert posted.status_code == 202
     assert posted.json()["job"]["state"] == "queued"
+    assert posted.json()["document"]["title"] == "Penguins swim."
     toy_house.work_off()
     job = client.get(f"/api/v1/jobs/{posted.json()['job']['id']}").json()
     assert (job["state"], job["progress"]) == ("done", 1)
@@ -103,6 +104,7 @@ def test_file_is_uploaded_with_metadata(client: TestClient, toy_house: Any) -> N
     toy_house.work_off()
     document = client.get(f"/api/v1/documents/{answer.json()['document']['id']}").json()
     assert (document["state"], document["media_type"]) == ("ready", "text/markdown")
+    assert document["uri"] == "upload://birds.md"
     assert document["metadata"]["year"] == 1999
 
 

@@ -1,0 +1,250 @@
+"""The command line end to end: files in, hits out, over the real engine, SQLite and a tiny random model."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from typer.testing import CliRunner
+
+from app.cli import app
+
+Run = Callable[..., Any]
+GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen2 of random weights with a byte-level tokenizer: a stranger's model folder without a contract."""
+    folder = tmp_path_factory.mktemp("tiny-model")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, special_tokens=["<eos>"])
+    tokenizer.train_from_iterator(["the cat and the bank"], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = Qwen2Config(
+        vocab_size=300,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment of a person with the tiny model and an empty home."""
+    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
+    monkeypatch.setenv("NO_PROXY", "*")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(home: Path) -> Run:
+    def run_command(*arguments: str, code: int = 0) -> Any:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run_command
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "cat.txt").write_text("The cat sleeps on the sofa. It dreams of mice.", encoding="utf-8")
+    (folder / "bank.md").write_text("# Bank\n\nThe bank raised interest rates.", encoding="utf-8")
+    return folder
+
+
+def hits_of(result: Any) -> dict[str, Any]:
+    return {Path(hit["document"]["uri"]).name: hit for hit in json.loads(result.stdout)["hits"]}
+
+
+def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -> None:
+    assert "2 added or updated (2 chunks), 0 unchanged, 0 failed." in run("ingest", str(notes)).stdout
+    found = run("search", "cat on a sofa", "--steps", "3", "--json")
+    assert list(json.loads(found.stdout)) == [
+        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms")
+    ]
+    assert hits_of(found)["cat.txt"]["chunk"]["text"] == "The cat sleeps on the sofa. It dreams of mice."
+
+    assert "0 added or updated (0 chunks), 2 unchanged, 0 failed." in run("ingest", str(notes)).stdout
+    (notes / "cat.txt").write_text("The dog sleeps.", encoding="utf-8")
+    assert "1 added or updated (1 chunks), 1 unchanged, 0 failed." in run("ingest", str(notes)).stdout
+    hits = hits_of(run("search", "cat", "--json"))
+    assert {name: hit["chunk"]["text"] for name, hit in hits.items()}["cat.txt"] == "The dog sleeps."
+    assert len(hits) == 2
+
+    assert hits["cat.txt"]["document"]["id"] in run("documents", "list").stdout.replace("\n", "")
+    run("documents", "delete", hits["cat.txt"]["document"]["id"])
+    run("ingest", str(notes / "bank.md"), "--wait")
+    run("collections", "delete", "library", "--yes")
+    assert "No collection named 'library'" in run("search", "cat", code=1).stderr
+
+
+def test_broken_files_are_told_and_the_rest_is_unharmed(run: Run, notes: Path) -> None:
+    (notes / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
+    (notes / "empty.txt").write_bytes(b"")
+    (notes / "junk.txt").write_bytes(bytes(range(256)) * 40)
+    (notes / "nul.txt").write_bytes(b"before\x00after")
+    (notes / "photo.jpg").write_bytes(b"not a text")
+    result = run("ingest", str(notes), str(notes / "absent.txt"), code=1)
+    for name in ("broken.pdf", "empty.txt", "junk.txt", "absent.txt"):
+        assert re.search(rf"failed: \S*{name}: \w", result.stderr), (name, result.stderr)
+    assert re.search(r"skipped: \S*photo\.jpg", result.stderr)
+    assert {"cat.txt", "bank.md"} <= set(hits_of(run("search", "cat", "--json")))
+
+
+def test_refinement_follows_boost_and_suppress(run: Run) -> None:
+    def weight(word: str, *options: str) -> float:
+        steps = json.loads(run("refine", "the cat", "--steps", "2", "--json", *options).stdout)["refinement"]
+        return sum(token["probability"] for step in steps for token in step["tokens"] if token["token"] == word)
+
+    assert weight("bank", "--boost", "bank") > weight("bank", "--suppress", "bank")
+
+
+def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> None:
+    run("ingest", str(notes))
+    output = run("search", "cat", "--instruction", "Identify the animal").stdout
+    assert "Identify the animal" in output
+    assert "The cat sleeps on the sofa." in output
+    assert "refinement tokens" in output
+
+
+def test_hostile_text_cannot_steer_the_terminal(run: Run, notes: Path) -> None:
+    (notes / "cat.txt").write_text("[bold]markup[/bold] \x1b[2J\x1b]0;title\x07 the end", encoding="utf-8")
+    run("ingest", str(notes / "cat.txt"))
+    output = run("search", "cat").stdout
+    assert "[bold]markup[/bold]" in output
+    assert "\x1b" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["search", "  "], 1, "The query is empty"),
+        (["search", "x", "-c", "other"], 1, "No collection named 'other'"),
+        (["search", "x", "--limit", "0"], 1, "1 to 100"),
+        (["search", "a\x00b"], 2, "NUL"),
+        (["search", "a\udcffb"], 2, "surrogate"),
+        (["search", "x", "--filter", "year"], 2, "KEY=VALUE"),
+        (["search", "x", "--boost", "a", "--suppress", "a"], 2, "at once"),
+        (["search", "x", "--mode", "psychic"], 2, "psychic"),
+        (["refine", "x", "--steps", "999"], 1, "steps"),
+        (["documents", "show", "nope"], 1, "nope"),
+        (["jobs", "retry", "nope"], 1, "nope"),
+        (["collections", "show", "nope"], 1, "nope"),
+        (["fly"], 2, "fly"),
+    ],
+)
+def test_faults_are_one_clear_message(run: Run, arguments: list[str], code: int, told: str) -> None:
+    result = run(*arguments, code=code)
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_faults_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_PORT", "seven")
+    monkeypatch.setenv("GIRCSE_HOST", "0.0.0.0")
+    result = run("documents", "list", code=1)
+    assert "GIRCSE_PORT" in result.stderr
+    assert "GIRCSE_HOST" in result.stderr
+
+
+def test_model_that_is_not_there_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GIRCSE_MODEL", str(tmp_path / "no-model"))
+    assert "no-model" in run("refine", "x", code=1).stderr
+
+
+def test_doctor_finds_everything_well_and_then_the_wrong_model(
+    run: Run, notes: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run("ingest", str(notes))
+    assert "FAIL" not in run("doctor").stdout
+    other = tmp_path / "other-model"
+    Qwen2ForCausalLM(Qwen2Config.from_pretrained(tiny_model)).save_pretrained(other)
+    (other / "tokenizer.json").write_bytes((tiny_model / "tokenizer.json").read_bytes())
+    monkeypatch.setenv("GIRCSE_MODEL", str(other))
+    assert "written by another model: library" in run("doctor", code=1).stdout.replace("\n", " ")
+    assert "GIRCSE_MODEL" in run("search", "cat", code=1).stderr
+
+
+def test_help_is_fast_because_it_imports_nothing_heavy() -> None:
+    program = "import sys, app.cli; print({'torch', 'gradio', 'sqlalchemy', 'qdrant_client'} & set(sys.modules))"
+    answer = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
+
+
+@pytest.fixture
+def running_up(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`gircse up` as a process, and its address."""
+    with subprocess.Popen([*GIRCSE, "up", "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            address = re.search(r"http://[\d.:]+", line)
+            assert address, line
+            yield process, address.group()
+        finally:
+            process.kill()
+
+
+def ask(url: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.read()
+
+
+def test_up_serves_works_shares_its_home_and_stops_cleanly(
+    running_up: tuple[subprocess.Popen[str], str], run: Run, notes: Path, home: Path
+) -> None:
+    process, url = running_up
+    assert json.loads(ask(f"{url}/readyz"))["checks"] == dict.fromkeys(("catalog", "index", "embedder", "worker"), True)
+    assert b"gircse" in ask(f"{url}/")
+    # A second process finds the engine and the worker of the first.
+    assert "2 added or updated" in run("ingest", str(notes)).stdout
+    by_http = json.loads(ask(f"{url}/api/v1/search", {"query": "cat on a sofa", "steps": 3}))
+    by_command = json.loads(run("search", "cat on a sofa", "--steps", "3", "--json").stdout)
+    for result in (by_http, by_command):
+        result.pop("timings_ms")
+    assert by_http == by_command
+
+    engine = json.loads((home / "edge" / "edge.json").read_text())["pid"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    deadline = time.monotonic() + 20
+    while _is_running(engine) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _is_running(engine)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
