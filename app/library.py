@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
@@ -21,6 +21,7 @@ SAMPLE_COLLECTION = "sample"
 CHUNK_TOKENS = 200
 CHUNK_OVERLAP = 30
 MAX_METADATA_KEYS = 64
+MAX_SAMPLE_ROWS = 10_000
 
 # `--` separates the public name from the number of its physical collections.
 _COLLECTION_NAME = re.compile(r"(?!.*--)[a-z0-9][a-z0-9_-]{0,62}")
@@ -117,11 +118,10 @@ class Library:
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)
 
-    def add_sample(self) -> list[Job]:
-        """Takes in the rows of the sample library that are not there yet, one document each."""
+    def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
+        """Takes in the rows (see `sample_rows`) that are not there yet, one document each."""
         self.ensure_collection(SAMPLE_COLLECTION)
-        rows = list(sample_rows())
-        there = self._catalog.documents(SAMPLE_COLLECTION, limit=2 * len(rows))
+        there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
         hashes = {document.uri: document.content_hash for document in there}
         jobs = []
         for row in rows:

@@ -18,6 +18,7 @@ import uvicorn
 
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError
+from app.library import sample_rows
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
@@ -44,7 +45,7 @@ def up(
     _exit_on_sigterm()
     with listening_socket(settings) as listener, open_services(settings) as services:
         if sample:
-            jobs = services.library.add_sample()
+            jobs = services.library.add_sample(sample_rows())
             typer.echo(f"Sample library: {len(jobs)} texts to take in." if jobs else "Sample library: all there.")
         with running_worker(services) as thread:
             checked = replace(services, checks={**services.checks, "worker": thread.is_alive})

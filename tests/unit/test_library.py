@@ -1,0 +1,98 @@
+"""What is kept: collections are made once, documents come in and go out, the sample library is taken in once."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from app.errors import ConflictError, InputError, UnknownCollectionError
+from app.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
+
+
+@pytest.fixture
+def library(toy_house: Any) -> Library:
+    return toy_house.services.library
+
+
+def test_collection_carries_the_contract_of_the_model(library: Library, toy_house: Any) -> None:
+    made = library.create_collection("letters", document_instruction="Identify the writer", document_steps=3)
+    assert (made.fingerprint, made.dimension) == ("toy-1", 256)
+    assert (made.document_instruction, made.document_steps) == ("Identify the writer", 3)
+    assert made.active_index == "letters--1"
+    assert toy_house.index.exists("letters")
+
+
+def test_ensured_collection_is_made_once(library: Library) -> None:
+    assert library.ensure_collection("letters") == library.ensure_collection("letters")
+    with pytest.raises(ConflictError, match="letters"):
+        library.create_collection("letters")
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        {"document_steps": 0},
+        {"document_steps": 21},
+        {"chunk_tokens": 15},
+        {"chunk_tokens": 100, "chunk_overlap": 51},
+        {"chunk_overlap": -1},
+        {"document_instruction": "a\x00b"},
+    ],
+)
+def test_unusable_contract_leaves_nothing_behind(library: Library, toy_house: Any, contract: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        library.create_collection("letters", **contract)
+    assert not toy_house.index.exists("letters--1")
+
+
+def test_document_needs_its_collection(library: Library) -> None:
+    with pytest.raises(UnknownCollectionError):
+        library.add_document("letters", b"text", uri="text://1", media_type="text/plain")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"": "x"},
+        {"document_id": "x"},
+        {"a": "\ud800"},
+        {"a\x00": "x"},
+        {"a": float("nan")},
+        {f"k{i}": i for i in range(65)},
+    ],
+)
+def test_unusable_metadata_is_refused(library: Library, toy_house: Any, metadata: dict[str, Any]) -> None:
+    library.ensure_collection("letters")
+    with pytest.raises(InputError):
+        library.add_document("letters", b"text", uri="text://1", media_type="text/plain", metadata=metadata)
+    assert toy_house.services.catalog.documents() == []
+
+
+def test_deleted_collection_leaves_no_points_and_can_be_made_again(library: Library, toy_house: Any) -> None:
+    toy_house.add("The cat sleeps.", collection="letters")
+    library.delete_collection("letters")
+    assert not toy_house.index.exists("letters--1")
+    library.create_collection("letters")
+    assert toy_house.index.count("letters--1") == 0
+
+
+def test_shipped_sample_is_whole() -> None:
+    rows = list(sample_rows())
+    assert 300 <= len(rows) <= 600
+    assert len({row.uri for row in rows}) == len(rows)
+    for row in rows:
+        assert row.text.strip()
+        assert check_metadata(row.metadata)["source"]
+
+
+def test_sample_is_taken_in_once_with_labels(library: Library, toy_house: Any) -> None:
+    rows = list(islice(sample_rows(), 5))
+    assert len(library.add_sample(rows[:3])) == 3
+    assert [job.collection for job in library.add_sample(rows)] == [SAMPLE_COLLECTION] * 2
+    assert library.add_sample(rows) == []
+    documents = toy_house.services.catalog.documents(SAMPLE_COLLECTION)
+    assert {each.uri: (each.title, each.metadata) for each in documents} == {
+        row.uri: (row.title, row.metadata) for row in rows
+    }
