@@ -1,0 +1,79 @@
+# Python 3.11 or newer and make are all that this needs. Choose another Python with `make PYTHON=python3.12 …`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+# Two threads of torch in every test process only wait for each other.
+TEST_ENV := OMP_NUM_THREADS=1
+TEST_PROCESSES ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench docs train tour screenshots clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
+	$(BIN)/gircse up --sample
+
+test: $(VENV)/dev.stamp ## install and run all tests
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 \
+		|| echo "No chromium here: the tests of the page are skipped."
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
+
+check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python scripts/make_docs.py --check
+	$(BIN)/python -m pytest tests/unit/test_architecture.py
+
+bench: $(VENV)/app.stamp ## measure the speed of embedding and search on this machine
+	$(BIN)/python benchmarks/measure_speed.py $(ARGS)
+
+docs: $(VENV)/dev.stamp ## write docs/reference from the code
+	$(BIN)/python scripts/make_docs.py
+
+train: $(VENV)/dev.stamp ## train an adapter: make train ARGS="…", see docs/how-to/train-an-adapter.md
+	$(BIN)/gircse train $(ARGS)
+
+tour: $(VENV)/app.stamp ## measure the tour of the README again
+	$(BIN)/python scripts/make_tour.py
+
+screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs chromium)
+	$(BIN)/python scripts/make_screenshots.py
+
+clean: ## remove the environment and caches; GIRCSE_HOME stays
+	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp per extra: nothing is installed twice until pyproject.toml changes.
+$(VENV)/app.stamp: $(VENV)/torch.stamp
+	@echo "Installing gircse-search with its service and page."
+	$(PIP) install --quiet -e '.[app]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/torch.stamp
+	@echo "Installing gircse-search with all that its tests need."
+	$(PIP) install --quiet -e '.[dev]'
+	@touch $(VENV)/app.stamp $@
+
+# The default wheels of Linux and Windows carry gigabytes for NVIDIA GPUs.
+$(VENV)/torch.stamp: pyproject.toml | $(BIN)/python
+	@torch="$$(sed -n 's/^ *"\(torch[<>=][^"]*\)".*/\1/p' pyproject.toml)"; \
+	if [ "$$(uname)" = Darwin ] || command -v nvidia-smi >/dev/null 2>&1; then \
+		echo "Installing $$torch from the default index. This takes minutes."; \
+	elif echo "No NVIDIA GPU: installing the CPU build of $$torch. This takes minutes."; \
+		$(PIP) install --quiet --no-deps --timeout 10 --retries 0 --index-url $(TORCH_CPU_INDEX) "$$torch" 2>/dev/null; then :; \
+	else \
+		echo "$(TORCH_CPU_INDEX) cannot be reached: going on with what the default index gives."; \
+	fi
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one, as in: make PYTHON=python3.12 run"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "$(PYTHON) cannot make environments; on Debian: apt install python3-venv"; exit 1; }
