@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
@@ -112,7 +113,7 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelNotFoundError(
             f"Model {name!r} is neither a local folder nor in the hub cache, and the hub could not give it "
-            f"({type(error).__name__}). Download it where the hub is reachable (`hf download {name}`) and give the folder."
+            f"({type(error).__name__}). Where the hub is reachable, run `hf download {name}`; then give that folder."
         ) from error
 
 
@@ -148,6 +149,8 @@ def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32
         raise ModelNotFoundError(
             f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
         )
+    model: Any
+    info: dict
     try:
         config = AutoConfig.from_pretrained(base, trust_remote_code=False)
         if with_soft_head:
@@ -185,16 +188,16 @@ def merge_adapter(model: PeftModel) -> PreTrainedModel:
     for layer in model.modules():
         if isinstance(layer, BaseTunerLayer):
             base_layer = layer.get_base_layer()
-            dtype = base_layer.weight.dtype
+            dtype = next(base_layer.parameters()).dtype
             layer.to(torch.float32)
             layer.merge(safe_merge=True)
             base_layer.to(dtype)
     return model.unload()
 
 
-def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
+def take_apart(model: PreTrainedModel | PeftModel, *, attention: str) -> Backbone:
     """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
     backbone = Backbone(
         model=inner,
@@ -211,7 +214,8 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
 
 def _unwrapped(soft_head: nn.Module | None) -> SoftHead | None:
     saved = getattr(soft_head, "modules_to_save", None)  # PEFT's wrapper while training
-    return saved["default"] if saved is not None else soft_head
+    found = saved["default"] if isinstance(saved, nn.ModuleDict) else soft_head
+    return found if isinstance(found, SoftHead) else None
 
 
 @torch.no_grad()

@@ -137,6 +137,6 @@ def verify_files(folder: Path, expected: Mapping[str, str]) -> None:
             raise ContractError(f"{path} is missing. Get the checkpoint again.")
         if (found := sha256_of(path)) != digest:
             raise ContractError(
-                f"{path} has SHA-256 {found[:12]}…, but its contract says {digest[:12]}…: the file is damaged or belongs "
-                "to another version. Get the checkpoint again."
+                f"{path} has SHA-256 {found[:12]}…, but its contract says {digest[:12]}…: the file is damaged or "
+                "belongs to another version. Get the checkpoint again."
             )

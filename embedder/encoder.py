@@ -191,8 +191,8 @@ class Encoder:
         longest = max(len(each.ids) for each in prompts)
         if longest + steps > self._backbone.max_positions:
             raise TextError(
-                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} positions. "
-                "Take fewer steps or a shorter text."
+                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
+                "positions. Take fewer steps or a shorter text."
             )
         states = refine_states(
             self._backbone,

@@ -27,12 +27,16 @@ class PromptIds:
 class PromptTokenizer:
     """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
 
-    def __init__(self, tokenizer: Tokenizer, template: Template, *, max_length: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, template: Template, *, max_length: int, max_instruction: int | None = None
+    ) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._template = template
         self.max_length = max_length
+        # Tokens that instruction and template may take; half, unless training with short prompts needs more.
+        self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
         self._begin, self._end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
 
     @property
@@ -72,10 +76,10 @@ class PromptTokenizer:
         check_surrogates(instruction, "The instruction")
         prefix = self._template.prefix(instruction)
         count = len(self._tokenizer.encode(prefix, add_special_tokens=False).ids)
-        if 2 * count > self.max_length:
+        if count > self._max_instruction:
             raise TextError(
-                f"The instruction with its template takes {count} tokens, but may take at most half of the model's "
-                f"{self.max_length}. Shorten it to {self.max_length // 2} tokens."
+                f"The instruction with its template takes {count} tokens, but may take at most "
+                f"{self._max_instruction} of the model's {self.max_length}. Shorten it."
             )
 
 
@@ -93,8 +97,8 @@ def check_surrogates(text: str, name: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise TextError(
-            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid Unicode. "
-            'Read the source with errors="replace".'
+            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid "
+            'Unicode. Read the source with errors="replace".'
         ) from None
 
 

@@ -1,0 +1,53 @@
+"""`gircse train CONFIG.yaml`: trains an adapter and writes it with its contract."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from embedder.errors import EmbedderError
+from embedder.training.config import read_config
+from embedder.training.data import DataError
+from embedder.training.plots import plot_run
+from embedder.training.train import Trainer
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gircse train",
+        description="Train a GIRCSE adapter. A run that was stopped goes on where its last checkpoint stands.",
+    )
+    parser.add_argument("config", type=Path, help="a YAML file; embedder/training/configs/ holds those of gircse-mini")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with pairs.*, labels.* and triplets.*.jsonl.gz"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoint, log, curves, adapter/")
+    parser.add_argument("--validation", type=Path, help="folder with held-out STS and triplet files")
+    parser.add_argument("--start-from", type=Path, help="an earlier run whose weights this one begins with")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        config = read_config(options.config)
+        trainer = Trainer(
+            config, data=options.data, out=options.out, validation=options.validation, start_from=options.start_from
+        )
+        folder = trainer.run()
+    except (EmbedderError, DataError, OSError) as error:
+        sys.stderr.write(f"gircse train: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nStopped. The same command goes on from the last checkpoint in {options.out}.\n")
+        return 130
+    plot_run(options.out / "log.jsonl", options.out / "curves.png")
+    sys.stderr.write(f"Adapter, contract and config are in {folder}; GIRCSE_MODEL={folder} uses it.\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""Losses on the embeddings of every step. Pure tensor functions; shapes: Q queries, M candidates, K steps, D, V."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+LOG_EPSILON = 1e-8  # inside the logarithm, as in the authors' code
+
+
+def stepwise_info_nce(
+    queries: Tensor, candidates: Tensor, *, temperature: float, allowed: Tensor | None = None
+) -> Tensor:
+    """L_1..L_K (K,): InfoNCE of Eq 7 at every step, averaged over the queries.
+
+    queries (Q, K, D) and candidates (M, K, D), L2-normalised; candidate i is the positive of query i, the rest are
+    negatives. `allowed` (Q, M) bool drops false negatives where it is False; positives are always kept.
+    """
+    scores = torch.einsum("qkd,mkd->kqm", queries, candidates) / temperature  # cosine, since both are normalised
+    if allowed is not None:
+        keep = allowed | torch.eye(*allowed.shape, dtype=torch.bool, device=allowed.device)
+        scores = scores.masked_fill(~keep, float("-inf"))
+    target = torch.arange(queries.shape[0], device=queries.device)
+    return torch.stack([F.cross_entropy(step, target) for step in scores])
+
+
+def refinement_regulariser(losses: Tensor, *, epsilon: float = LOG_EPSILON, margin: float = 0.0) -> Tensor:
+    """L_reg of Eq 8: mean over steps of max(log L_{k+1} - log L_k + margin, 0); zero for K = 1.
+
+    With a margin each step must be better than the last by that much; L_k then gets no gradient, so that an earlier
+    step is never made worse to please a later one. Without one it is the paper's.
+    """
+    if losses.shape[0] < 2:
+        return losses.new_zeros(())
+    logs = torch.log(losses + epsilon)
+    earlier = logs[:-1].detach() if margin else logs[:-1]
+    return F.relu(logs[1:] - earlier + margin).mean()
+
+
+def icr_loss(
+    losses: Tensor,
+    *,
+    reduction: str,
+    regulariser_weight: float,
+    margin: float = 0.0,
+    rising: float = 0.0,
+) -> Tensor:
+    """Iterative contrastive refinement: the stepwise losses (K,) reduced, plus λ times the regulariser.
+
+    reduction: `sum` (paper) or `mean` (released code). rising > 0 weighs step k by 1 + rising·(k-1)/(K-1), scaled to
+    mean 1, so that later steps count more.
+    """
+    if reduction not in ("sum", "mean"):
+        raise ValueError(f"reduction is {reduction!r}, but must be 'sum' or 'mean'.")
+    weights = 1 + rising * torch.linspace(0, 1, losses.shape[0], device=losses.device)
+    weighted = losses * weights / weights.mean()
+    total = weighted.sum() if reduction == "sum" else weighted.mean()
+    return total + regulariser_weight * refinement_regulariser(losses, margin=margin)
+
+
+def distillation(embeddings: Tensor, teacher: Tensor) -> Tensor:
+    """Mean over texts and steps of 1 - cosine; embeddings (B, K, D), teacher (B, D), both L2-normalised."""
+    return (1 - torch.einsum("bkd,bd->bk", embeddings, teacher)).mean()
+
+
+def grounding(mean_soft_token: Tensor, rows: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+    """Cross-entropy of weighted word bags against the mean soft token (B, V).
+
+    rows, ids, weights (n,): token `ids[i]` belongs to text `rows[i]`; the weights of a row sum to 1. Taking the mean
+    over steps lets different steps cover different words.
+    """
+    if not len(rows):
+        return mean_soft_token.new_zeros(())
+    log_probabilities = mean_soft_token[rows, ids].clamp_min(1e-9).log()
+    return -(weights * log_probabilities).sum() / rows.unique().numel()

@@ -1,0 +1,138 @@
+"""One batch to one loss: embeds both sides through the KV cache and adds up the terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedder.backbone import Backbone
+from embedder.batching import pad
+from embedder.pooling import pool_prefixes
+from embedder.prompts import PromptTokenizer
+from embedder.refine import refine_states
+from embedder.training.config import TrainConfig
+from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce
+from embedder.training.sampling import Batch
+from embedder.training.words import WordIndex
+
+# Shares of a query's word bag: hints (label names, the positive) against its own words; without hints all is own.
+_HINT_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The parts of a loss, for the log; `stepwise` is L_1..L_K."""
+
+    total: Tensor
+    stepwise: list[float]
+    distillation: float
+    grounding: float
+
+
+class MeanSoftToken:
+    """Observes soft tokens and keeps their mean over the steps, with gradient."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._count = 0
+
+    def __call__(self, step: int, soft_token: Tensor) -> None:
+        self._total = soft_token if self._total is None else self._total + soft_token
+        self._count = step
+
+    def mean(self) -> Tensor:
+        if self._total is None:
+            raise RuntimeError("No step has been observed.")
+        return self._total / self._count
+
+
+class Objective:
+    """Holds what does not change from batch to batch: student, teacher, tokenizer, words, config."""
+
+    def __init__(
+        self,
+        student: Backbone,
+        teacher: Backbone | None,
+        prompts: PromptTokenizer,
+        words: WordIndex,
+        config: TrainConfig,
+    ) -> None:
+        self._student = student
+        self._teacher = teacher
+        self._prompts = prompts
+        self._words = words
+        self._config = config
+
+    def __call__(self, batch: Batch) -> Terms:
+        config = self._config
+        queries, query_tokens = self._embed(batch.queries, batch.query_instruction, batch.steps)
+        documents, document_tokens = self._embed(batch.documents, batch.document_instruction, batch.steps)
+        allowed = torch.from_numpy(batch.allowed)
+        stepwise = stepwise_info_nce(queries, documents, temperature=config.temperature, allowed=allowed)
+        total = icr_loss(
+            stepwise,
+            reduction=config.reduction,
+            regulariser_weight=config.regulariser_weight,
+            margin=config.regulariser_margin,
+            rising=config.rising,
+        )
+        distilled = self._distil(batch, queries, documents)
+        grounded = self._ground(batch, query_tokens, document_tokens)
+        total = total + config.distillation_weight * distilled + config.grounding_weight * grounded
+        return Terms(total, stepwise.detach().tolist(), float(distilled.detach()), float(grounded.detach()))
+
+    def _embed(self, texts: Sequence[str], instruction: str, steps: int) -> tuple[Tensor, Tensor]:
+        """z_1..z_K (B, K, D) and the mean soft token (B, V)."""
+        ids = [each.ids for each in self._prompts.encode(texts, instruction)]
+        observer = MeanSoftToken()
+        states = refine_states(self._student, pad(ids, device=self._student.device), steps=steps, observe=observer)
+        return pool_prefixes(states.generated, states.prompt_mean, self._config.pooling), observer.mean()
+
+    def _distil(self, batch: Batch, queries: Tensor, documents: Tensor) -> Tensor:
+        """Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry."""
+        plain_queries = not batch.query_instruction or batch.kind == "similarity"
+        plain_documents = not batch.document_instruction or batch.kind == "similarity"
+        if self._teacher is None or not (plain_queries or plain_documents) or batch.kind == "label_names":
+            return queries.new_zeros(())
+        terms = []
+        if plain_queries:
+            terms.append(distillation(queries, self.teach(batch.queries)))
+        if plain_documents:
+            terms.append(distillation(documents, self.teach(batch.documents)))
+        # Documents of instructed queries may move further.
+        weight = 1.0 if batch.kind in ("pairs", "similarity") else self._config.free_document_share
+        return weight * torch.stack(terms).mean()
+
+    @torch.no_grad()
+    def teach(self, texts: Sequence[str]) -> Tensor:
+        """The base model's own embedding of the bare texts: the mean of its prompt states (B, D)."""
+        if self._teacher is None:
+            raise ValueError("There is no teacher; set distillation_weight above 0.")
+        ids = [each.ids for each in self._prompts.encode(texts, "")]
+        prompt = pad(ids, device=self._teacher.device)
+        positions = (prompt.mask.long().cumsum(dim=1) - 1).clamp_min(0)
+        states = self._teacher.forward(
+            self._teacher.embed(prompt.ids), mask=prompt.mask, positions=positions, cache=self._teacher.new_cache()
+        )
+        weights = prompt.mask.to(states.dtype).unsqueeze(-1)
+        return normalize((states * weights).sum(dim=1), dim=-1)
+
+    def _ground(self, batch: Batch, query_tokens: Tensor, document_tokens: Tensor) -> Tensor:
+        if not self._config.grounding_weight:
+            return query_tokens.new_zeros(())
+        hint_share = _HINT_SHARE if batch.query_instruction and batch.kind != "similarity" else 0.3
+        query_bags = self._words.bags(
+            [
+                [(query, 1 - hint_share), *((hint, hint_share / len(hints)) for hint in hints)]
+                for query, hints in zip(batch.queries, batch.hints, strict=True)
+            ]
+        )
+        terms = [grounding(query_tokens, query_bags.rows, query_bags.ids, query_bags.weights)]
+        if not batch.document_instruction:
+            bags = self._words.bags([[(text, 1.0)] for text in batch.documents])
+            terms.append(grounding(document_tokens, bags.rows, bags.ids, bags.weights))
+        return torch.stack(terms).mean()

