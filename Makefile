@@ -39,11 +39,11 @@ docs: $(VENV)/dev.stamp ## write docs/reference from the code
 train: $(VENV)/dev.stamp ## train an adapter: make train ARGS="…", see docs/how-to/train-an-adapter.md
 	$(BIN)/gircse train $(ARGS)
 
-tour: $(VENV)/app.stamp ## measure the tour of the README again
-	$(BIN)/python scripts/make_tour.py
+tour: $(VENV)/dev.stamp ## measure the tour of the README again
+	$(BIN)/python scripts/make_tour.py $(ARGS)
 
 screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs chromium)
-	$(BIN)/python scripts/make_screenshots.py
+	$(BIN)/python scripts/make_screenshots.py $(ARGS)
 
 clean: ## remove the environment and caches; GIRCSE_HOME stays
 	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

@@ -1,0 +1,46 @@
+"""Takes the pictures of docs/images: the page in a headless Chromium over the real service and the sample library.
+
+Without --url it starts a service of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from make_tour import TOUR
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
+from sample_service import sample_url
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+SIZE: ViewportSize = {"width": 1280, "height": 860}
+TIMEOUT_MS = 120_000
+
+
+def main() -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("Chromium is not installed; on Debian: apt install chromium")
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with sample_url(__doc__) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        page.set_default_timeout(TIMEOUT_MS)
+        page.goto(url)
+        query, (instruction, _) = TOUR[0]
+        search(page, query, instruction)
+        page.screenshot(path=IMAGES / "search.png")
+        browser.close()
+
+
+def search(page: Page, query: str, instruction: str) -> None:
+    page.get_by_label("Search for").fill(query)
+    page.get_by_label("Instruction", exact=True).fill(instruction)
+    page.locator("#submit").click()
+    expect(page.locator("#passages mark").first).to_be_visible(timeout=TIMEOUT_MS)
+    expect(page.locator("#reading")).to_contain_text("1", timeout=TIMEOUT_MS)
+
+
+if __name__ == "__main__":
+    main()

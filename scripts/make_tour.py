@@ -1,0 +1,82 @@
+"""Measures the tour of README.md: three searches of the sample library, each seen through two instructions.
+
+Asks the real service over HTTP and writes what it answers between the tour's markers. Without --url it starts one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sample_service import sample_url
+
+from app.refinement_view import group_refinement
+from app.types import RefinementStep, Token
+
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- tour -->\n", "<!-- /tour -->"
+TITLES, WORDS = 3, 8
+
+# (query, two ways of looking at it)
+TOUR = (
+    (
+        "Two payments were taken for one purchase, and each time I call I wait for an hour.",
+        ("Identify the emotion that the text expresses.", "Identify the financial product that the text is about."),
+    ),
+    (
+        "Fishing boats in Peru land fewer anchovies since the sea has warmed.",
+        ("Identify the place that the text is about.", "Identify the topic of the text."),
+    ),
+    (
+        "How did shopkeepers and workers react when bread became too dear?",
+        ("Identify the school subject of the text.", "Given a question, retrieve passages that answer the question."),
+    ),
+)
+
+
+def main() -> None:
+    before, start, rest = README.read_text(encoding="utf-8").partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        sys.exit(f"{README.name} has no {START.strip()} … {END} block to write into.")
+    with sample_url(__doc__) as url, httpx.Client(base_url=url, timeout=120) as client:
+        shown = "\n".join(
+            part for number, (query, views) in enumerate(TOUR, 1) for part in stop(client, number, query, views)
+        )
+    README.write_text(f"{before}{START}\n{shown}\n{END}{after}", encoding="utf-8")
+
+
+def stop(client: httpx.Client, number: int, query: str, instructions: Sequence[str]) -> list[str]:
+    """One query of the tour as Markdown."""
+    rows = [view_row(client, query, instruction) for instruction in instructions]
+    head = ["| instruction | first three hits | words that the model added |", "| --- | --- | --- |"]
+    return [f"**{number}. “{query}”**\n", *head, *rows, ""]
+
+
+def view_row(client: httpx.Client, query: str, instruction: str) -> str:
+    asked = {"query": query, "collection": "sample", "instruction": instruction, "limit": TITLES, "explain": False}
+    answer = client.post("/api/v1/search", json=asked).raise_for_status().json()
+    titles = "<br>".join(hit["document"]["title"] for hit in answer["hits"])
+    return f"| {instruction} | {titles} | {', '.join(added_words(query, instruction, answer))} |".replace("\n", " ")
+
+
+def added_words(query: str, instruction: str, answer: dict[str, Any]) -> list[str]:
+    """The heaviest words of all steps that stand neither in the query nor in the instruction."""
+    steps = [
+        RefinementStep(each["step"], tuple(Token(**token) for token in each["tokens"])) for each in answer["refinement"]
+    ]
+    weights: dict[str, float] = {}
+    for group in group_refinement(steps):
+        for token in group.tokens:
+            if not token.is_stop_word:
+                weights[token.token] = weights.get(token.token, 0.0) + token.weight
+    given = f"{query} {instruction}".lower()
+    added = [word for word in sorted(weights, key=lambda word: (-weights[word], word)) if word not in given]
+    return added[:WORDS]
+
+
+if __name__ == "__main__":
+    main()

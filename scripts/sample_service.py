@@ -1,0 +1,83 @@
+"""`gircse up --sample` on an empty home and a free port, for scripts that look at the real service."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+START_TIMEOUT_S = 1800  # on a busy machine; a free one needs two minutes
+POLL_S = 0.5
+
+
+@contextmanager
+def sample_url(description: str | None) -> Iterator[str]:
+    """The service that the command line names by --url, or a fresh one."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--url", help="a running service with the whole sample library, such as http://127.0.0.1:7860")
+    url = parser.parse_args().url
+    if url is not None:
+        yield url.rstrip("/")
+    else:
+        with running_sample() as url:
+            yield url
+
+
+@contextmanager
+def running_sample() -> Iterator[str]:
+    """The address of the service, once the sample library is searchable. All is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="gircse-sample-") as home:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
+        log = Path(home) / "up.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from app.cli import main; main()", "up", "--sample", "--port", "0"],
+                env={**environment, "GIRCSE_HOME": home, "PYTHONUNBUFFERED": "1"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                url = _wait_for_address(process, log)
+                _wait_for_sample(process, log, url)
+                yield url
+            finally:
+                process.terminate()
+                process.wait(timeout=60)
+
+
+def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
+    rest = ""
+    for _ in _polls(process, log):
+        _, _, rest = log.read_text(encoding="utf-8").partition("Ready: ")
+        if "\n" in rest:
+            break
+    return rest.split()[0]
+
+
+def _wait_for_sample(process: subprocess.Popen[bytes], log: Path, url: str) -> None:
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+        for _ in _polls(process, log):
+            is_ready = client.get("/readyz").status_code == 200
+            if is_ready and not any(_jobs(client, state) for state in ("queued", "running", "failed")):
+                break
+
+
+def _jobs(client: httpx.Client, state: str) -> list[object]:
+    return client.get("/api/v1/jobs", params={"state": state, "limit": 1}).raise_for_status().json()
+
+
+def _polls(process: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
+    """Until the caller stops asking. Exits with the log where the service ends or takes too long."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        yield
+        time.sleep(POLL_S)
+    sys.exit(f"The service did not become ready (exit code {process.poll()}):\n{log.read_text(encoding='utf-8')}")
