@@ -1,0 +1,35 @@
+"""One running house with the sample library for the whole run: the real model, engine, catalog, worker and server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from gircse_program import Gircse, Server
+
+SAMPLE = "sample"
+
+
+@pytest.fixture
+def gircse_factory(tmp_path: Path) -> Callable[..., Gircse]:
+    """Installations with an empty home each."""
+
+    def build(name: str = "home", *, settings: Mapping[str, str] | None = None) -> Gircse:
+        return Gircse(home=tmp_path / name, settings=settings or {})
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def sample_gircse(tmp_path_factory: pytest.TempPathFactory) -> Gircse:
+    """The installation whose home `sample_server` serves; commands find its engine and worker running."""
+    return Gircse(home=tmp_path_factory.mktemp("sample-home"), settings={})
+
+
+@pytest.fixture(scope="session")
+def sample_server(sample_gircse: Gircse) -> Iterator[Server]:
+    """`gircse up --sample`, once every text of the sample library is searchable."""
+    with sample_gircse.serving("--sample") as server:
+        server.wait_until_idle(SAMPLE)
+        yield server

@@ -1,0 +1,139 @@
+"""The promise of the product, on the sample library: the instruction decides what is found, through every door.
+
+Each planted query is asked under two instructions; most of the five best documents must carry the label of each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gircse_program import Gircse, Server
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+BEST = 5
+LEAST_WITH_LABEL = 3
+CHUNKS = 20  # asked for, so that among them are five documents
+COMMAND_PAIRS = 6  # every command is a process that loads the model: seconds each
+
+View = dict[str, str]
+Planted = dict[str, Any]
+Ask = Callable[[str, str], Sequence[str]]
+"""Query and instruction in; ids of sample rows out, one per hit, best first."""
+
+
+def read_sample(name: str) -> str:
+    return files("sample").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def labels() -> dict[str, dict[str, Any]]:
+    rows = map(json.loads, read_sample("library.jsonl").splitlines())
+    return {row["id"]: row["metadata"] for row in rows}
+
+
+PLANTED: list[Planted] = json.loads(read_sample("planted.json"))
+
+
+def planted_id(planted: Planted) -> str:
+    return planted["query"][:32]
+
+
+every_pair = pytest.mark.parametrize("planted", PLANTED, ids=planted_id)
+first_pairs = pytest.mark.parametrize("planted", PLANTED[:COMMAND_PAIRS], ids=planted_id)
+
+
+def best_documents(row_ids: Sequence[str]) -> list[str]:
+    """Several hits may be chunks of one document."""
+    return list(dict.fromkeys(row_ids))[:BEST]
+
+
+def assert_instruction_decides(planted: Planted, ask: Ask) -> None:
+    found = {
+        view["instruction"]: best_documents(ask(planted["query"], view["instruction"])) for view in planted["views"]
+    }
+    for view in planted["views"]:
+        carried = [labels()[row_id].get(view["aspect"]) for row_id in found[view["instruction"]]]
+        assert len(carried) == BEST
+        assert carried.count(view["label"]) >= LEAST_WITH_LABEL, (view, carried)
+    first, second = found.values()
+    assert set(first) != set(second)
+
+
+def sample_ids(result: dict[str, Any]) -> list[str]:
+    return [hit["document"]["uri"].removeprefix("sample://") for hit in result["hits"]]
+
+
+@every_pair
+def test_instruction_decides_over_http(planted: Planted, sample_server: Server) -> None:
+    def ask(query: str, instruction: str) -> list[str]:
+        result = sample_server.search(query, instruction=instruction, collection="sample", limit=CHUNKS, explain=False)
+        return sample_ids(result)
+
+    assert_instruction_decides(planted, ask)
+
+
+@pytest.fixture(scope="module")
+def command_answers(sample_gircse: Gircse, sample_server: Server) -> dict[tuple[str, str], list[str]]:
+    """What `gircse search` finds for the first pairs."""
+    asked = [(pair["query"], view["instruction"]) for pair in PLANTED[:COMMAND_PAIRS] for view in pair["views"]]
+    options = ("--collection", "sample", "--limit", str(CHUNKS))
+    found = sample_gircse.searches([(query, "--instruction", text, *options) for query, text in asked])
+    return dict(zip(asked, map(sample_ids, found), strict=True))
+
+
+@first_pairs
+def test_instruction_decides_on_the_command_line(
+    planted: Planted, command_answers: dict[tuple[str, str], list[str]]
+) -> None:
+    assert_instruction_decides(planted, lambda query, instruction: command_answers[query, instruction])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, sample_server: Server) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(30_000)
+    page.goto(sample_server.url)
+    page.get_by_label("Search for").wait_for()
+    choose_sample(page)
+    yield page
+    page.close()
+
+
+def choose_sample(page: Page) -> None:
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_label("Collection").first.click()
+    page.get_by_role("option", name="sample", exact=True).click()
+
+
+@every_pair
+def test_instruction_decides_on_the_page(planted: Planted, page: Page) -> None:
+    def ask(query: str, instruction: str) -> list[str]:
+        page.get_by_label("Instruction").fill(instruction)
+        page.get_by_label("Search for").fill(query)
+        page.get_by_label("Search for").press("Enter")
+        expect(page.locator(".summary")).to_contain_text(instruction, timeout=30_000)
+        sources = page.locator(".hit .hit-source").all_inner_texts()
+        return [found.group(1) for source in sources if (found := re.match(r"sample://(\S+)", source))]
+
+    assert_instruction_decides(planted, ask)
