@@ -15,6 +15,9 @@ from app.commands import doctor, ingest, manage, search, serve, train
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
+# They log every oddity of a document; what matters is in our own report on it.
+CHATTY_LIBRARIES = ("pypdf", "trafilatura")
+
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
 
@@ -65,6 +68,8 @@ def _main_options(
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    for name in CHATTY_LIBRARIES:
+        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.ERROR)
     if debug:
         sys.excepthook = sys.__excepthook__
 

@@ -222,7 +222,8 @@ def _unavailable(what: str) -> VectorIndexUnavailableError:
 
 def _missing(index: str) -> NotFoundError:
     return NotFoundError(
-        f"The vector index has no collection {index!r}. `gircse doctor --rebuild` makes it again from the catalog."
+        f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
+        f"back, or run `gircse collections delete {index.partition('--')[0]}` and ingest again."
     )
 
 
