@@ -27,12 +27,18 @@ TOUR = (
         ("Identify the emotion that the text expresses.", "Identify the financial product that the text is about."),
     ),
     (
-        "Fishing boats in Peru land fewer anchovies since the sea has warmed.",
-        ("Identify the place that the text is about.", "Identify the topic of the text."),
+        "The president of Kenya dissolved the cabinet after weeks of protest.",
+        (
+            "Identify the region of the world the text is about.",
+            "Identify the topic of the text, such as economy, government or geography.",
+        ),
     ),
     (
-        "How did shopkeepers and workers react when bread became too dear?",
-        ("Identify the school subject of the text.", "Given a question, retrieve passages that answer the question."),
+        "Delete the dentist appointment that I have on Monday.",
+        (
+            "Identify the scenario of the request, such as calendar, music or email.",
+            "Identify the action that the user wants, such as query, set or remove.",
+        ),
     ),
 )
 
