@@ -12,7 +12,7 @@ from importlib import resources
 
 from app.errors import ConflictError, InputError, UnknownCollectionError
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
-from app.search import CHUNK_KEYS
+from app.search import CHUNK_KEYS, require_same_model
 from app.texts import require_text
 from app.types import Collection, Document, Job, Metadata, MetadataValue, NewDocument
 
@@ -79,11 +79,13 @@ class Library:
         return self._catalog.create_collection(collection)
 
     def ensure_collection(self, name: str) -> Collection:
-        """The collection of this name, made with the defaults when there is none."""
+        """The collection of this name, ready for documents; made with the defaults when there is none."""
         try:
-            return self._catalog.collection(name)
+            collection = self._catalog.collection(name)
         except UnknownCollectionError:
             return self.create_collection(name)
+        require_same_model(collection, self._embedder)
+        return collection
 
     def delete_collection(self, name: str) -> None:
         """With its points. The row goes last, so that an interrupted deletion can be repeated."""
@@ -102,7 +104,7 @@ class Library:
         metadata: Metadata | None = None,
     ) -> tuple[Document, Job | None]:
         """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
-        self._catalog.collection(collection)
+        require_same_model(self._catalog.collection(collection), self._embedder)
         if not require_text(uri, name="uri").strip():
             raise InputError("The document has no uri; give it one, as its path or address.")
         new = NewDocument(
@@ -149,6 +151,8 @@ class Library:
             raise InputError(
                 f"chunk_overlap must be 0 to {chunk_tokens // 2}, half of chunk_tokens, not {chunk_overlap}."
             )
+        # An instruction that is too long for the model would fail every document later.
+        self._embedder.embed_documents(["a"], instruction=instruction, steps=1)
 
 
 def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:

@@ -49,7 +49,7 @@ class SearchService:
         with _timed(timings_ms, "total"):
             _check_search(request)
             collection = self._catalog.collection(request.collection)
-            self._check_fingerprint(collection)
+            require_same_model(collection, self._embedder)
             with _timed(timings_ms, "embed"):
                 query = self.refine(
                     request.query,
@@ -96,14 +96,15 @@ class SearchService:
         if steps is not None and not 1 <= steps <= most:
             raise InputError(f"steps must be 1 to {most} with the model {self._embedder.model_name}, not {steps}.")
 
-    def _check_fingerprint(self, collection: Collection) -> None:
-        if collection.fingerprint != self._embedder.fingerprint:
-            raise FingerprintMismatchError(
-                f"The collection {collection.name!r} was written by another model (fingerprint "
-                f"{collection.fingerprint[:12]}) than the one in use, {self._embedder.model_name} "
-                f"({self._embedder.fingerprint[:12]}); their vectors cannot be compared. Set GIRCSE_MODEL to the model "
-                f"that wrote it, or run `gircse collections delete {collection.name}` and ingest again."
-            )
+
+def require_same_model(collection: Collection, embedder: Embedder) -> None:
+    if collection.fingerprint != embedder.fingerprint:
+        raise FingerprintMismatchError(
+            f"The collection {collection.name!r} was written by another model (fingerprint "
+            f"{collection.fingerprint[:12]}) than the one in use, {embedder.model_name} "
+            f"({embedder.fingerprint[:12]}); their vectors cannot be compared. Set GIRCSE_MODEL to the model "
+            f"that wrote it, or run `gircse collections delete {collection.name}` and ingest again."
+        )
 
 
 def _check_search(request: SearchRequest) -> None:
