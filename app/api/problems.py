@@ -6,6 +6,7 @@ import json
 import logging
 import uuid
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -41,11 +42,17 @@ async def _answer_known(request: Request, error: Exception) -> Response:
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
-    detail = "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults)
-    return problem(422, detail)
+    return problem(422, "; ".join(map(_fault_line, faults)))
+
+
+def _fault_line(fault: dict[str, Any]) -> str:
+    place = ".".join(map(str, fault["loc"]))
+    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
+    if isinstance(error.__cause__, UnicodeDecodeError):  # FastAPI says only that parsing failed
+        return problem(400, f"The body is not UTF-8 ({error.__cause__}). Send JSON in UTF-8.")
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = str(error.detail) if isinstance(error, HTTPException) else ""
     response = problem(status, detail)
