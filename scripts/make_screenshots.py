@@ -15,7 +15,8 @@ from sample_service import sample_url
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 120_000
+PRESET = "Same feeling"
 
 
 def main() -> None:
@@ -28,15 +29,15 @@ def main() -> None:
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.set_default_timeout(TIMEOUT_MS)
         page.goto(url)
-        query, (instruction, _) = TOUR[0]
-        search(page, query, instruction)
+        search(page, TOUR[0][0], PRESET)
         page.screenshot(path=IMAGES / "search.png")
         browser.close()
 
 
-def search(page: Page, query: str, instruction: str) -> None:
+def search(page: Page, query: str, preset: str) -> None:
     page.get_by_label("Search for").fill(query)
-    page.get_by_label("Instruction").fill(instruction)
+    page.get_by_label("Look at").click()
+    page.get_by_role("option", name=preset).click()
     page.locator("#submit").click()
     expect(page.locator(".hit mark").first).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator(".group .token").first).to_be_visible(timeout=TIMEOUT_MS)
