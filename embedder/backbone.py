@@ -40,7 +40,7 @@ class Backbone:
 
     model: PreTrainedModel
     body: nn.Module
-    embedding: nn.Module
+    embedding: nn.Embedding
     head: nn.Module
     soft_head: SoftHead | None
     attention: str
@@ -135,12 +135,11 @@ def load_backbone(
     base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
 ) -> Backbone:
     """Loads base weights, merges the adapter (in fp32) and moves the model to `device` and `dtype`."""
-    model = load_causal_model(base, with_soft_head=with_soft_head, dtype="float32" if with_soft_head else dtype)
+    model: Any = load_causal_model(base, with_soft_head=with_soft_head, dtype="float32" if with_soft_head else dtype)
     if adapter is not None:
         with _loading_quietly():
             model = merge_adapter(PeftModel.from_pretrained(model, str(adapter), is_trainable=False))
-    model = model.to(device=torch.device(device), dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    return take_apart(model, attention=attention)
+    return take_apart(model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False), attention=attention)
 
 
 def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32") -> PreTrainedModel:
@@ -149,14 +148,13 @@ def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32
         raise ModelNotFoundError(
             f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
         )
-    model: Any
-    info: dict
+    loaded: Any  # transformers' annotation leaves out the pair that output_loading_info gives
     try:
         config = AutoConfig.from_pretrained(base, trust_remote_code=False)
         if with_soft_head:
             config.is_decoder = True
         with _loading_quietly():
-            model, info = AutoModelForCausalLM.from_pretrained(
+            loaded = AutoModelForCausalLM.from_pretrained(
                 base,
                 config=config,
                 dtype=DTYPES[dtype],
@@ -166,6 +164,7 @@ def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32
             )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelNotFoundError(f"{base} cannot be loaded as a causal language model: {error}") from error
+    model, info = loaded
     _check_loaded_keys(base, info, with_soft_head=with_soft_head)
     if with_soft_head:
         model.soft_head = SoftHead(model.config.hidden_size, model.config.vocab_size)

@@ -19,6 +19,7 @@ from embedder.backbone import Backbone, load_backbone, load_causal_model, locate
 from embedder.batching import pad
 from embedder.contract import Contract, hash_files, sha256_of
 from embedder.encoder import Encoder
+from embedder.evaluation.measures import validate_briefly
 from embedder.heads import SoftHead
 from embedder.prompts import PromptTokenizer, load_tokenizer
 from embedder.templates import TEMPLATES
@@ -27,7 +28,6 @@ from embedder.training.data import TrainingData, read_training_data
 from embedder.training.objective import Objective
 from embedder.training.publish import publish
 from embedder.training.sampling import BatchSampler
-from embedder.training.validation import validate
 from embedder.training.words import WordIndex
 
 logger = logging.getLogger(__name__)
@@ -214,7 +214,7 @@ class Trainer:
         )
 
     def _validate(self, step: int, folder: Path) -> None:
-        scores = validate(Encoder(self._student, self._tokenizer, self._contract()), folder)
+        scores = validate_briefly(Encoder(self._student, self._tokenizer, self._contract()), folder)
         self._log({"step": step, "validation": scores})
         logger.info("Step %d: %s", step, scores)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class WordIndex:
         """One bag per row of (text, share): the idf weights of each text's words sum to its share."""
         rows, ids, weights = [], [], []
         for row, parts in enumerate(weighted_texts):
-            bag: Counter[int] = Counter()
+            bag: dict[int, float] = defaultdict(float)
             for text, share in parts:
                 tokens = set(self._tokenizer.encode(text, add_special_tokens=False).ids)
                 idf = {token: float(self._idf[token]) for token in tokens if self._idf[token] > 0}

@@ -1,4 +1,4 @@
-"""Quick measures on held-out data during training; the tuning half only (even SHA-1 of the text)."""
+"""Similarity and instruction-following scores, all step counts from one run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ STS_STEPS = (1, 5, 20)
 TRIPLET_STEPS = 5
 
 
-def validate(encoder: Encoder, folder: Path, *, limit: int = 300) -> dict[str, float]:
-    """Scores ×100: STS-B dev Spearman at K = 1, 5, 20; triplet success, instruction on all or the query side."""
+def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dict[str, float]:
+    """For use during training: STS-B dev at K = 1, 5, 20 and triplets, on the tuning half (even SHA-1) only."""
     scores: dict[str, float] = {}
-    sts = _read(folder / "sts.stsbenchmark.dev.jsonl.gz", limit)
+    sts = read_rows(folder / "sts.stsbenchmark.dev.jsonl.gz")[:limit]
     if sts:
         scores |= sts_scores(encoder, sts, STS_STEPS)
     triplets = [
         row
         for path in sorted(folder.glob("triplets.*.jsonl.gz"))
-        for row in _read(path, None)
+        for row in read_rows(path)
         if hashlib.sha1(row["query"].encode(), usedforsecurity=False).digest()[-1] % 2 == 0
     ]
     if triplets:
@@ -64,9 +64,10 @@ def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_do
     return 100 * successes / len(rows)
 
 
-def _read(path: Path, limit: int | None) -> list[dict]:
+def read_rows(path: Path) -> list[dict]:
+    """Rows of a JSONL file, plain or gzip; empty when there is none."""
     if not path.is_file():
         return []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    return rows if limit is None else rows[:limit]
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

