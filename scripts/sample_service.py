@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ def sample_url(description: str | None) -> Iterator[str]:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--url", help="a running service with the whole sample library, such as http://127.0.0.1:7860")
     url = parser.parse_args().url
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the default would leave the service behind
     if url is not None:
         yield url.rstrip("/")
     else:
