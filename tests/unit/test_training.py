@@ -69,8 +69,8 @@ def write_config(folder, **changes):
         save_tiny_model(base, "qwen2")
     values = {
         "name": "tiny", "base": str(base), "optimiser_steps": 6, "preset": "released", "learning_rate": 0.01,
-        "grounding_weight": 0.1, "distillation_weight": 1.0, "train_length": 48, "checkpoint_every": 2, "lora_dropout": 0.0,
-        "max_length": 128,
+        "grounding_weight": 0.1, "distillation_weight": 1.0, "train_length": 48, "checkpoint_every": 2,
+        "lora_dropout": 0.0, "max_length": 128,
         "mixture": {"weights": dict.fromkeys(KINDS, 1.0), "sizes": dict.fromkeys(KINDS, 4), "steps": [1, 3]},
         **changes,
     }  # fmt: skip
