@@ -1,0 +1,115 @@
+"""LangChain over our collections: its Qdrant store finds what `gircse search` finds, and the class fits any project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gircse_program import Gircse, Server
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
+
+from app.edge import EdgeProcess
+from app.vectors import QdrantVectorIndex
+from embedder import GircseEmbeddings
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
+
+LIMIT = 10
+INSTRUCTION = "Identify the topic of the text."
+QUERIES = [
+    "a river that floods the plain every summer",
+    "the bank closed my account without a word",
+    "What did the court decide about schools?",
+]
+
+Hits = list[tuple[str, float]]
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> GircseEmbeddings:
+    return GircseEmbeddings()
+
+
+@pytest.fixture(scope="module")
+def edge_client(sample_gircse: Gircse, sample_server: Server) -> Iterator[QdrantClient]:
+    """A client of the engine that the running server has started."""
+    with EdgeProcess(sample_gircse.home / "edge") as edge:
+        index = QdrantVectorIndex.over_edge(edge)
+        yield index.client
+        index.close()
+
+
+@pytest.fixture
+def store_hits(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> Callable[[str, str | None], Hits]:
+    def ask(query: str, instruction: str | None) -> Hits:
+        store = QdrantVectorStore(
+            client=edge_client,
+            collection_name="sample",  # the public name, as every client of Qdrant would use it
+            embedding=embeddings if instruction is None else embeddings.with_instructions(query=instruction),
+        )
+        found = store.similarity_search_with_score(query, k=LIMIT, search_params=models.SearchParams(exact=True))
+        return [(document.metadata["_id"], score) for document, score in found]
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def command_hits(sample_gircse: Gircse, sample_server: Server) -> dict[tuple[str, str | None], Hits]:
+    options = ("--mode", "dense", "--collection", "sample", "--limit", str(LIMIT))
+    asked = [(query, instruction) for query in QUERIES for instruction in (None, INSTRUCTION)]
+    found = sample_gircse.searches(
+        [(query, *options, *(() if text is None else ("--instruction", text))) for query, text in asked]
+    )
+    hits = [[(hit["chunk"]["id"], hit["score"]) for hit in result["hits"]] for result in found]
+    return dict(zip(asked, hits, strict=True))
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION], ids=["no-instruction", "instruction"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_store_and_command_find_the_same_points_in_the_same_order(
+    query: str,
+    instruction: str | None,
+    store_hits: Callable[[str, str | None], Hits],
+    command_hits: dict[tuple[str, str | None], Hits],
+) -> None:
+    by_store, by_command = store_hits(query, instruction), command_hits[query, instruction]
+    assert len(by_store) == LIMIT
+    assert [point for point, _ in by_store] == [point for point, _ in by_command]
+    assert [score for _, score in by_store] == pytest.approx([score for _, score in by_command], abs=1e-5)
+
+
+def test_store_follows_the_instruction(store_hits: Callable[[str, str | None], Hits]) -> None:
+    assert store_hits(QUERIES[0], None) != store_hits(QUERIES[0], INSTRUCTION)
+
+
+def test_store_reads_the_text_and_where_it_stands(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> None:
+    store = QdrantVectorStore(client=edge_client, collection_name="sample", embedding=embeddings)
+    (document,) = store.similarity_search(QUERIES[0], k=1)
+    assert document.page_content.strip()
+    assert document.metadata["uri"].startswith("sample://")
+    assert document.metadata["end"] - document.metadata["start"] == len(document.page_content)
+
+
+FOREIGN_PROGRAM = """
+import app, sys
+from embedder import GircseEmbeddings
+print(app.__file__)
+print(len(GircseEmbeddings().embed_query("a query")))
+print(*(name for name in sys.modules if name.startswith("app.")))
+"""
+
+
+def test_embeddings_work_in_a_project_with_an_app_package_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    own = tmp_path / "app" / "__init__.py"
+    own.write_text("NAME = 'a project of someone else'\n")
+    (tmp_path / "program.py").write_text(FOREIGN_PROGRAM)
+    result = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n") == [str(own), "384", "", ""]
