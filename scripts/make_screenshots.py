@@ -16,6 +16,7 @@ from sample_service import sample_url
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
 TIMEOUT_MS = 120_000
+SETTLE_MS = 1_000  # until the page has faded in
 PRESET = "Same feeling"
 
 
@@ -37,10 +38,10 @@ def main() -> None:
 def search(page: Page, query: str, preset: str) -> None:
     page.get_by_label("Search for").fill(query)
     page.get_by_label("Look at").click()
-    page.get_by_role("option", name=preset).click()
-    page.locator("#submit").click()
+    page.get_by_role("option", name=preset).click()  # searches at once
     expect(page.locator(".hit mark").first).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator(".group .token").first).to_be_visible(timeout=TIMEOUT_MS)
+    page.wait_for_timeout(SETTLE_MS)
 
 
 if __name__ == "__main__":
