@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -252,13 +253,16 @@ def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float
 
 @contextmanager
 def _loading_quietly() -> Iterator[None]:
-    """transformers warns at length about the head we replace; we check the keys ourselves instead."""
+    """transformers warns at length about the head we replace, and PEFT uses a name that transformers retires; we check
+    the keys ourselves instead."""
     level = transformers_logging.get_verbosity()
     was_shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.CRITICAL)
     transformers_logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
     finally:
         transformers_logging.set_verbosity(level)
         if was_shown:
