@@ -37,12 +37,13 @@ class TrainConfig:
 
     name: str
     base: str
-    optimiser_steps: int
+    optimiser_steps: int  # length of the learning-rate schedule
     mixture: Mixture
     attention: str = "causal"
     pooling: str = "mean"
     template: str = "official"
     head: str = "lm_head"
+    stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
     seed: int = 1
     temperature: float = 0.02  # τ of Eq 7
     reduction: str = "mean"

@@ -82,13 +82,14 @@ class Trainer:
         elif start == 0 and self._config.head_warmup_texts and self._student.soft_head is not None:
             self._warm_up_head(self._student.soft_head)
         recent: deque[float] = deque(maxlen=50)
-        with tqdm(total=self._config.optimiser_steps, initial=start, unit="step", desc=self._config.name) as bar:
-            for step in range(start, self._config.optimiser_steps):
+        end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
+        with tqdm(total=end, initial=start, unit="step", desc=self._config.name) as bar:
+            for step in range(start, end):
                 recent.append(self._train_step(step))
                 bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}")
                 bar.update()
                 done = step + 1
-                if done % self._config.checkpoint_every == 0 or done == self._config.optimiser_steps:
+                if done % self._config.checkpoint_every == 0 or done == end:
                     self._save(done)
                 if self._validation and done % self._config.validate_every == 0:
                     self._validate(done, self._validation)
