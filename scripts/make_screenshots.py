@@ -17,7 +17,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
 TIMEOUT_MS = 120_000
 SETTLE_MS = 1_000  # until the page has faded in
-PRESET = "Same feeling"
+PRESET = "Same place"
 
 
 def main() -> None:

@@ -21,23 +21,16 @@ START, END = "<!-- tour -->\n", "<!-- /tour -->"
 TITLES, WORDS = 3, 8
 
 # (query, two ways of looking at it)
+PLACE = "Identify the region of the world the text is about."
+TOPIC = "Identify the topic of the text, such as economy, government or geography."
 TOUR = (
+    ("The central bank of Nigeria raised interest rates to slow inflation and protect the currency.", (PLACE, TOPIC)),
+    ("The navy of Samoa has no warships, only patrol boats.", (PLACE, TOPIC)),
     (
-        "Two payments were taken for one purchase, and each time I call I wait for an hour.",
-        ("Identify the emotion that the text expresses.", "Identify the financial product that the text is about."),
-    ),
-    (
-        "The president of Kenya dissolved the cabinet after weeks of protest.",
+        "inflation: a sustained rise in the general level of prices",
         (
-            "Identify the region of the world the text is about.",
-            "Identify the topic of the text, such as economy, government or geography.",
-        ),
-    ),
-    (
-        "Delete the dentist appointment that I have on Monday.",
-        (
-            "Identify the scenario of the request, such as calendar, music or email.",
-            "Identify the action that the user wants, such as query, set or remove.",
+            "Identify the academic subject of the text.",
+            "Identify what kind of text this is, such as a definition, a question or a summary.",
         ),
     ),
 )

@@ -12,17 +12,19 @@ from app.types import Document
 from ingest.readers import media_type_of
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 
+# Worded as the default model was trained to hear them.
 PRESETS = (
     Preset("Answers", "Given a question, retrieve passages that answer the question."),
-    Preset("Same topic", "Identify the topic of the text."),
-    Preset("Same intent", "Identify what the writer of the message wants."),
-    Preset("Same feeling", "Identify the emotion that the text expresses."),
-    Preset("Same place", "Identify the place that the text is about."),
+    Preset("Same topic", "Identify the topic of the text, such as economy, government or geography."),
+    Preset("Same place", "Identify the region of the world the text is about."),
+    Preset("Same intent", "Represent the intention of this text."),
+    Preset("Same feeling", "Represent the emotion of this text."),
+    Preset("Same kind of text", "Identify what kind of text this is, such as a definition, a question or a summary."),
     Preset("No instruction", ""),
 )
 EXAMPLES = (
-    Example("They charged my credit card twice and nobody answers the phone.", PRESETS[3].instruction),
-    Example("They charged my credit card twice and nobody answers the phone.", PRESETS[2].instruction),
+    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", PRESETS[2].instruction),
+    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", PRESETS[1].instruction),
     Example("How do prices react when demand falls?", PRESETS[0].instruction),
 )
 
