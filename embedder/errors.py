@@ -3,7 +3,8 @@
 EmbedderError
 ├── ModelNotFoundError   no such folder, package or hub model; the message says how to get it
 ├── ContractError        gircse.json, the weights or the golden vectors do not fit together
-└── TextError            a text, instruction, step count or bias cannot be used (also a ValueError)
+├── TextError            a text, instruction, step count or bias cannot be used (also a ValueError)
+└── UnknownTaskError     the paper has no instruction for a task (in embedder.instructions; also a LookupError)
 """
 
 

@@ -13,11 +13,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, get_args
 
+from embedder.errors import EmbedderError
+
 Role = Literal["query", "document", "both"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
-class UnknownTaskError(LookupError):
+class UnknownTaskError(EmbedderError, LookupError):
     """No task of the registry has this name."""
 
 

@@ -16,7 +16,13 @@ from sample_service import sample_url
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
 TIMEOUT_MS = 120_000
-SETTLE_MS = 1_000  # until the page has faded in
+SETTLE_MS = 1_000
+# While an answer is on its way the page shows the last one faded.
+OPAQUE = """() => {
+    for (let node = document.querySelector(".hit"); node; node = node.parentElement)
+        if (Number(getComputedStyle(node).opacity) < 1) return false;
+    return true;
+}"""
 PRESET = "Same place"
 
 
@@ -42,6 +48,7 @@ def search(page: Page, query: str, preset: str) -> None:
     expect(page.locator(".hit mark").first).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator(".group .token").first).to_be_visible(timeout=TIMEOUT_MS)
     page.wait_for_timeout(SETTLE_MS)
+    page.wait_for_function(OPAQUE, timeout=TIMEOUT_MS)
 
 
 if __name__ == "__main__":
