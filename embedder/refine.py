@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from embedder.backbone import Backbone
 
@@ -28,6 +29,17 @@ class RefinedStates:
     prompt_mean: Tensor  # mean of the prompt's states, fp32 (B, D)
 
 
+def read_prompt(backbone: Backbone, prompt: Prompt, cache: DynamicCache) -> tuple[Tensor, Tensor]:
+    """The prefill: h'_0, the state at each row's last real token (B, D), and the mean of its states, fp32 (B, D)."""
+    mask = prompt.mask
+    positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
+    states = backbone.forward(backbone.embed(prompt.ids), mask=mask, positions=positions, cache=cache)  # (B, N, D)
+    rows = torch.arange(mask.shape[0], device=mask.device)
+    last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
+    weights = mask.to(torch.float32).unsqueeze(-1)
+    return states[rows, last], (states.float() * weights).sum(dim=1) / weights.sum(dim=1)
+
+
 def refine_states(
     backbone: Backbone,
     prompt: Prompt,
@@ -43,16 +55,10 @@ def refine_states(
     and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
     through everything when they are enabled.
     """
+    cache = backbone.new_cache()
+    state, prompt_mean = read_prompt(backbone, prompt, cache)
     mask = prompt.mask
     lengths = mask.sum(dim=1)  # (B,)
-    positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
-    cache = backbone.new_cache()
-    states = backbone.forward(backbone.embed(prompt.ids), mask=mask, positions=positions, cache=cache)  # (B, N, D)
-    rows = torch.arange(mask.shape[0], device=mask.device)
-    last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)  # index of each row's last real token
-    state = states[rows, last]  # h'_0
-    weights = mask.to(torch.float32).unsqueeze(-1)
-    prompt_mean = (states.float() * weights).sum(dim=1) / weights.sum(dim=1)
 
     generated = []
     for step in range(1, steps + 1):

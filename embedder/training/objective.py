@@ -13,7 +13,7 @@ from embedder.backbone import Backbone
 from embedder.batching import pad
 from embedder.pooling import pool_prefixes
 from embedder.prompts import PromptTokenizer
-from embedder.refine import refine_states
+from embedder.refine import read_prompt, refine_states
 from embedder.training.config import TrainConfig
 from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce
 from embedder.training.sampling import Batch
@@ -114,12 +114,7 @@ class Objective:
             raise ValueError("There is no teacher; set distillation_weight above 0.")
         ids = [each.ids for each in self._prompts.encode(texts, "")]
         prompt = pad(ids, device=self._teacher.device)
-        positions = (prompt.mask.long().cumsum(dim=1) - 1).clamp_min(0)
-        states = self._teacher.forward(
-            self._teacher.embed(prompt.ids), mask=prompt.mask, positions=positions, cache=self._teacher.new_cache()
-        )
-        weights = prompt.mask.to(states.dtype).unsqueeze(-1)
-        return normalize((states * weights).sum(dim=1), dim=-1)
+        return normalize(read_prompt(self._teacher, prompt, self._teacher.new_cache())[1], dim=-1)
 
     def _ground(self, batch: Batch, query_tokens: Tensor, document_tokens: Tensor) -> Tensor:
         if not self._config.grounding_weight:

@@ -22,6 +22,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
 from embedder.heads import SoftHead
 from embedder.prompts import PromptTokenizer, load_tokenizer
+from embedder.refine import read_prompt
 from embedder.templates import TEMPLATES
 from embedder.training.config import TrainConfig
 from embedder.training.data import TrainingData, read_training_data
@@ -188,11 +189,8 @@ class Trainer:
         order = sorted(range(len(texts)), key=lambda row: len(ids[row]))
         for start in tqdm(range(0, len(order), 64), desc="States for the head", unit="batch"):
             rows = order[start : start + 64]
-            prompt = pad([ids[row] for row in rows], device=self._student.device, side="left")
-            positions = (prompt.mask.long().cumsum(dim=1) - 1).clamp_min(0)
-            out[rows] = self._student.forward(
-                self._student.embed(prompt.ids), mask=prompt.mask, positions=positions, cache=self._student.new_cache()
-            )[:, -1]
+            prompt = pad([ids[row] for row in rows], device=self._student.device)
+            out[rows] = read_prompt(self._student, prompt, self._student.new_cache())[0]
         return out
 
     def _contract(self) -> Contract:
