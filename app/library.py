@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from importlib import resources
 
 from app.errors import ConflictError, InputError, UnknownCollectionError
+from app.fingerprints import require_same_model
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
-from app.search import CHUNK_KEYS, require_same_model
+from app.search import CHUNK_KEYS
 from app.texts import require_text
 from app.types import Collection, Document, Job, Metadata, MetadataValue, NewDocument
 

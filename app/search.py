@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import cast
 
-from app.errors import EmptyQueryError, FilterError, FingerprintMismatchError, InputError
+from app.errors import EmptyQueryError, FilterError, InputError
 from app.explain import explain_hits
+from app.fingerprints import require_same_model
 from app.ports import Catalog, Embedder, VectorIndex
 from app.texts import require_text
 from app.types import (
-    Collection,
     Hit,
     HitChunk,
     HitDocument,
@@ -95,16 +95,6 @@ class SearchService:
         most = self._embedder.max_steps
         if steps is not None and not 1 <= steps <= most:
             raise InputError(f"steps must be 1 to {most} with the model {self._embedder.model_name}, not {steps}.")
-
-
-def require_same_model(collection: Collection, embedder: Embedder) -> None:
-    if collection.fingerprint != embedder.fingerprint:
-        raise FingerprintMismatchError(
-            f"The collection {collection.name!r} was written by another model (fingerprint "
-            f"{collection.fingerprint[:12]}) than the one in use, {embedder.model_name} "
-            f"({embedder.fingerprint[:12]}); their vectors cannot be compared. Set GIRCSE_MODEL to the model "
-            f"that wrote it, or run `gircse collections delete {collection.name}` and ingest again."
-        )
 
 
 def _check_search(request: SearchRequest) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from app.errors import DocumentError, FingerprintMismatchError
+from app.errors import DocumentError
+from app.fingerprints import require_same_model
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
 from app.types import Chunk, Collection, Document, ExtractedText, Job, JobKind, Metadata, Point, Span
 
@@ -132,16 +133,6 @@ class IngestPipeline:
                     f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."
                 )
         return vectors
-
-
-def require_same_model(collection: Collection, embedder: Embedder) -> None:
-    """Raises FingerprintMismatchError: vectors of two models in one collection cannot be compared."""
-    if collection.fingerprint != embedder.fingerprint:
-        raise FingerprintMismatchError(
-            f"The collection {collection.name!r} was written by the model {collection.fingerprint}, and "
-            f"{embedder.model_name} ({embedder.fingerprint}) is running. Start with the model that wrote it "
-            "(`gircse up --model …`), or delete the collection and ingest it again."
-        )
 
 
 def make_chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
