@@ -16,7 +16,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from peft import LoraConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 from transformers import logging as transformers_logging
@@ -45,6 +45,7 @@ class Backbone:
     head: nn.Module
     soft_head: SoftHead | None
     attention: str
+    soft_weight: Tensor  # the rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
 
     @property
     def hidden_size(self) -> int:
@@ -70,13 +71,18 @@ class Backbone:
         return self.embedding(ids)  # (B, N, D)
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
-        """d = s @ E (Eq 6): (B, V) -> (B, D), in the weights' dtype."""
-        mixed = soft_token.to(self.weight.dtype) @ self.weight
+        """d = s @ E (Eq 6): (B, n) -> (B, D), in the weights' dtype."""
+        mixed = soft_token.to(self.weight.dtype) @ self.soft_weight
         return mixed if self.soft_head is None else mixed + self.soft_head.position
 
     def logits(self, state: Tensor) -> Tensor:
-        """(B, D) -> (B, V)."""
-        return self.head(state) if self.soft_head is None else self.soft_head(state, self.weight)
+        """(B, D) -> (B, n)."""
+        return self.head(state) if self.soft_head is None else self.soft_head(state, self.soft_weight)
+
+    @property
+    def soft_ids(self) -> Tensor | None:
+        """Token ids of a soft token's entries (n,); None where they are the whole vocabulary in order."""
+        return None if self.soft_head is None else self.soft_head.pieces
 
     def forward(self, inputs: Tensor, *, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
         """Final-layer states after the final norm (B, T, D) of `inputs` (B, T, D).
@@ -136,15 +142,30 @@ def load_backbone(
     base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
 ) -> Backbone:
     """Loads base weights, merges the adapter (in fp32) and moves the model to `device` and `dtype`."""
-    model: Any = load_causal_model(base, with_soft_head=with_soft_head, dtype="float32" if with_soft_head else dtype)
+    pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
+    model: Any = load_causal_model(
+        base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
+    )
     if adapter is not None:
         with _loading_quietly():
             model = merge_adapter(PeftModel.from_pretrained(model, str(adapter), is_trainable=False))
     return take_apart(model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False), attention=attention)
 
 
-def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32") -> PreTrainedModel:
-    """AutoModelForCausalLM from safetensors only, without remote code; attaches an untrained SoftHead if asked."""
+def _saved_pieces(adapter: Path) -> Tensor | None:
+    """The soft head's pieces in an adapter file; the head must have their size before its weights can be loaded."""
+    with safe_open(adapter / "adapter_model.safetensors", framework="pt") as file:
+        name = next((key for key in file.keys() if key.endswith("soft_head.pieces")), None)  # noqa: SIM118
+        return None if name is None else file.get_tensor(name)
+
+
+def load_causal_model(
+    base: Path, *, with_soft_head: bool, pieces: Tensor | None = None, dtype: str = "float32"
+) -> PreTrainedModel:
+    """AutoModelForCausalLM from safetensors only, without remote code; attaches an untrained SoftHead if asked.
+
+    pieces: token ids of the head's soft tokens; None means the whole vocabulary.
+    """
     if not any(base.glob("*.safetensors")):
         raise ModelNotFoundError(
             f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
@@ -168,7 +189,8 @@ def load_causal_model(base: Path, *, with_soft_head: bool, dtype: str = "float32
     model, info = loaded
     _check_loaded_keys(base, info, with_soft_head=with_soft_head)
     if with_soft_head:
-        model.soft_head = SoftHead(model.config.hidden_size, model.config.vocab_size)
+        pieces = torch.arange(model.config.vocab_size) if pieces is None else pieces
+        model.soft_head = SoftHead(model.config.hidden_size, pieces)
     return model
 
 
@@ -199,13 +221,16 @@ def take_apart(model: PreTrainedModel | PeftModel, *, attention: str) -> Backbon
     """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
     inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
+    embedding = inner.get_input_embeddings()
+    whole = soft_head is None or len(soft_head.pieces) == len(embedding.weight)
     backbone = Backbone(
         model=inner,
         body=inner.base_model,
-        embedding=inner.get_input_embeddings(),
+        embedding=embedding,
         head=inner.get_output_embeddings(),
         soft_head=soft_head,
         attention=attention,
+        soft_weight=embedding.weight if whole else embedding.weight.detach()[soft_head.pieces].contiguous(),
     )
     if soft_head is None:
         _check_plain_decoder(backbone)

@@ -27,6 +27,15 @@ def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) ->
         yield batch
 
 
+def split_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """One or two groups of row indices: two where reading short prompts apart saves a sixth of the padded tokens."""
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    whole = len(order) * lengths[order[0]]
+    costs = {cut: cut * lengths[order[0]] + (len(order) - cut) * lengths[order[cut]] for cut in range(1, len(order))}
+    cut = min(costs, key=lambda each: costs[each], default=0)
+    return [order[:cut], order[cut:]] if costs and costs[cut] < whole * 5 / 6 else [order]
+
+
 def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "right") -> Prompt:
     """Pads id lists to the longest: ids (B, N) and mask (B, N). Pads are id 0 and are never attended to."""
     if side not in PADDING_SIDES:

@@ -112,7 +112,7 @@ class Encoder:
         """Embeds one query and keeps what a person can read of every step."""
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
         prompt = self._prompts.encode([text], instruction)
-        observer = TopTokens(top_tokens)
+        observer = TopTokens(top_tokens, self._backbone.soft_ids)
         prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer)[0]
         return Refinement(
             text=text,
@@ -213,7 +213,8 @@ class Encoder:
         if not token_bias:
             return None
         size = self._backbone.weight.shape[0]
-        return bias_vector(token_bias, self._prompts.vocabulary, size).to(self._backbone.device)
+        bias = bias_vector(token_bias, self._prompts.vocabulary, size, self._backbone.soft_ids)
+        return bias.to(self._backbone.device)
 
     def _checked_steps(self, steps: int) -> int:
         if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:

@@ -50,15 +50,20 @@ class Refinement:
 
 
 class TopTokens:
-    """Observes soft tokens and keeps, per step, the ids and probabilities of the `count` most probable."""
+    """Observes soft tokens and keeps, per step, the ids and probabilities of the `count` most probable.
 
-    def __init__(self, count: int) -> None:
+    ids: the token ids (n,) of a soft token's entries; None where they are the whole vocabulary.
+    """
+
+    def __init__(self, count: int, ids: Tensor | None = None) -> None:
         self._count = count
+        self._ids = ids
         self._kept: list[tuple[Tensor, Tensor]] = []
 
     def __call__(self, step: int, soft_token: Tensor) -> None:
         top = soft_token.topk(min(self._count, soft_token.shape[-1]), dim=-1)
-        self._kept.append((top.indices.cpu(), top.values.cpu()))
+        ids = top.indices if self._ids is None else self._ids[top.indices]
+        self._kept.append((ids.cpu(), top.values.cpu()))
 
     def steps_of(self, row: int, tokenizer: Tokenizer) -> tuple[RefinementStep, ...]:
         return tuple(
@@ -88,12 +93,15 @@ def word_of(token_id: int, tokenizer: Tokenizer) -> str:
     return piece.replace(_BYTE_LEVEL_MARK, "").replace("▁", "").strip().lower()
 
 
-def bias_vector(token_bias: Mapping[str, float], tokenizer: Tokenizer, vocabulary_size: int) -> Tensor:
-    """Logit bias (V,): each word's number on every piece of that word, as it stands alone and after a space.
+def bias_vector(
+    token_bias: Mapping[str, float], tokenizer: Tokenizer, vocabulary_size: int, ids: Tensor | None = None
+) -> Tensor:
+    """Logit bias (n,): each word's number on every piece of that word, as it stands alone and after a space.
 
-    Raises TextError for an empty word, a number outside [-10, 10], or a word without pieces.
+    ids: as in TopTokens. Raises TextError for an empty word, a number outside [-10, 10], or a word without pieces.
     """
     bias = torch.zeros(vocabulary_size)
+    spoken = set(range(vocabulary_size) if ids is None else ids.tolist())
     for word, value in token_bias.items():
         if not word.strip():
             raise TextError("A token bias names an empty word. Give a word such as 'price'.")
@@ -103,9 +111,9 @@ def bias_vector(token_bias: Mapping[str, float], tokenizer: Tokenizer, vocabular
             token_id
             for form in (word, f" {word}", word.lower(), f" {word.lower()}")
             for token_id in tokenizer.encode(form, add_special_tokens=False).ids
-            if word_of(token_id, tokenizer)
+            if token_id in spoken and word_of(token_id, tokenizer)
         }
         if not pieces:
             raise TextError(f"The model knows no piece of the word {word!r}. Choose another word.")
         bias[sorted(pieces)] += value
-    return bias
+    return bias if ids is None else bias[ids.cpu()]

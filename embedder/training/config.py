@@ -43,6 +43,7 @@ class TrainConfig:
     pooling: str = "mean"
     template: str = "official"
     head: str = "lm_head"
+    soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None takes them all
     stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
     seed: int = 1
     temperature: float = 0.02  # τ of Eq 7
@@ -53,6 +54,7 @@ class TrainConfig:
     distillation_weight: float = 0.0
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
+    coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
     lora_rank: int = 64
     lora_alpha: int = 64
     lora_dropout: float = 0.0
@@ -61,6 +63,7 @@ class TrainConfig:
     warmup: float = 0.03
     max_gradient_norm: float = 1.0
     train_length: int = 72
+    long_train_length: int = 128  # of the pair batches that are drawn as long ones
     max_length: int = 256
     head_warmup_texts: int = 0
     head_warmup_epochs: int = 4

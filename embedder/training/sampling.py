@@ -36,6 +36,7 @@ class Batch:
     allowed: np.ndarray
     hints: list[list[str]]
     steps: int
+    long: bool = False  # prompts of the longer training length
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Mixture:
     sizes: Mapping[str, int]
     steps: tuple[int, ...] = (4, 6, 8, 10)
     bare_query_share: float = 0.25  # pair batches without an instruction
+    long_pair_share: float = 0.0  # pair batches of the longer training length
     paraphrase_share: float = 0.5
     task_power: float = 0.5  # a task of n rows is drawn with weight n ** task_power
     task_weights: Mapping[str, float] = field(default_factory=dict)
@@ -114,6 +116,7 @@ class BatchSampler:
             allowed=_allowed(len(rows), documents, lambda i, text: text not in relevant[i]),
             hints=[[positive] for positive in positives],
             steps=steps,
+            long=kind == "pairs" and rng.random() < self._mixture.long_pair_share,
         )
 
     def _triplets(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:

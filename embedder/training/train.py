@@ -26,6 +26,7 @@ from embedder.refine import read_prompt
 from embedder.templates import TEMPLATES
 from embedder.training.config import TrainConfig
 from embedder.training.data import TrainingData, read_training_data
+from embedder.training.lora import folded_lora
 from embedder.training.objective import Objective
 from embedder.training.publish import publish
 from embedder.training.sampling import BatchSampler
@@ -33,7 +34,6 @@ from embedder.training.words import WordIndex
 
 logger = logging.getLogger(__name__)
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
-_UNREADABLE_BIAS = -20.0  # keeps pieces that are no words out of the soft tokens; exp(-20) is 2e-9
 
 
 class Trainer:
@@ -60,17 +60,23 @@ class Trainer:
         self._rows = read_training_data(data, skip_tasks=frozenset(config.skip_tasks))
         self._sampler = BatchSampler(self._rows, config.mixture, seed=config.seed)
         self._tokenizer = load_tokenizer(self._base)
-        self._prompts = PromptTokenizer(
-            self._tokenizer,
-            TEMPLATES[config.template],
-            max_length=config.train_length,
-            max_instruction=config.train_length - _MIN_TEXT_TOKENS,
+        self._prompts, long_prompts = (
+            PromptTokenizer(
+                self._tokenizer,
+                TEMPLATES[config.template],
+                max_length=length,
+                max_instruction=length - _MIN_TEXT_TOKENS,
+            )
+            for length in (config.train_length, config.long_train_length)
         )
         logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # training cuts on purpose
-        self._words = WordIndex(self._tokenizer, sample_texts(self._rows, 20_000, seed=config.seed))
+        sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
+        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary)
         self._model = self._build_model()
         self._student = take_apart(self._model, attention=config.attention)
-        self._objective = Objective(self._student, self._build_teacher(), self._prompts, self._words, config)
+        self._objective = Objective(
+            self._student, self._build_teacher(), self._prompts, long_prompts, self._words, config
+        )
         self._optimiser = torch.optim.AdamW(self._parameter_groups(), weight_decay=0.01)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, self._learning_rate_factor)
 
@@ -98,8 +104,9 @@ class Trainer:
 
     def _train_step(self, step: int) -> float:
         batch = self._sampler.batch(step)
-        terms = self._objective(batch)
         self._optimiser.zero_grad(set_to_none=True)
+        with folded_lora(self._model):
+            terms = self._objective(batch)
         terms.total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._trainable(), self._config.max_gradient_norm)
         if not torch.isfinite(norm):
@@ -117,6 +124,7 @@ class Trainer:
                 "stepwise": terms.stepwise,
                 "distillation": terms.distillation,
                 "grounding": terms.grounding,
+                "repetition": terms.repetition,
                 # How many of the K-1 transitions got worse, which is where the regulariser acts.
                 "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
             }
@@ -124,7 +132,9 @@ class Trainer:
         return float(terms.total.detach())
 
     def _build_model(self) -> PeftModel:
-        model = load_causal_model(self._base, with_soft_head=self._config.head == "soft_head")
+        model = load_causal_model(
+            self._base, with_soft_head=self._config.head == "soft_head", pieces=self._words.pieces
+        )
         config = self._config
         peft_config = lora_config(model, rank=config.lora_rank, alpha=config.lora_alpha, dropout=config.lora_dropout)
         # eval: the base's own dropout stays off; LoRA's is switched on by its config when it is above 0.
@@ -162,8 +172,6 @@ class Trainer:
     def _warm_up_head(self, head: SoftHead) -> None:
         """Teaches the head alone to name a text's words from its prompt state; from scratch it barely moves later."""
         texts = sample_texts(self._rows, self._config.head_warmup_texts, seed=self._config.seed + 1)
-        with torch.no_grad():
-            head.bias[~self._words.word_like] = _UNREADABLE_BIAS
         states = self._last_states(texts)
         optimiser = torch.optim.Adam(head.parameters(), lr=1e-3)
         rng = random.Random(self._config.seed)
@@ -174,7 +182,7 @@ class Trainer:
             for start in tqdm(starts, desc=f"Head warm-up {epoch + 1}/{self._config.head_warmup_epochs}", unit="batch"):
                 rows = order[start : start + size]
                 bags = self._words.bags([[(texts[row], 1.0)] for row in rows])
-                logs = F.log_softmax(head(states[rows], self._student.weight), dim=-1)
+                logs = F.log_softmax(head(states[rows], self._student.soft_weight), dim=-1)
                 loss = -(bags.weights * logs[bags.rows, bags.ids]).sum() / size
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()
@@ -269,3 +277,7 @@ def sample_texts(data: TrainingData, count: int, *, seed: int) -> list[str]:
     texts = list(chosen)
     rng.shuffle(texts)
     return texts[:count]
+
+
+def label_names(data: TrainingData) -> list[str]:
+    return sorted({label for aspect in data.aspects for label in aspect.texts})

@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Bags:
-    """Sparse rows: token `ids[i]` belongs to text `rows[i]` with `weights[i]`; a row's weights sum to 1."""
+    """Sparse rows: piece `ids[i]` belongs to text `rows[i]` with `weights[i]`; a row's weights sum to 1."""
 
     rows: Tensor
     ids: Tensor
@@ -22,19 +22,24 @@ class Bags:
 
 
 class WordIndex:
-    """Inverse document frequencies of the vocabulary's word-like pieces; the other pieces are never a target."""
+    """The pieces that soft tokens may be made of, and how rare each is; nothing else is ever a target.
 
-    def __init__(self, tokenizer: Tokenizer, sample: Iterable[str]) -> None:
+    size: how many of the word-like pieces to keep, the most frequent of the sample; None keeps all of them.
+    `pieces` (n,) are their token ids in order; a bag's ids count within these.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, sample: Iterable[str], *, size: int | None = None) -> None:
         self._tokenizer = tokenizer
-        size = tokenizer.get_vocab_size()
-        self.word_like = torch.tensor([is_word_like(tokenizer.id_to_token(i) or "") for i in range(size)])
+        words = [i for i in range(tokenizer.get_vocab_size()) if is_word_like(tokenizer.id_to_token(i) or "")]
         counts: Counter[int] = Counter()
         total = 0
         for encoding in tokenizer.encode_batch(list(sample), add_special_tokens=False):
             counts.update(set(encoding.ids))
             total += 1
-        self._idf = torch.tensor([math.log((total + 1) / (counts[i] + 1)) for i in range(size)])
-        self._idf[~self.word_like] = 0.0
+        kept = sorted(sorted(words, key=lambda i: (-counts[i], i))[:size])
+        self.pieces = torch.tensor(kept, dtype=torch.long)
+        self._place = {token: place for place, token in enumerate(kept)}
+        self._idf = {token: math.log((total + 1) / (counts[token] + 1)) for token in kept}
 
     def bags(self, weighted_texts: Sequence[Sequence[tuple[str, float]]]) -> Bags:
         """One bag per row of (text, share): the idf weights of each text's words sum to its share."""
@@ -43,14 +48,14 @@ class WordIndex:
             bag: dict[int, float] = defaultdict(float)
             for text, share in parts:
                 tokens = set(self._tokenizer.encode(text, add_special_tokens=False).ids)
-                idf = {token: float(self._idf[token]) for token in tokens if self._idf[token] > 0}
+                idf = {self._place[token]: self._idf[token] for token in tokens if self._idf.get(token, 0.0) > 0}
                 total = sum(idf.values())
-                for token, value in idf.items():
-                    bag[token] += share * value / total
+                for place, value in idf.items():
+                    bag[place] += share * value / total
             total = sum(bag.values())
-            for token, value in sorted(bag.items()):
+            for place, value in sorted(bag.items()):
                 rows.append(row)
-                ids.append(token)
+                ids.append(place)
                 weights.append(value / total)
         return Bags(torch.tensor(rows, dtype=torch.long), torch.tensor(ids, dtype=torch.long), torch.tensor(weights))
 
