@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,9 +18,9 @@ from embedder.contract import Contract
 from embedder.errors import ContractError, TextError
 from embedder.pooling import pool_prefixes
 from embedder.prompts import PromptIds, PromptTokenizer
-from embedder.refine import refine_states
+from embedder.refine import StepObserver, refine_states
 from embedder.templates import TEMPLATES
-from embedder.tokens import Refinement, TopTokens, bias_vector
+from embedder.tokens import Refinement, TopTokens, bias_vector, word_of
 
 MAX_STEPS = 64
 BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
@@ -132,6 +133,26 @@ class Encoder:
             out[rows] = self._prefixes([prompts[row] for row in rows], steps, None, None)
         return out
 
+    def observe_soft_tokens(
+        self,
+        texts: Sequence[str],
+        observe: Callable[[Sequence[int], int, Tensor], None],
+        *,
+        instruction: str = "",
+        steps: int,
+        batch_size: int = 32,
+    ) -> None:
+        """Calls `observe(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
+        prompts = self._prompts.encode(texts, instruction)
+        for rows in self._batches(prompts, batch_size):
+            self._prefixes([prompts[row] for row in rows], steps, None, partial(observe, rows))
+
+    def soft_token_words(self) -> tuple[str, ...]:
+        """What a person reads for each entry of a soft token."""
+        ids = self._backbone.soft_ids
+        entries = range(self._backbone.weight.shape[0]) if ids is None else ids.tolist()
+        return tuple(word_of(entry, self._prompts.vocabulary) for entry in entries)
+
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""
         return self._prompts.token_offsets(text)
@@ -184,7 +205,7 @@ class Encoder:
 
     @torch.inference_mode()
     def _prefixes(
-        self, prompts: Sequence[PromptIds], steps: int, bias: Tensor | None, observer: TopTokens | None
+        self, prompts: Sequence[PromptIds], steps: int, bias: Tensor | None, observer: StepObserver | None
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch."""
         self._checked_steps(steps)
