@@ -222,7 +222,9 @@ def take_apart(model: PreTrainedModel | PeftModel, *, attention: str) -> Backbon
     inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
     embedding = inner.get_input_embeddings()
-    whole = soft_head is None or len(soft_head.pieces) == len(embedding.weight)
+    weight = embedding.weight
+    if soft_head is not None and len(soft_head.pieces) < len(weight):
+        weight = weight.detach()[soft_head.pieces].contiguous()
     backbone = Backbone(
         model=inner,
         body=inner.base_model,
@@ -230,7 +232,7 @@ def take_apart(model: PreTrainedModel | PeftModel, *, attention: str) -> Backbon
         head=inner.get_output_embeddings(),
         soft_head=soft_head,
         attention=attention,
-        soft_weight=embedding.weight if whole else embedding.weight.detach()[soft_head.pieces].contiguous(),
+        soft_weight=weight,
     )
     if soft_head is None:
         _check_plain_decoder(backbone)

@@ -16,7 +16,7 @@ from embedder.backbone import Backbone
 from embedder.batching import pad, plan_batches
 from embedder.contract import Contract
 from embedder.errors import ContractError, TextError
-from embedder.pooling import pool_prefixes
+from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import StepObserver, refine_states
 from embedder.templates import TEMPLATES
@@ -218,12 +218,12 @@ class Encoder:
         states = refine_states(
             self._backbone,
             pad([each.ids for each in prompts], device=self._backbone.device, side=self._padding_side),
-            steps=steps,
+            steps=0 if self.contract.pooling in PROMPT_POOLINGS else steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
             observe=observer,
         )
-        prefixes = pool_prefixes(states.generated, states.prompt_mean, self.contract.pooling)
+        prefixes = pool_prefixes(states, self.contract.pooling)
         if self.dimension < prefixes.shape[-1]:
             prefixes = normalize(prefixes[..., : self.dimension], dim=-1)
         if not torch.isfinite(prefixes).all():

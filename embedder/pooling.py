@@ -5,19 +5,24 @@ from __future__ import annotations
 from torch import Tensor, arange, cumsum
 from torch.nn.functional import normalize
 
-POOLINGS = ("mean", "last", "residual")
+from embedder.refine import RefinedStates
+
+# The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
+PROMPT_POOLINGS = ("prompt_last", "prompt_mean")
+POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
 
 
-def pool_prefixes(generated: Tensor, prompt_mean: Tensor, pooling: str) -> Tensor:
-    """Embeddings z_1..z_K, each L2-normalised: (B, K, D).
-
-    generated: g_1..g_K, final-layer states after the final norm at the generated positions (B, K, D).
-    prompt_mean: mean of the final-layer states of the prompt (B, D); only `residual` looks at it.
-    """
+def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
+    """Embeddings z_1..z_K, each L2-normalised: (B, K, D); (B, 1, D) for the poolings that look at the prompt alone."""
+    if pooling == "prompt_last":
+        return normalize(states.prompt_last.float(), dim=-1)[:, None]
+    if pooling == "prompt_mean":
+        return normalize(states.prompt_mean, dim=-1)[:, None]
+    generated = states.generated
     if pooling == "last":
         return normalize(generated, dim=-1)
     counts = arange(1, generated.shape[1] + 1, device=generated.device, dtype=generated.dtype)
     means = cumsum(generated, dim=1) / counts[:, None]  # un-normalised states are averaged, then normalised
     if pooling == "residual":
-        means = means + prompt_mean[:, None, :]
+        means = means + states.prompt_mean[:, None, :]
     return normalize(means, dim=-1)

@@ -27,6 +27,7 @@ class Prompt:
 class RefinedStates:
     generated: Tensor  # g_1..g_K, fp32 (B, K, D)
     prompt_mean: Tensor  # mean of the prompt's states, fp32 (B, D)
+    prompt_last: Tensor  # h'_0 (B, D)
 
 
 def read_prompt(backbone: Backbone, prompt: Prompt, cache: DynamicCache) -> tuple[Tensor, Tensor]:
@@ -49,14 +50,15 @@ def refine_states(
     logit_bias: Tensor | None = None,
     observe: StepObserver | None = None,
 ) -> RefinedStates:
-    """One prefill and exactly `steps` one-position decode steps.
+    """One prefill and exactly `steps` one-position decode steps; baselines take none.
 
     s_k = softmax(head(h'_{k-1}) / temperature + logit_bias) (Eq 5), d_k = s_k @ E (Eq 6) is fed at the next position,
     and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
     through everything when they are enabled.
     """
     cache = backbone.new_cache()
-    state, prompt_mean = read_prompt(backbone, prompt, cache)
+    prompt_last, prompt_mean = read_prompt(backbone, prompt, cache)
+    state = prompt_last
     mask = prompt.mask
     lengths = mask.sum(dim=1)  # (B,)
 
@@ -76,4 +78,5 @@ def refine_states(
             cache=cache,
         )[:, -1]
         generated.append(state.float())
-    return RefinedStates(torch.stack(generated, dim=1), prompt_mean)
+    none = prompt_mean[:, None][:, :0]
+    return RefinedStates(torch.stack(generated, dim=1) if generated else none, prompt_mean, prompt_last)

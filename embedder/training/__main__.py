@@ -10,6 +10,7 @@ from pathlib import Path
 from embedder.errors import EmbedderError
 from embedder.training.config import read_config
 from embedder.training.data import DataError
+from embedder.training.matrix import read_matrix, run_matrix
 from embedder.training.plots import plot_run
 from embedder.training.train import Trainer
 
@@ -25,6 +26,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoint, log, curves, adapter/")
     parser.add_argument("--validation", type=Path, help="folder with held-out STS and triplet files")
+    parser.add_argument(
+        "--matrix",
+        action="store_true",
+        help="CONFIG is a matrix: common settings, variants, seeds and a budget of texts; --out holds a folder per run",
+    )
     parser.add_argument("--start-from", type=Path, help="an earlier run whose weights this one begins with")
     return parser.parse_args(arguments)
 
@@ -33,6 +39,10 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
+        if options.matrix:
+            runs = run_matrix(read_matrix(options.config), data=options.data, out=options.out)
+            sys.stderr.write(f"{len(runs)} runs are done; `gircse eval --help` says how to compare them.\n")
+            return 0
         config = read_config(options.config)
         trainer = Trainer(
             config, data=options.data, out=options.out, validation=options.validation, start_from=options.start_from

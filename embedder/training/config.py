@@ -51,6 +51,7 @@ class TrainConfig:
     regulariser_weight: float = 1.0  # λ
     regulariser_margin: float = 0.0
     rising: float = 0.0
+    supervise: str = "every"  # `last`: the contrastive loss of z_K alone, without stepwise supervision
     distillation_weight: float = 0.0
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
@@ -73,6 +74,10 @@ class TrainConfig:
     validate_every: int = 200
     skip_tasks: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        if self.supervise not in ("every", "last"):
+            raise ValueError(f"supervise is {self.supervise!r}, but must be 'every' or 'last'.")
+
     def to_yaml(self) -> str:
         plain = asdict(self)
         plain["mixture"]["steps"] = list(self.mixture.steps)
@@ -85,12 +90,18 @@ def read_config(path: Path) -> TrainConfig:
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict):
         raise DataError(f"{path} is not a mapping of settings.")
+    return parse_config(data, source=str(path))
+
+
+def parse_config(data: dict, *, source: str) -> TrainConfig:
+    """Raises DataError that names `source` and the wrong key."""
+    data = dict(data)
     preset = data.pop("preset", None)
     if preset is not None and preset not in PRESETS:
-        raise DataError(f"{path}: preset is {preset!r}; there are {', '.join(PRESETS)}.")
+        raise DataError(f"{source}: preset is {preset!r}; there are {', '.join(PRESETS)}.")
     data = {**PRESETS.get(preset, {}), **data}
     if unknown := sorted(set(data) - {each.name for each in fields(TrainConfig)}):
-        raise DataError(f"{path}: unknown settings {unknown}.")
+        raise DataError(f"{source}: unknown settings {unknown}.")
     try:
         mixture = dict(data.pop("mixture"))
         if "steps" in mixture:
@@ -98,4 +109,4 @@ def read_config(path: Path) -> TrainConfig:
         data["skip_tasks"] = tuple(data.get("skip_tasks", ()))
         return TrainConfig(mixture=Mixture(**mixture), **data)
     except (TypeError, KeyError, ValueError) as error:
-        raise DataError(f"{path}: {error}.") from error
+        raise DataError(f"{source}: {error}.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from peft import PeftModel
 from peft.tuners.lora import Linear
@@ -25,9 +26,11 @@ def folded_lora(model: PeftModel) -> Iterator[None]:
     ]
     try:
         for layer in layers:
-            base = layer.get_base_layer()
-            weight = base.weight + sum(layer.get_delta_weight(name) for name in layer.active_adapters)
-            layer.forward = partial(F.linear, weight=weight, bias=base.bias)
+            base: Any = layer.get_base_layer()
+            weight = base.weight
+            for name in layer.active_adapters:
+                weight = weight + layer.get_delta_weight(name)
+            vars(layer)["forward"] = partial(F.linear, weight=weight, bias=base.bias)
         yield
     finally:
         for layer in layers:

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from embedder.backbone import Backbone
 from embedder.batching import pad, split_by_length
-from embedder.pooling import pool_prefixes
+from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prompts import PromptTokenizer
 from embedder.refine import read_prompt, refine_states
 from embedder.training.config import TrainConfig
@@ -34,32 +34,35 @@ class Terms:
     repetition: float
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """One side of a batch, with gradient."""
+
+    prefixes: Tensor  # z_1..z_K (B, K, D)
+    mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
+    repetition: Tensor  # (B,)
+
+
 class MeanSoftToken:
     """Observes soft tokens and keeps, with gradient, their mean over the steps and how much each repeats."""
 
-    def __init__(self) -> None:
-        self._total: Tensor | None = None
-        self._repeated: Tensor | None = None
+    def __init__(self, rows: int, soft_weight: Tensor) -> None:
+        self._total = soft_weight.new_zeros(rows, len(soft_weight), dtype=torch.float32)
+        self._repeated = soft_weight.new_zeros(rows, dtype=torch.float32)
         self._count = 0
 
     def __call__(self, step: int, soft_token: Tensor) -> None:
-        if self._total is None:
-            self._total, self._repeated = soft_token, soft_token.new_zeros(len(soft_token))
-        else:
+        if step > 1:
             self._repeated = self._repeated + torch.minimum(soft_token, self._total.detach()).sum(dim=-1)
-            self._total = self._total + soft_token
+        self._total = self._total + soft_token
         self._count = step
 
     def repetition(self) -> Tensor:
         """Mean share (B,) of s_k that earlier steps have already said, k = 2..K (the coverage of See et al. 2017)."""
-        if self._repeated is None:
-            raise RuntimeError("No step has been observed.")
         return self._repeated / max(1, self._count - 1)
 
     def mean(self) -> Tensor:
-        if self._total is None:
-            raise RuntimeError("No step has been observed.")
-        return self._total / self._count
+        return self._total / max(1, self._count)
 
 
 class Objective:
@@ -80,26 +83,27 @@ class Objective:
         self._long_prompts = long_prompts
         self._words = words
         self._config = config
+        self._watches_tokens = bool(config.grounding_weight or config.coverage_weight)
 
     def __call__(self, batch: Batch) -> Terms:
         config = self._config
         prompts = self._long_prompts if batch.long else self._prompts
-        queries, query_tokens, query_repeats = self._embed(prompts, batch.queries, batch.query_instruction, batch.steps)
-        documents, document_tokens, document_repeats = self._embed(
-            prompts, batch.documents, batch.document_instruction, batch.steps
-        )
+        queries = self._embed(prompts, batch.queries, batch.query_instruction, batch.steps)
+        documents = self._embed(prompts, batch.documents, batch.document_instruction, batch.steps)
         allowed = torch.from_numpy(batch.allowed)
-        stepwise = stepwise_info_nce(queries, documents, temperature=config.temperature, allowed=allowed)
+        stepwise = stepwise_info_nce(
+            queries.prefixes, documents.prefixes, temperature=config.temperature, allowed=allowed
+        )
         total = icr_loss(
-            stepwise,
+            stepwise if config.supervise == "every" else stepwise[-1:],
             reduction=config.reduction,
             regulariser_weight=config.regulariser_weight,
             margin=config.regulariser_margin,
             rising=config.rising,
         )
-        distilled = self._distil(batch, queries, documents)
-        grounded = self._ground(batch, query_tokens, document_tokens)
-        repeated = torch.cat([query_repeats, document_repeats]).mean()
+        distilled = self._distil(batch, queries.prefixes, documents.prefixes)
+        grounded = self._ground(batch, queries, documents)
+        repeated = torch.cat([queries.repetition, documents.repetition]).mean()
         total = total + config.distillation_weight * distilled + config.grounding_weight * grounded
         total = total + config.coverage_weight * repeated
         return Terms(
@@ -110,22 +114,22 @@ class Objective:
             float(repeated.detach()),
         )
 
-    def _embed(
-        self, prompts: PromptTokenizer, texts: Sequence[str], instruction: str, steps: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """z_1..z_K (B, K, D), the mean soft token (B, V) and its repetition (B,)."""
+    def _embed(self, prompts: PromptTokenizer, texts: Sequence[str], instruction: str, steps: int) -> Embedded:
         ids = [each.ids for each in prompts.encode(texts, instruction)]
         groups = split_by_length([len(each) for each in ids])
         parts = []
         for rows in groups:
-            observer = MeanSoftToken()
+            observer = MeanSoftToken(len(rows), self._student.soft_weight)
             prompt = pad([ids[row] for row in rows], device=self._student.device)
-            states = refine_states(self._student, prompt, steps=steps, observe=observer)
-            prefixes = pool_prefixes(states.generated, states.prompt_mean, self._config.pooling)
-            parts.append((prefixes, observer.mean(), observer.repetition()))
+            states = refine_states(
+                self._student,
+                prompt,
+                steps=0 if self._config.pooling in PROMPT_POOLINGS else steps,
+                observe=observer if self._watches_tokens else None,
+            )
+            parts.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()
-        prefixes, tokens, repeats = (torch.cat(each)[order] for each in zip(*parts, strict=True))
-        return prefixes, tokens, repeats
+        return Embedded(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
 
     def _distil(self, batch: Batch, queries: Tensor, documents: Tensor) -> Tensor:
         """Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry."""
@@ -154,9 +158,9 @@ class Objective:
             out[rows] = read_prompt(self._teacher, prompt, self._teacher.new_cache())[1]
         return normalize(out, dim=-1)
 
-    def _ground(self, batch: Batch, query_tokens: Tensor, document_tokens: Tensor) -> Tensor:
+    def _ground(self, batch: Batch, queries: Embedded, documents: Embedded) -> Tensor:
         if not self._config.grounding_weight:
-            return query_tokens.new_zeros(())
+            return queries.prefixes.new_zeros(())
         hint_share = _HINT_SHARE if batch.query_instruction and batch.kind != "similarity" else 0.3
         query_bags = self._words.bags(
             [
@@ -164,8 +168,8 @@ class Objective:
                 for query, hints in zip(batch.queries, batch.hints, strict=True)
             ]
         )
-        terms = [grounding(query_tokens, query_bags.rows, query_bags.ids, query_bags.weights)]
+        terms = [grounding(queries.mean_token, query_bags.rows, query_bags.ids, query_bags.weights)]
         if not batch.document_instruction:
             bags = self._words.bags([[(text, 1.0)] for text in batch.documents])
-            terms.append(grounding(document_tokens, bags.rows, bags.ids, bags.weights))
+            terms.append(grounding(documents.mean_token, bags.rows, bags.ids, bags.weights))
         return torch.stack(terms).mean()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from peft import PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
@@ -21,6 +22,7 @@ from embedder.contract import Contract, hash_files, sha256_of
 from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
 from embedder.heads import SoftHead
+from embedder.pooling import PROMPT_POOLINGS
 from embedder.prompts import PromptTokenizer, load_tokenizer
 from embedder.refine import read_prompt
 from embedder.templates import TEMPLATES
@@ -33,6 +35,7 @@ from embedder.training.sampling import BatchSampler
 from embedder.training.words import WordIndex
 
 logger = logging.getLogger(__name__)
+HEAD_FILE = "head.safetensors"
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
 
 
@@ -40,6 +43,7 @@ class Trainer:
     """One run in one folder. `run()` starts it or goes on from its last checkpoint.
 
     start_from: the folder of an earlier run whose weights this one begins with (a further stage).
+    head_from: a head that an earlier run with the same data and soft vocabulary has warmed up.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Trainer:
         out: Path,
         validation: Path | None = None,
         start_from: Path | None = None,
+        head_from: Path | None = None,
     ) -> None:
         torch.manual_seed(config.seed)
         self._config = config
         self._out = out
         self._validation = validation
         self._start_from = start_from
+        self._head_from = head_from
         self._base = locate_model(config.base)
         self._rows = read_training_data(data, skip_tasks=frozenset(config.skip_tasks))
         self._sampler = BatchSampler(self._rows, config.mixture, seed=config.seed)
@@ -86,8 +92,8 @@ class Trainer:
         start = self._restore()
         if start == 0 and self._start_from is not None:
             self._load_weights(torch.load(self._start_from / "checkpoint.pt", weights_only=True)["trainable"])
-        elif start == 0 and self._config.head_warmup_texts and self._student.soft_head is not None:
-            self._warm_up_head(self._student.soft_head)
+        elif start == 0 and self._student.soft_head is not None and self._config.pooling not in PROMPT_POOLINGS:
+            self._prepare_head(self._student.soft_head)
         recent: deque[float] = deque(maxlen=50)
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
         with tqdm(total=end, initial=start, unit="step", desc=self._config.name) as bar:
@@ -120,6 +126,7 @@ class Trainer:
                 "step": step,
                 "kind": batch.kind,
                 "task": batch.task,
+                "texts": len(batch.queries) + len(batch.documents),
                 "loss": float(terms.total.detach()),
                 "stepwise": terms.stepwise,
                 "distillation": terms.distillation,
@@ -168,6 +175,22 @@ class Trainer:
             return (step + 1) / warm
         share = (step - warm) / max(1, self._config.optimiser_steps - warm)
         return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+    def _prepare_head(self, head: SoftHead) -> None:
+        """Takes the head that an earlier run has warmed up, or warms it up."""
+        if self._head_from is not None:
+            head.load_state_dict(load_file(self._head_from))
+        elif self._config.head_warmup_texts:
+            self._warm_up_head(head)
+
+    def warm_up(self) -> None:
+        """Warms up the head alone and leaves it in HEAD_FILE for other runs."""
+        head = self._student.soft_head
+        if head is None:
+            raise ValueError(f"{self._config.name}: head is {self._config.head!r}; only a soft_head is warmed up.")
+        self._out.mkdir(parents=True, exist_ok=True)
+        self._warm_up_head(head)
+        save_file(head.state_dict(), self._out / HEAD_FILE)
 
     def _warm_up_head(self, head: SoftHead) -> None:
         """Teaches the head alone to name a text's words from its prompt state; from scratch it barely moves later."""

@@ -14,7 +14,7 @@ from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.pooling import pool_prefixes
 from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.refine import refine_states
+from embedder.refine import RefinedStates, refine_states
 from embedder.templates import TEMPLATES
 from embedder.training.config import PRESETS
 from embedder.training.losses import icr_loss, stepwise_info_nce
@@ -102,7 +102,9 @@ def loss_and_gradient(embed_prompt):
     def embed(rows):
         ids = [prompts.encode([text], instruction)[0].ids for instruction, text in rows]
         prompt = pad(ids, device=torch.device("cpu"), side="left")
-        return pool_prefixes(embed_prompt(backbone, prompt, CASE["K"]), torch.zeros(len(rows), 64), "mean")
+        return pool_prefixes(
+            RefinedStates(embed_prompt(backbone, prompt, CASE["K"]), *torch.zeros(2, len(rows), 64)), "mean"
+        )
 
     # Query i belongs to passage 2i; ours wants the positives first.
     passages = embed([("", CASE["passages"][i]) for i in (0, 2, 1, 3)])

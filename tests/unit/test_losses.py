@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import normalize
 
 from embedder.pooling import pool_prefixes
+from embedder.refine import RefinedStates
 from embedder.training.losses import distillation, grounding, icr_loss, refinement_regulariser, stepwise_info_nce
 
 
@@ -69,11 +70,16 @@ def test_grounding_is_the_cross_entropy_of_the_bag():
 
 def test_states_are_averaged_before_they_are_normalised():
     states = torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])
-    prompt_mean = torch.tensor([[0.0, 2.0]])
-    torch.testing.assert_close(
-        pool_prefixes(states, prompt_mean, "mean")[0, 1], normalize(torch.tensor([1.5, 0.5]), dim=0)
+    refined = RefinedStates(states, prompt_mean=torch.tensor([[0.0, 2.0]]), prompt_last=torch.tensor([[5.0, 0.0]]))
+    expected = {"mean": (1, [1.5, 0.5]), "last": (1, [0.0, 1.0]), "residual": (0, [3.0, 2.0])}
+    for pooling, (step, direction) in expected.items():
+        found = pool_prefixes(refined, pooling)[0, step]
+        torch.testing.assert_close(found, normalize(torch.tensor(direction), dim=0))
+
+
+def test_baselines_pool_the_prompt_alone():
+    refined = RefinedStates(
+        torch.ones(1, 0, 2), prompt_mean=torch.tensor([[0.0, 2.0]]), prompt_last=torch.tensor([[5.0, 0.0]])
     )
-    torch.testing.assert_close(pool_prefixes(states, prompt_mean, "last")[0, 1], torch.tensor([0.0, 1.0]))
-    torch.testing.assert_close(
-        pool_prefixes(states, prompt_mean, "residual")[0, 0], normalize(torch.tensor([3.0, 2.0]), dim=0)
-    )
+    torch.testing.assert_close(pool_prefixes(refined, "prompt_mean"), torch.tensor([[[0.0, 1.0]]]))
+    torch.testing.assert_close(pool_prefixes(refined, "prompt_last"), torch.tensor([[[1.0, 0.0]]]))
