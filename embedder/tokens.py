@@ -114,6 +114,6 @@ def bias_vector(
             if token_id in spoken and word_of(token_id, tokenizer)
         }
         if not pieces:
-            raise TextError(f"The model knows no piece of the word {word!r}. Choose another word.")
+            raise TextError(f"The model's soft tokens hold no piece of the word {word!r}. Choose another word.")
         bias[sorted(pieces)] += value
     return bias if ids is None else bias[ids.cpu()]

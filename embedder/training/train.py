@@ -198,7 +198,7 @@ class Trainer:
         states = self._last_states(texts)
         optimiser = torch.optim.Adam(head.parameters(), lr=1e-3)
         rng = random.Random(self._config.seed)
-        size = 256
+        size = min(256, len(texts))
         for epoch in range(self._config.head_warmup_epochs):
             order = rng.sample(range(len(texts)), len(texts))
             starts = range(0, len(order) - size + 1, size)
