@@ -1,13 +1,20 @@
-"""Reads training files (gzip JSONL): pairs, triplets and labelled texts, one task each."""
+"""Reads training files (JSONL, gzip or plain): pairs, triplets and labelled texts, one task each."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
+
+logger = logging.getLogger(__name__)
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+_SCORES = ("pos_scores", "neg_scores")  # FlagEmbedding's, for distilling a reranker
 
 
 class DataError(ValueError):
@@ -44,45 +51,119 @@ class TrainingData:
 
 
 def read_training_data(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> TrainingData:
-    """Reads `pairs.*`, `triplets.*` and `labels.*` (.jsonl.gz) and `../instructions.json`. Raises DataError."""
-    instructions_file = folder.parent / "instructions.json"
-    if not instructions_file.is_file():
-        raise DataError(f"{instructions_file} is missing: labelled tasks take their instructions from it.")
-    instructions = json.loads(instructions_file.read_text(encoding="utf-8"))
+    """Reads `pairs.*`, `triplets.*` and `labels.*`; the last need `../instructions.json`. Raises DataError."""
     data = TrainingData()
-    for path in sorted(folder.glob("*.jsonl.gz")):
+    instructions: Mapping[str, Mapping[str, str]] | None = None
+    for path in training_files(folder, skip_tasks=skip_tasks):
         kind, task = path.name.split(".")[:2]
-        if task in skip_tasks:
-            continue
         if kind == "pairs":
-            data.pairs[task] = [_pair(row) for row in _rows(path)]
+            data.pairs.setdefault(task, []).extend(read_pairs(path))
         elif kind == "triplets":
-            for row in _rows(path):
-                if row["task"].split(":")[0] not in skip_tasks:
-                    data.triplets.setdefault(row["task"], []).append(_pair(row))
+            for number, row in _rows(path):
+                if _task_of_triplet(path, number, row).split(":")[0] not in skip_tasks:
+                    data.triplets.setdefault(row["task"], []).append(_pair(path, number, row))
         elif kind == "labels":
-            _add_labels(data, task, _rows(path), instructions.get(task, {}))
+            instructions = _read_instructions(folder) if instructions is None else instructions
+            _add_labels(data, path, task, instructions.get(task, {}))
     if not (data.pairs or data.aspects):
-        raise DataError(f"{folder} holds no pairs.*.jsonl.gz or labels.*.jsonl.gz.")
+        raise DataError(f"{folder} holds no rows in pairs.*.jsonl[.gz] or labels.*.jsonl[.gz].")
     return data
 
 
-def _rows(path: Path) -> Iterator[dict]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
+def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> list[Path]:
+    """The files that a run reads, in order."""
+    return [
+        path
+        for path in sorted(folder.glob("*.jsonl*"))
+        if path.name.endswith(_SUFFIXES)
+        and path.name.split(".")[0] in ("pairs", "triplets", "labels")
+        and path.name.split(".")[1] not in skip_tasks
+    ]
 
 
-def _pair(row: Mapping) -> Pair:
-    return Pair(row["instruction"], row["query"], tuple(row["pos"]), tuple(row.get("neg", ())))
+def fingerprint_of(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> str:
+    """Digest of the names and sizes of a run's files: a resumed run must find those that it began with."""
+    listing = [[path.name, path.stat().st_size] for path in training_files(folder, skip_tasks=skip_tasks)]
+    return hashlib.sha256(json.dumps(listing).encode()).hexdigest()[:16]
 
 
-def _add_labels(data: TrainingData, task: str, rows: Iterator[dict], instructions: Mapping[str, str]) -> None:
+def read_pairs(path: Path) -> list[Pair]:
+    """Rows `{query, pos, neg, instruction}`, or FlagEmbedding's with `prompt`. Raises DataError."""
+    pairs = []
+    scored = False
+    for number, row in _rows(path):
+        pairs.append(_pair(path, number, row))
+        scored = scored or any(row.get(name) for name in _SCORES)
+    if scored:
+        logger.warning("%s: %s are not used; the contrastive loss takes no scores.", path, " and ".join(_SCORES))
+    return pairs
+
+
+def open_text(path: Path) -> IO[str]:
+    """A UTF-8 file to read, decompressed where its name ends in .gz."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8")
+
+
+def _read_instructions(folder: Path) -> Mapping[str, Mapping[str, str]]:
+    path = folder.parent / "instructions.json"
+    if not path.is_file():
+        raise DataError(f"{path} is missing: labelled tasks take their instructions from it.")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict]]:
+    """Line number, from 1, and object."""
+    number = 0
+    try:
+        with open_text(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    row = json.loads(line)
+                    if not isinstance(row, dict):
+                        raise DataError(f"{path}, line {number}: is no JSON object but {line.strip()[:40]!r}.")
+                    yield number, row
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}, after line {number}: cannot be read ({error}).") from error
+
+
+def _pair(path: Path, number: int, row: Mapping) -> Pair:
+    where = f"{path}, line {number}"
+    query = row.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise DataError(f"{where}: `query` is {query!r}, but must be a text that is not empty.")
+    positives, negatives = (_texts(where, name, row.get(name)) for name in ("pos", "neg"))
+    if not positives:
+        raise DataError(f"{where}: `pos` is missing or empty; a pair needs at least one text that answers its query.")
+    instruction = row.get("instruction", row.get("prompt")) or ""
+    if not isinstance(instruction, str):
+        raise DataError(f"{where}: `instruction` (or `prompt`) is {instruction!r}, but must be a text.")
+    return Pair(instruction, query, positives, negatives)
+
+
+def _texts(where: str, name: str, value: object) -> tuple[str, ...]:
+    texts: Sequence = value if isinstance(value, list) else [] if value is None else [None]
+    if any(not isinstance(text, str) or not text.strip() for text in texts):
+        raise DataError(f"{where}: `{name}` is {str(value)[:60]!r}, but must be a list of texts that are not empty.")
+    return tuple(texts)
+
+
+def _task_of_triplet(path: Path, number: int, row: Mapping) -> str:
+    task = row.get("task")
+    if not isinstance(task, str) or ":" not in task:
+        raise DataError(f"{path}, line {number}: `task` is {task!r}, but must read source:aspect|other aspect.")
+    if not row.get("neg"):
+        raise DataError(f"{path}, line {number}: `neg` is missing or empty; a triplet needs a text that differs.")
+    return task
+
+
+def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping[str, str]) -> None:
     groups: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in instructions}
-    for row in rows:
+    for number, row in _rows(path):
+        if not isinstance(row.get("text"), str) or not isinstance(row.get("labels"), dict):
+            raise DataError(f"{path}, line {number}: needs `text` and `labels`, an object of aspect and label(s).")
         for name in instructions:
             value = row["labels"].get(name)
             labels = [value] if isinstance(value, str) else (value or [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,19 +12,46 @@ LOG_EPSILON = 1e-8  # inside the logarithm, as in the authors' code
 
 
 def stepwise_info_nce(
-    queries: Tensor, candidates: Tensor, *, temperature: float, allowed: Tensor | None = None
+    queries: Tensor,
+    candidates: Tensor,
+    *,
+    temperature: float | Sequence[float],
+    allowed: Tensor | None = None,
 ) -> Tensor:
     """L_1..L_K (K,): InfoNCE of Eq 7 at every step, averaged over the queries.
 
     queries (Q, K, D) and candidates (M, K, D), L2-normalised; candidate i is the positive of query i, the rest are
     negatives. `allowed` (Q, M) bool drops false negatives where it is False; positives are always kept.
+    temperature: τ, or τ_1, τ_2, … whose last value holds on.
     """
-    scores = torch.einsum("qkd,mkd->kqm", queries, candidates) / temperature  # cosine, since both are normalised
+    taus = temperature_of_steps(temperature, queries.shape[1]).to(queries.device)
+    scores = torch.einsum("qkd,mkd->kqm", queries, candidates)  # cosine, since both are normalised
+    scores = scores / taus[:, None, None]
     if allowed is not None:
         keep = allowed | torch.eye(*allowed.shape, dtype=torch.bool, device=allowed.device)
         scores = scores.masked_fill(~keep, float("-inf"))
     target = torch.arange(queries.shape[0], device=queries.device)
     return torch.stack([F.cross_entropy(step, target) for step in scores])
+
+
+def temperature_of_steps(temperature: float | Sequence[float], steps: int) -> Tensor:
+    """τ of every step (K,); a list that is shorter than K holds its last value."""
+    values = [temperature] if isinstance(temperature, (int, float)) else list(temperature)
+    return torch.tensor([values[min(step, len(values) - 1)] for step in range(steps)])
+
+
+def truncations(embeddings: Tensor, dimensions: Sequence[int]) -> list[Tensor]:
+    """(B, K, D) cut to each of `dimensions` and re-normalised, then whole (Matryoshka: Kusupati et al. 2022)."""
+    return [*(F.normalize(embeddings[..., :size], dim=-1) for size in dimensions), embeddings]
+
+
+def unlike_positive(queries: Tensor, candidates: Tensor, *, margin: float) -> Tensor:
+    """Which candidates a guide takes for true negatives (Q, M): those that it finds no nearer than positive - margin.
+
+    queries (Q, D) and candidates (M, D) are the guide's, L2-normalised (GISTEmbed: Solatorio 2024).
+    """
+    scores = queries @ candidates.T
+    return scores <= scores.diagonal()[:, None] - margin
 
 
 def refinement_regulariser(losses: Tensor, *, epsilon: float = LOG_EPSILON, margin: float = 0.0) -> Tensor:

@@ -220,5 +220,5 @@ def test_command_trains_and_writes_what_can_be_loaded(data_folder, tmp_path):
     assert (tmp_path / "run/curves.png").stat().st_size > 10_000
     missing = subprocess.run([*command[:-3], str(tmp_path), *command[-2:]], capture_output=True, text=True, check=False)
     assert missing.returncode == 1
-    assert "instructions.json" in missing.stderr
+    assert "holds no rows in pairs" in missing.stderr
     assert "Traceback" not in missing.stderr

@@ -1,0 +1,80 @@
+"""A run's checkpoint on disk: everything that a killed run needs to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from embedder.training.data import DataError
+from embedder.training.gradcache import RandomState
+
+CHECKPOINT_FILE = "checkpoint.pt"
+CONFIG_FILE = "config.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Batches are a pure function of (seed, step), so these two are the state of the sampler."""
+
+    step: int  # the next one
+    seed: int
+    data: str  # fingerprint of the training files
+    trainable: Mapping[str, Tensor]
+    optimiser: Mapping
+    schedule: Mapping
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes beside and renames, so that a kill never leaves half a checkpoint; keeps the random numbers' state too."""
+    numbers = RandomState()
+    state = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
+    state["random"] = {"torch": numbers.cpu, "cuda": list(numbers.cuda), "python": random.getstate()}
+    temporary = folder / f"{CHECKPOINT_FILE}.tmp"
+    torch.save(state, temporary)
+    temporary.replace(folder / CHECKPOINT_FILE)
+
+
+def load_checkpoint(folder: Path, *, seed: int, data: str) -> Checkpoint | None:
+    """The run's last checkpoint, with the random numbers set as they stood; None where there is none yet.
+
+    Raises DataError when it belongs to other training files or to another seed: it could only go on as another run.
+    """
+    path = folder / CHECKPOINT_FILE
+    if not path.is_file():
+        return None
+    state = torch.load(path, weights_only=True, map_location="cpu")
+    numbers = state.pop("random")
+    checkpoint = Checkpoint(**state)
+    for name, saved, found in (("seed", checkpoint.seed, seed), ("training data", checkpoint.data, data)):
+        if saved != found:
+            raise DataError(
+                f"{path} was written with {name} {saved}, but now {name} is {found}: batches would differ from those "
+                "of the run that it continues. Give back what it began with, or another --out."
+            )
+    torch.set_rng_state(numbers["torch"])
+    if len(numbers["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(numbers["cuda"])
+    version, internal, gauss = numbers["python"]
+    random.setstate((version, tuple(internal), gauss))
+    return checkpoint
+
+
+def load_weights(folder: Path) -> Mapping[str, Tensor]:
+    """The trained weights of another run, for a stage that begins with them."""
+    path = folder / CHECKPOINT_FILE
+    if not path.is_file():
+        raise DataError(f"{path} is missing: {folder} is no folder of a run that has saved a checkpoint.")
+    return torch.load(path, weights_only=True, map_location="cpu")["trainable"]
+
+
+def check_config(folder: Path, config: str) -> None:
+    """Writes the run's config down, or raises ValueError when the folder belongs to another one."""
+    path = folder / CONFIG_FILE
+    if path.is_file() and path.read_text(encoding="utf-8") != config:
+        raise ValueError(f"{folder} holds a run with another config. Give another --out, or the config it began with.")
+    path.write_text(config, encoding="utf-8")
