@@ -59,9 +59,9 @@ def read_training_data(folder: Path, *, skip_tasks: frozenset[str] = frozenset()
         if kind == "pairs":
             data.pairs.setdefault(task, []).extend(read_pairs(path))
         elif kind == "triplets":
-            for number, row in _rows(path):
+            for number, row in read_rows(path):
                 if _task_of_triplet(path, number, row).split(":")[0] not in skip_tasks:
-                    data.triplets.setdefault(row["task"], []).append(_pair(path, number, row))
+                    data.triplets.setdefault(row["task"], []).append(parse_pair(path, number, row))
         elif kind == "labels":
             instructions = _read_instructions(folder) if instructions is None else instructions
             _add_labels(data, path, task, instructions.get(task, {}))
@@ -88,11 +88,11 @@ def fingerprint_of(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) ->
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Rows `{query, pos, neg, instruction}`, or FlagEmbedding's with `prompt`. Raises DataError."""
+    """All rows of a file; says once where it brings scores that are not used. Raises DataError."""
     pairs = []
     scored = False
-    for number, row in _rows(path):
-        pairs.append(_pair(path, number, row))
+    for number, row in read_rows(path):
+        pairs.append(parse_pair(path, number, row))
         scored = scored or any(row.get(name) for name in _SCORES)
     if scored:
         logger.warning("%s: %s are not used; the contrastive loss takes no scores.", path, " and ".join(_SCORES))
@@ -112,8 +112,8 @@ def _read_instructions(folder: Path) -> Mapping[str, Mapping[str, str]]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict]]:
-    """Line number, from 1, and object."""
+def read_rows(path: Path) -> Iterator[tuple[int, dict]]:
+    """Line number, from 1, and object. Raises DataError."""
     number = 0
     try:
         with open_text(path) as lines:
@@ -129,7 +129,8 @@ def _rows(path: Path) -> Iterator[tuple[int, dict]]:
         raise DataError(f"{path}, after line {number}: cannot be read ({error}).") from error
 
 
-def _pair(path: Path, number: int, row: Mapping) -> Pair:
+def parse_pair(path: Path, number: int, row: Mapping) -> Pair:
+    """A row `{query, pos, neg, instruction}`, or FlagEmbedding's with `prompt`. Raises DataError."""
     where = f"{path}, line {number}"
     query = row.get("query")
     if not isinstance(query, str) or not query.strip():
@@ -161,7 +162,7 @@ def _task_of_triplet(path: Path, number: int, row: Mapping) -> str:
 
 def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping[str, str]) -> None:
     groups: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in instructions}
-    for number, row in _rows(path):
+    for number, row in read_rows(path):
         if not isinstance(row.get("text"), str) or not isinstance(row.get("labels"), dict):
             raise DataError(f"{path}, line {number}: needs `text` and `labels`, an object of aspect and label(s).")
         for name in instructions:
