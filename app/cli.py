@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import doctor, ingest, manage, search, serve, train
+from app.commands import doctor, evaluate, ingest, manage, search, serve, train
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
@@ -85,10 +85,10 @@ app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
-app.command(
-    rich_help_panel=KEEPING,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)(train.train)
+# These parse their own arguments, --help included.
+_HANDED_OVER: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+app.command(rich_help_panel=KEEPING, context_settings=_HANDED_OVER)(train.train)
+app.command("eval", rich_help_panel=KEEPING, context_settings=_HANDED_OVER)(evaluate.evaluate)
 
 
 def _report_unexpected(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

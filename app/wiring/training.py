@@ -1,4 +1,4 @@
-"""Hands over to the training of the embedder, which is a program of its own."""
+"""Hands over to the training and the evaluation of the embedder, which are programs of their own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from importlib.util import find_spec
 
 from app.errors import NotFoundError
 
-TRAINING = "embedder.training"
+TRAINING, EVALUATION = "embedder.training", "embedder.evaluation"
+# A library that only the extra brings: where it is missing, so is the extra.
+_MARKS = {TRAINING: ("train", "matplotlib"), EVALUATION: ("eval", "bm25s")}
 
 
 def run_training(arguments: Sequence[str]) -> None:
     """Runs `python -m embedder.training` in this process."""
-    if find_spec(f"{TRAINING}.__main__") is None:
+    _run(TRAINING, "gircse train", arguments)
+
+
+def run_evaluation(arguments: Sequence[str]) -> None:
+    """Runs `python -m embedder.evaluation` in this process."""
+    _run(EVALUATION, "gircse eval", arguments)
+
+
+def _run(package: str, program: str, arguments: Sequence[str]) -> None:
+    extra, library = _MARKS[package]
+    if find_spec(f"{package}.__main__") is None or find_spec(library) is None:
         raise NotFoundError(
-            "This installation cannot train. Install it with the extra: pip install gircse-search[train]"
+            f"This installation lacks what `{program}` needs. Install its extra: pip install 'gircse-search[{extra}]'"
         )
-    sys.argv = ["gircse train", *arguments]
-    runpy.run_module(TRAINING, run_name="__main__")
+    sys.argv = [program, *arguments]
+    runpy.run_module(package, run_name="__main__")

@@ -1,58 +1,114 @@
-"""`python -m embedder.evaluation`: scores of a model on STS and triplet files, as JSON."""
+"""`gircse eval`: measures a model on local files; `gircse eval report` makes tables and plots of the results."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import logging
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.errors import EmbedderError
-from embedder.evaluation.measures import read_rows, sts_scores, triplet_success
+from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
+from embedder.evaluation.data import HALVES, DataError
+from embedder.evaluation.evaluate import evaluate
+from embedder.evaluation.report import write_report
+from embedder.evaluation.tasks import TASKS
+
+_TASKS_HELP = """tasks and the files they read:
+  sts             sts.*        Spearman of cosines against human scores
+  retrieval       ir.*         nDCG@10 and recall@100, query steps against document steps
+  triplets        triplets.*   harmonic mean of A|B and B|A
+  paraphrased     triplets.*   the same under instructions worded as none of training's
+  label_names     labels.*     top-1 among the names of the labels
+  knn             labels.*     1-NN among texts of --train-data
+  clustering      labels.*     V-measure of k-means under two instructions, harmonic mean
+  classification  labels.*     logistic regression on frozen embeddings
+
+example: gircse eval --data data/dev --train-data data/train --out results.json
+         gircse eval report results.json --out report
+docs/how-to/evaluate-a-model.md tells the formats of data and results."""
+
+_SET_ROWS_HELP = "texts of a source in clustering, and to fit and to judge in classification (default: %(default)s)"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m embedder.evaluation",
-        description="Score a model: STS files as Spearman x100, triplet files as success x100.",
+        prog="gircse eval",
+        description="Measure a model on local files, with plain MiniLM and BM25 beside it and 95 % intervals. "
+        "Results are written after every task; the same command goes on with those that are missing. "
+        "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them.",
+        epilog=_TASKS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id")
-    parser.add_argument("--sts", type=Path, action="append", default=[], help="JSONL of {a, b, score}")
-    parser.add_argument(
-        "--triplets", type=Path, action="append", default=[], help="JSONL of {instruction, query, pos, neg}"
-    )
-    parser.add_argument("--instruction", default="", help="given to both sides of STS pairs")
-    parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 20])
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder with the files below; ../instructions.json for labels.*")
+    add("--out", type=Path, required=True, help="the results, one JSON file")
+    add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")
+    add("--device", help="cpu or cuda (default: cuda where there is one)")
+    add("--tasks", nargs="+", choices=list(TASKS), metavar="TASK", help="default: all (knn only with --train-data)")
+    add("--train-data", type=Path, help="folder whose labels.* files knn takes its neighbours from")
+    add("--steps", type=int, nargs="+", default=STEPS, metavar="K", help="default: 1 2 5 10 20")
+    add("--document-steps", type=int, nargs="+", default=DOCUMENT_STEPS, metavar="K", help="default: 1 5 20")
+    add("--half", choices=HALVES, default="report", help="which half of the items (default: %(default)s)")
+    add("--limit", type=int, metavar="N", help="for a quick look: at most N items of every source in every task")
+    add("--unseen", nargs="*", default=(), metavar="SOURCE", help="sources of triplets that were held out of training")
+    add("--label-sets", nargs="*", default=(), metavar="SET", help="only these, as banking77 or hwu64.scenario")
+    add("--knn-sets", nargs="+", default=("banking77",), metavar="SET", help="default: banking77")
+    add("--neighbours", type=int, default=10_000, metavar="N", help="texts knn looks among (default: %(default)s)")
+    add("--set-rows", type=int, default=500, metavar="N", help=_SET_ROWS_HELP)
+    add("--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: %(default)s)")
+    add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
 
 
-def main(arguments: list[str]) -> int:
-    options = parse(arguments)
+def parse_report(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gircse eval report", description="Make Markdown tables and plots from results, and from nothing else."
+    )
+    parser.add_argument("results", type=Path, nargs="+", help="files that `gircse eval` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="folder for report.md and the plots")
+    return parser.parse_args(arguments)
+
+
+def run_report(arguments: list[str]) -> int:
+    options = parse_report(arguments)
     try:
-        encoder = load_encoder(options.model)
-        results: dict[str, object] = {"model": encoder.name, "fingerprint": encoder.fingerprint}
-        for path in options.sts:
-            results[path.name] = sts_scores(encoder, _rows(path), options.steps, instruction=options.instruction)
-        for path in options.triplets:
-            rows = _rows(path)
-            results[path.name] = {
-                f"{side}.k{steps}": triplet_success(encoder, rows, steps, on_documents=side == "all_sides")
-                for steps in options.steps
-                for side in ("all_sides", "query_side")
-            }
-    except (EmbedderError, OSError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
+        page = write_report(options.results, options.out)
+    except (DataError, OSError) as error:
+        sys.stderr.write(f"gircse eval report: {error}\n")
         return 1
-    sys.stdout.write(json.dumps(results, indent=2) + "\n")
+    sys.stderr.write(f"The report is {page}.\n")
     return 0
 
 
-def _rows(path: Path) -> list[dict]:
-    rows = read_rows(path)
-    if not rows:
-        raise FileNotFoundError(f"{path} is missing or empty.")
-    return rows
+def config_of(options: argparse.Namespace) -> EvaluationConfig:
+    values: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(EvaluationConfig)}
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return EvaluationConfig(**values)
+
+
+def run_evaluation(arguments: list[str]) -> int:
+    options = parse(arguments)
+    logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # long documents are cut on both sides alike
+    tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
+    try:
+        evaluate(load_encoder(options.model, device=options.device), config_of(options), tasks, options.out)
+    except (EmbedderError, ValueError, OSError) as error:
+        sys.stderr.write(f"gircse eval: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nStopped. Finished tasks are in {options.out}; the same command goes on with the rest.\n")
+        return 130
+    sys.stderr.write(f"The results are in {options.out}; `gircse eval report` makes tables and plots of them.\n")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    is_report = arguments[:1] == ["report"]
+    return run_report(arguments[1:]) if is_report else run_evaluation(arguments)
 
 
 if __name__ == "__main__":

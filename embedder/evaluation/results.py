@@ -1,0 +1,106 @@
+"""The results file: one JSON with figures, outcomes of every item, settings and provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from embedder.evaluation.bootstrap import Estimate
+from embedder.evaluation.data import DataError
+from embedder.evaluation.outcomes import Measure, Outcome, Setting, Stratum, TaskOutcomes, pack, unpack
+from embedder.evaluation.scoring import Difference, Score, Scores
+
+FORMAT = 1
+_DECIMALS = 3
+Json = dict[str, Any]
+
+
+def read_results(path: Path) -> Json | None:
+    """None when there is no file. Raises DataError for what is no results file of this version."""
+    if not path.is_file():
+        return None
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error}). Give another --out.") from error
+    if not isinstance(results, dict) or results.get("format") != FORMAT:
+        raise DataError(f"{path} holds no evaluation results of format {FORMAT}. Give another file.")
+    return results
+
+
+def write_results(path: Path, results: Mapping[str, Any]) -> None:
+    """Writes beside and renames, so that a kill never leaves half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json:
+    return {
+        "seconds": round(seconds, 1),
+        "strata": {
+            each.name: {"items": each.items, "size": each.size}
+            | ({} if each.gold is None else {"gold": pack(each.gold)})
+            for each in found.strata.values()
+        },
+        "measures": [asdict(each) for each in found.measures],
+        "scores": [
+            {"measure": each.measure, "metric": each.metric, **asdict(each.setting), **_rounded(each.estimate)}
+            for each in scores.scores
+        ],
+        "differences": [
+            {
+                "measure": each.measure,
+                "metric": each.metric,
+                "kind": each.kind,
+                "setting": asdict(each.setting),
+                "minus": asdict(each.other),
+                **_rounded(each.estimate),
+            }
+            for each in scores.differences
+        ],
+        "outcomes": [
+            {"stratum": each.stratum, "metric": each.metric, **asdict(each.setting), "values": pack(each.values)}
+            for each in found.outcomes
+        ],
+    }
+
+
+def outcomes_from_json(task: Mapping[str, Any]) -> TaskOutcomes:
+    """What the task handed over, for scoring again: other resamples, or two models item by item."""
+    found = TaskOutcomes()
+    for name, row in task["strata"].items():
+        found.strata[name] = Stratum(name, row["items"], row["size"], unpack(row["gold"]) if "gold" in row else None)
+    found.measures = [
+        Measure(row["name"], row["metric"], row["statistic"], tuple(tuple(group) for group in row["groups"]))
+        for row in task["measures"]
+    ]
+    found.outcomes = [
+        Outcome(row["stratum"], row["metric"], setting_of(row), unpack(row["values"])) for row in task["outcomes"]
+    ]
+    return found
+
+
+def score_of(row: Mapping[str, Any]) -> Score:
+    return Score(row["measure"], row["metric"], setting_of(row), _estimate(row))
+
+
+def difference_of(row: Mapping[str, Any]) -> Difference:
+    setting, other = setting_of(row["setting"]), setting_of(row["minus"])
+    return Difference(row["measure"], row["metric"], row["kind"], setting, other, _estimate(row))
+
+
+def setting_of(row: Mapping[str, Any]) -> Setting:
+    return Setting(row["system"], row["condition"], row["query_steps"], row["document_steps"])
+
+
+def _estimate(row: Mapping[str, Any]) -> Estimate:
+    return Estimate(row["value"], row["low"], row["high"])
+
+
+def _rounded(estimate: Estimate) -> dict[str, float]:
+    return {name: round(value, _DECIMALS) for name, value in asdict(estimate).items()}

@@ -1,0 +1,142 @@
+"""Labels as a judge: their names as documents, the label of the nearest neighbour, and a linear classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from embedder.evaluation.config import EvaluationConfig
+from embedder.evaluation.data import DataError, LabelSet, in_half, is_tuning, read_label_sets, spread
+from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
+from embedder.evaluation.outcomes import (
+    BM25,
+    NO_INSTRUCTION,
+    ON_BOTH_SIDES,
+    ON_QUERIES,
+    Measure,
+    Setting,
+    TaskOutcomes,
+)
+
+METRIC = "accuracy"
+_ITERATIONS = 200
+
+
+def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
+    """`labels.*`: a text is the query, the names of all labels are the documents, top-1 must be one of its own."""
+    found = TaskOutcomes()
+    sets = read_label_sets(config.data, only=config.label_sets)
+    names = {each.name: each.names for each in sets}  # of all rows, whichever half is reported
+    chosen = [_chosen(each, config) for each in sets]
+    for labels in chosen:
+        _announce(found, "label_names", labels)
+        scores = bm25_scores(labels.texts, names[labels.name])
+        hits = _hits(labels, names[labels.name], scores) * (scores.max(axis=1) > 0)
+        found.add(labels.name, METRIC, Setting(BM25, NO_INSTRUCTION), hits)
+    for embedder in embedders:
+        for source in dict.fromkeys(each.source for each in chosen):
+            memory = Memory(embedder, config.all_steps)
+            for labels in (each for each in chosen if each.source == source):
+                documents = memory.embed(names[labels.name])
+                for condition, instruction in ((NO_INSTRUCTION, ""), (ON_QUERIES, labels.instruction)):
+                    queries = memory.embed(labels.texts, instruction)
+                    for setting in config.asymmetric(embedder, condition):
+                        scores = queries[setting.query_steps] @ documents[setting.document_steps].T
+                        found.add(labels.name, METRIC, setting, _hits(labels, names[labels.name], scores))
+    found.add_mean("label_names.mean", METRIC, "mean", [each.name for each in chosen])
+    return found
+
+
+def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
+    """1-NN: texts of `data` take the label of their nearest text in `train_data`; the instruction is on both sides."""
+    if config.train_data is None:
+        raise DataError("The task knn looks for neighbours among training texts: give --train-data FOLDER.")
+    found = TaskOutcomes()
+    tests = {each.name: each for each in read_label_sets(config.data, only=config.knn_sets)}
+    others = {each.name: each for each in read_label_sets(config.train_data, only=config.knn_sets)}
+    names = [name for name in tests if name in others]
+    for name in names:
+        test = _chosen(tests[name], config)
+        near = others[name].take(spread(range(len(others[name].texts)), config.neighbours))
+        _announce(found, "knn", test)
+        for embedder in embedders:
+            memory = Memory(embedder, config.steps)
+            for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, test.instruction)):
+                queries = memory.embed(test.texts, instruction)
+                neighbours = memory.embed(near.texts, instruction)
+                for setting in config.symmetric(embedder, condition):
+                    best = np.argmax(queries[setting.query_steps] @ neighbours[setting.document_steps].T, axis=1)
+                    pairs = zip(test.labels, best, strict=True)
+                    hits = np.array([bool(labels & near.labels[at]) for labels, at in pairs], dtype=float)
+                    found.add(name, METRIC, setting, hits)
+    found.add_mean("knn.mean", METRIC, "mean", names)
+    return found
+
+
+def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
+    """Logistic regression on frozen embeddings, fitted on one half of a file and judged on the other.
+
+    The first aspect of every source. With half `all`, either half is judged by the classifier of the other.
+    """
+    found = TaskOutcomes()
+    first: dict[str, LabelSet] = {}
+    for each in read_label_sets(config.data, only=config.label_sets):
+        first.setdefault(each.source, each.single_labelled())
+    for labels in first.values():
+        halves = _halves(labels, config)
+        test = labels.take([i for i in halves[True] + halves[False] if in_half(labels.texts[i], config.half)])
+        if not halves[True] or not halves[False]:
+            continue
+        _announce(found, "classification", test)
+        for embedder in embedders:
+            memory = Memory(embedder, config.steps)
+            for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, labels.instruction)):
+                vectors = {
+                    half: memory.embed([labels.texts[i] for i in rows], instruction) for half, rows in halves.items()
+                }
+                for setting in config.symmetric(embedder, condition):
+                    k = setting.query_steps
+                    hits = [
+                        _fit_and_judge(labels, halves, vectors[not half][k], vectors[half][k], half)
+                        for half in (True, False)
+                        if config.half in ("all", "tune" if half else "report")
+                    ]
+                    found.add(labels.name, METRIC, setting, np.concatenate(hits))
+    names = list(found.strata)
+    found.add_mean("classification.mean", METRIC, "mean", names)
+    return found
+
+
+def _halves(labels: LabelSet, config: EvaluationConfig) -> dict[bool, list[int]]:
+    """Whether the rows belong to the tuning half -> at most `set_rows` of them."""
+    cap = min(config.set_rows, config.limit or config.set_rows)
+    rows = range(len(labels.texts))
+    return {half: spread([i for i in rows if is_tuning(labels.texts[i]) == half], cap) for half in (True, False)}
+
+
+def _fit_and_judge(
+    labels: LabelSet, halves: dict[bool, list[int]], fitted: np.ndarray, judged: np.ndarray, half: bool
+) -> np.ndarray:
+    """Hits on the rows of `half`, by a classifier of the other rows."""
+    classes = [next(iter(labels.labels[i])) for i in halves[not half]]
+    if len(set(classes)) < 2:
+        raise DataError(f"{labels.name}: the rows to fit on have one label only. Raise --limit or leave the set out.")
+    model = LogisticRegression(max_iter=_ITERATIONS).fit(fitted, classes)
+    predicted = model.predict(judged)
+    return np.array([name in labels.labels[i] for name, i in zip(predicted, halves[half], strict=True)], dtype=float)
+
+
+def _chosen(labels: LabelSet, config: EvaluationConfig) -> LabelSet:
+    return labels.take(spread([i for i, text in enumerate(labels.texts) if in_half(text, config.half)], config.limit))
+
+
+def _announce(found: TaskOutcomes, prefix: str, labels: LabelSet) -> None:
+    found.add_stratum(labels.name, labels.texts)
+    found.measures.append(Measure(f"{prefix}.{labels.name}", METRIC, "mean", ((labels.name,),)))
+
+
+def _hits(labels: LabelSet, names: Sequence[str], scores: np.ndarray) -> np.ndarray:
+    best = scores.argmax(axis=1)
+    return np.array([names[at] in own for at, own in zip(best, labels.labels, strict=True)], dtype=float)

@@ -1,0 +1,44 @@
+"""Semantic textual similarity: cosines of sentence pairs against human scores, by rank correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from embedder.evaluation.config import EvaluationConfig
+from embedder.evaluation.data import Row, files_of, in_half, name_of, read_rows, spread
+from embedder.evaluation.embedders import Memory, TextEmbedder
+from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, Measure, TaskOutcomes
+
+METRIC = "spearman"
+
+
+def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
+    """`sts.*`: without an instruction, and with each row's own on both sides."""
+    found = TaskOutcomes()
+    for path in files_of(config.data, "sts"):
+        name = name_of(path)
+        rows = spread(choose_pairs(read_rows(path), name, config.half), config.limit)
+        if not rows:
+            continue
+        found.add_stratum(name, [f"{row['a']}\t{row['b']}" for row in rows], np.array([row["score"] for row in rows]))
+        found.measures.append(Measure(f"sts.{name}", METRIC, "spearman", ((name,),)))
+        for embedder in embedders:
+            memory = Memory(embedder, config.steps)
+            for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
+                used = ["" if condition == NO_INSTRUCTION else row["instruction"] for row in rows]
+                first = memory.embed([row["a"] for row in rows], used)
+                second = memory.embed([row["b"] for row in rows], used)
+                for setting in config.symmetric(embedder, condition):
+                    cosines = np.einsum("nd,nd->n", first[setting.query_steps], second[setting.document_steps])
+                    found.add(name, METRIC, setting, cosines)
+    return found
+
+
+def choose_pairs(rows: Sequence[Row], name: str, half: str) -> list[Row]:
+    """A file named `….dev` is for tuning as a whole, `….test` for reporting; others are halved by their first text."""
+    part = name.rpartition(".")[2]
+    if part in ("dev", "test"):
+        return list(rows) if half in ("all", "tune" if part == "dev" else "report") else []
+    return [row for row in rows if in_half(row["a"], half)]
