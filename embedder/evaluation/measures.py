@@ -1,10 +1,7 @@
-"""Similarity and instruction-following scores, all step counts from one run."""
+"""A look at a model while it is trained, on the tuning half and within seconds. `gircse eval` is the measurement."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from embedder.encoder import Encoder
+from embedder.evaluation.data import is_tuning, read_rows
 
 STS_STEPS = (1, 5, 20)
 TRIPLET_STEPS = 5
@@ -27,7 +25,7 @@ def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dic
         row
         for path in sorted(folder.glob("triplets.*.jsonl.gz"))
         for row in read_rows(path)
-        if hashlib.sha1(row["query"].encode(), usedforsecurity=False).digest()[-1] % 2 == 0
+        if is_tuning(row["query"])
     ]
     if triplets:
         stride = max(1, len(triplets) // limit)
@@ -62,12 +60,3 @@ def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_do
         positive, negative = documents[: len(group)], documents[len(group) :]
         successes += int((np.sum(queries * positive, 1) > np.sum(queries * negative, 1)).sum())
     return 100 * successes / len(rows)
-
-
-def read_rows(path: Path) -> list[dict]:
-    """Rows of a JSONL file, plain or gzip; empty when there is none."""
-    if not path.is_file():
-        return []
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]

@@ -15,6 +15,7 @@ from embedder.evaluation.scoring import Difference, Score, Scores
 
 FORMAT = 1
 _DECIMALS = 3
+_OPEN_LEVELS = 3  # results, tasks, one task; below them stand its tables
 Json = dict[str, Any]
 
 
@@ -35,8 +36,22 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
     """Writes beside and renames, so that a kill never leaves half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.write_text(_layout(results) + "\n", encoding="utf-8")
     temporary.replace(path)
+
+
+def _layout(value: Any, depth: int = 0) -> str:
+    """JSON with a line for every row of a table and every entry above it: small, and fit to be compared."""
+    is_open = (isinstance(value, dict) and depth < _OPEN_LEVELS) or (isinstance(value, list) and depth == _OPEN_LEVELS)
+    if not value or not is_open:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(name)}: {_layout(each, depth + 1)}" for name, each in value.items()]
+    else:
+        parts = [_layout(each, depth + 1) for each in value]
+    margin = "\n" + " " * depth
+    begin, end = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    return f"{begin}{margin} {f',{margin} '.join(parts)}{margin}{end}"
 
 
 def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json:

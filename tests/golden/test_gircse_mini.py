@@ -7,7 +7,8 @@ import pytest
 
 from app.refinement_view import is_stop_word
 from embedder import load_encoder
-from embedder.evaluation.measures import read_rows, sts_scores
+from embedder.evaluation.data import read_rows
+from embedder.evaluation.measures import sts_scores
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SENTENCE = "Why is it so hard to track down this card?"  # the paper's Table 4
