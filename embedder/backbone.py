@@ -17,6 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from peft import LoraConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 from transformers import logging as transformers_logging
@@ -26,6 +27,7 @@ from embedder.heads import SoftHead
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
+SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
 # An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
 _UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
@@ -162,9 +164,10 @@ def _saved_pieces(adapter: Path) -> Tensor | None:
 def load_causal_model(
     base: Path, *, with_soft_head: bool, pieces: Tensor | None = None, dtype: str = "float32"
 ) -> PreTrainedModel:
-    """AutoModelForCausalLM from safetensors only, without remote code; attaches an untrained SoftHead if asked.
+    """AutoModelForCausalLM from safetensors only, without remote code; attaches a SoftHead if asked.
 
-    pieces: token ids of the head's soft tokens; None means the whole vocabulary.
+    pieces: token ids of an untrained head's soft tokens; None takes the head that lies beside the weights, or where
+    there is none an untrained one over the whole vocabulary.
     """
     if not any(base.glob("*.safetensors")):
         raise ModelNotFoundError(
@@ -189,8 +192,11 @@ def load_causal_model(
     model, info = loaded
     _check_loaded_keys(base, info, with_soft_head=with_soft_head)
     if with_soft_head:
-        pieces = torch.arange(model.config.vocab_size) if pieces is None else pieces
+        trained = load_file(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
+        pieces = trained.get("pieces", torch.arange(model.config.vocab_size)) if pieces is None else pieces
         model.soft_head = SoftHead(model.config.hidden_size, pieces)
+        if trained:
+            model.soft_head.load_state_dict(trained)
     return model
 
 

@@ -7,7 +7,10 @@ import logging
 import sys
 from pathlib import Path
 
+from accelerate import PartialState
+
 from embedder.errors import EmbedderError
+from embedder.training import mining
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.matrix import read_matrix, run_matrix
@@ -18,11 +21,13 @@ from embedder.training.train import Trainer
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gircse train",
-        description="Train a GIRCSE adapter. A run that was stopped goes on where its last checkpoint stands.",
+        description="Train a GIRCSE model. A run that was stopped goes on where its last checkpoint stands. "
+        "`gircse train mine --help`: hard negatives for files of pairs. Several GPUs: `accelerate launch -m "
+        "embedder.training CONFIG …`.",
     )
     parser.add_argument("config", type=Path, help="a YAML file; embedder/training/configs/ holds those of gircse-mini")
     parser.add_argument(
-        "--data", type=Path, required=True, help="folder with pairs.*, labels.* and triplets.*.jsonl.gz"
+        "--data", type=Path, required=True, help="folder with pairs.*, labels.* and triplets.*.jsonl[.gz]"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoint, log, curves, adapter/")
     parser.add_argument("--validation", type=Path, help="folder with held-out STS and triplet files")
@@ -36,8 +41,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
-    options = parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    if arguments[:1] == ["mine"]:
+        return _mine(arguments[1:])
+    options = parse(arguments)
     try:
         if options.matrix:
             runs = run_matrix(read_matrix(options.config), data=options.data, out=options.out)
@@ -54,8 +61,19 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"\nStopped. The same command goes on from the last checkpoint in {options.out}.\n")
         return 130
-    plot_run(options.out / "log.jsonl", options.out / "curves.png")
+    if not PartialState().is_main_process:
+        return 0
+    plot_run(options.out, options.out / "curves.png")
     sys.stderr.write(f"Adapter, contract and config are in {folder}; GIRCSE_MODEL={folder} uses it.\n")
+    return 0
+
+
+def _mine(arguments: list[str]) -> int:
+    try:
+        mining.run(arguments)
+    except (EmbedderError, DataError, OSError) as error:
+        sys.stderr.write(f"gircse train mine: {error}\n")
+        return 1
     return 0
 
 

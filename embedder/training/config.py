@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import yaml
 
+from embedder.training.compute import DEVICES, PRECISIONS
 from embedder.training.data import DataError
 from embedder.training.sampling import Mixture
 
+CONFIG_FILE = "config.yaml"
+TUNINGS = ("lora", "full")
+CHECKPOINTING_REFUSED = (
+    "gradient_checkpointing cannot go with training through the KV cache: transformers drops the cache inside "
+    "checkpointed layers, so every refinement step would forget the prompt. Leave it off and set chunk_size, which "
+    "bounds memory and gives the exact gradient of the whole batch"
+)
+_TUPLES = ("skip_tasks", "matryoshka")
+# What may differ when a run goes on: it decides where and how fast a step is computed, not what it computes.
+_MAY_CHANGE = ("device", "chunk_size", "checkpoint_every", "validate_every")
 # The two published variants of the objective (method, "Training"); anything may be overridden.
 PRESETS = {
     "paper": {
@@ -46,7 +57,7 @@ class TrainConfig:
     soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None takes them all
     stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
     seed: int = 1
-    temperature: float = 0.02  # τ of Eq 7
+    temperature: float | tuple[float, ...] = 0.02  # τ of Eq 7, or τ_1, τ_2, … whose last value holds on
     reduction: str = "mean"
     regulariser_weight: float = 1.0  # λ
     regulariser_margin: float = 0.0
@@ -56,6 +67,9 @@ class TrainConfig:
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
+    false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
+    matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
+    tuning: str = "lora"  # or `full`: all weights of the body
     lora_rank: int = 64
     lora_alpha: int = 64
     lora_dropout: float = 0.0
@@ -73,15 +87,36 @@ class TrainConfig:
     checkpoint_every: int = 100
     validate_every: int = 200
     skip_tasks: tuple[str, ...] = field(default=())
+    chunk_size: int | None = None  # texts per forward pass; the gradient stays the whole batch's
+    gradient_checkpointing: bool = False  # refused: it breaks training through the KV cache
+    device: str = "auto"
+    precision: str = "fp32"
 
     def __post_init__(self) -> None:
-        if self.supervise not in ("every", "last"):
-            raise ValueError(f"supervise is {self.supervise!r}, but must be 'every' or 'last'.")
+        for name, known in (
+            ("supervise", ("every", "last")),
+            ("tuning", TUNINGS),
+            ("device", DEVICES),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {', '.join(known)}")
+        if self.gradient_checkpointing:
+            raise ValueError(CHECKPOINTING_REFUSED)
+        if self.chunk_size is not None and self.chunk_size < 1:
+            raise ValueError(f"chunk_size is {self.chunk_size}, but must be at least 1, or null for whole batches")
+        taus = self.temperature if isinstance(self.temperature, tuple) else (self.temperature,)
+        if not taus or min(taus) <= 0:
+            raise ValueError(f"temperature is {self.temperature}, but must be above 0 at every step")
+        if any(size < 1 for size in self.matryoshka):
+            raise ValueError(f"matryoshka is {list(self.matryoshka)}, but every dimension must be at least 1")
 
     def to_yaml(self) -> str:
         plain = asdict(self)
         plain["mixture"]["steps"] = list(self.mixture.steps)
-        plain["skip_tasks"] = list(self.skip_tasks)
+        for name in (*_TUPLES, "temperature"):
+            if isinstance(plain[name], tuple):
+                plain[name] = list(plain[name])
         return yaml.safe_dump(plain, sort_keys=False)
 
 
@@ -106,7 +141,27 @@ def parse_config(data: dict, *, source: str) -> TrainConfig:
         mixture = dict(data.pop("mixture"))
         if "steps" in mixture:
             mixture["steps"] = tuple(mixture["steps"])
-        data["skip_tasks"] = tuple(data.get("skip_tasks", ()))
+        for name in _TUPLES:
+            data[name] = tuple(data.get(name) or ())
+        if isinstance(data.get("temperature"), list):
+            data["temperature"] = tuple(data["temperature"])
         return TrainConfig(mixture=Mixture(**mixture), **data)
     except (TypeError, KeyError, ValueError) as error:
         raise DataError(f"{source}: {error}.") from error
+
+
+def check_config(folder: Path, config: TrainConfig) -> None:
+    """Writes the run's config down. Raises DataError when the folder holds a run with another one."""
+    path = folder / CONFIG_FILE
+    if path.is_file():
+        kept = {name: getattr(config, name) for name in _MAY_CHANGE}
+        saved = replace(read_config(path), **kept)
+        differing = [
+            each.name for each in fields(TrainConfig) if getattr(saved, each.name) != getattr(config, each.name)
+        ]
+        if differing:
+            raise DataError(
+                f"{folder} holds a run with another config; {', '.join(differing)} differ. Give another --out, or the "
+                "config it began with."
+            )
+    path.write_text(config.to_yaml(), encoding="utf-8")

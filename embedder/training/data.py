@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import json
 import logging
+import math
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,3 +178,19 @@ def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping
         usable = {label: tuple(members) for label, members in texts.items() if len(members) > 1}
         if len(usable) > 1:
             data.aspects.append(Aspect(task, name, instructions[name], usable))
+
+
+def sample_texts(data: TrainingData, count: int, *, seed: int) -> list[str]:
+    """Texts from every task, spread evenly, without repeats."""
+    rng = random.Random(seed)
+    pools = [[text for row in rows for text in (row.query, *row.positives)] for rows in data.pairs.values()]
+    pools += [[text for texts in aspect.texts.values() for text in texts] for aspect in data.aspects]
+    share = max(1, math.ceil(count / len(pools)))
+    chosen = {text: None for pool in pools for text in rng.sample(pool, min(share, len(pool))) if text.strip()}
+    texts = list(chosen)
+    rng.shuffle(texts)
+    return texts[:count]
+
+
+def label_names(data: TrainingData) -> list[str]:
+    return sorted({label for aspect in data.aspects for label in aspect.texts})

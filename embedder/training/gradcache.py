@@ -11,15 +11,18 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-# Embeds a chunk's rows: what the joint loss needs of them (b, …), and the sum of the terms that are each row's own.
+# Embeds a chunk's rows: what the joint loss needs of them (b, …), and what they add to each of the own terms (n,).
 Chunk = Callable[[], tuple[Tensor, Tensor]]
 
 
-def backward_in_chunks(chunks: Sequence[Chunk], joint_loss: Callable[[Tensor], Tensor]) -> Tensor:
-    """Adds the gradient of joint_loss(all rows) + Σ own terms to the parameters' `.grad`; returns that sum, detached.
+def backward_in_chunks(
+    chunks: Sequence[Chunk], joint_loss: Callable[[Tensor], Tensor], *, own_weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Adds the gradient of joint_loss(all rows) + Σ own_weights · own terms to the parameters' `.grad`.
 
     The first pass embeds without gradient and caches d joint_loss / d embeddings; the second embeds every chunk again
     with the same random numbers (dropout) and sends its part of the cache back. Only one chunk's graph lives at a time.
+    Returns the joint loss and the sums of the own terms (n,), detached.
     """
     states, parts = [], []
     for chunk in chunks:
@@ -27,15 +30,15 @@ def backward_in_chunks(chunks: Sequence[Chunk], joint_loss: Callable[[Tensor], T
         with torch.no_grad():
             parts.append(chunk()[0])
     rows = torch.cat(parts).requires_grad_()
-    total = joint_loss(rows)
-    (gradient,) = torch.autograd.grad(total, rows)
-    total = total.detach()
+    joint = joint_loss(rows)
+    (gradient,) = torch.autograd.grad(joint, rows)
+    total = torch.zeros_like(own_weights)
     for chunk, state, part in zip(chunks, states, gradient.split([len(each) for each in parts]), strict=True):
         with state.replayed():
             embedded, own = chunk()
-        ((embedded * part).sum() + own).backward()
+        ((embedded * part).sum() + own @ own_weights).backward()
         total = total + own.detach()
-    return total
+    return joint.detach(), total
 
 
 class RandomState:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from peft import PeftModel
 from peft.tuners.lora import Linear
+from torch import nn
 from torch.nn import functional as F
 
 
 @contextmanager
-def folded_lora(model: PeftModel) -> Iterator[None]:
+def folded_lora(model: nn.Module) -> Iterator[None]:
     """Inside, every LoRA layer computes x @ (W + scaling·BA)ᵀ, and gradients reach A and B through the sum.
 
     A refinement step feeds one position per text, where LoRA's own two thin products cost more than the layer itself.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,9 +17,19 @@ from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prompts import PromptTokenizer
 from embedder.refine import read_prompt, refine_states
 from embedder.training.config import TrainConfig
-from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce
+from embedder.training.gradcache import backward_in_chunks
+from embedder.training.lora import folded_lora
+from embedder.training.losses import (
+    distillation,
+    grounding,
+    icr_loss,
+    stepwise_info_nce,
+    truncations,
+    unlike_positive,
+)
+from embedder.training.model import refuse_gradient_checkpointing
 from embedder.training.sampling import Batch
-from embedder.training.words import WordIndex
+from embedder.training.words import Bags, WordIndex
 
 # Shares of a query's word bag: hints (label names, the positive) against its own words; without hints all is own.
 _HINT_SHARE = 0.7
@@ -35,8 +47,20 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Queries or documents of a batch, and what the losses compare them with."""
+
+    texts: Sequence[str]
+    instruction: str
+    taught: Tensor | None  # the teacher's embeddings (B, D), where something looks at them
+    is_plain: bool  # keeps the teacher's geometry
+    bags: Bags | None  # what the soft tokens should say
+    grounding_share: float  # of the batch's grounding term
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
-    """One side of a batch, with gradient."""
+    """Some rows of a side, with gradient."""
 
     prefixes: Tensor  # z_1..z_K (B, K, D)
     mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
@@ -66,7 +90,10 @@ class MeanSoftToken:
 
 
 class Objective:
-    """Holds what does not change from batch to batch: student, teacher, tokenizer, words, config."""
+    """Holds what does not change from batch to batch: student, teacher, tokenizer, words, config.
+
+    autocast: entered around the model's forward passes only; every loss is computed in fp32.
+    """
 
     def __init__(
         self,
@@ -76,72 +103,138 @@ class Objective:
         long_prompts: PromptTokenizer,
         words: WordIndex,
         config: TrainConfig,
+        *,
+        autocast: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
+        refuse_gradient_checkpointing(student.model)
         self._student = student
         self._teacher = teacher
         self._prompts = prompts
         self._long_prompts = long_prompts
         self._words = words
         self._config = config
+        self._autocast = autocast
         self._watches_tokens = bool(config.grounding_weight or config.coverage_weight)
+        # Weights of what each text adds for itself: grounding, repetition.
+        self._own_weights = torch.tensor([config.grounding_weight, config.coverage_weight], device=student.device)
 
     def __call__(self, batch: Batch) -> Terms:
-        config = self._config
-        prompts = self._long_prompts if batch.long else self._prompts
-        queries = self._embed(prompts, batch.queries, batch.query_instruction, batch.steps)
-        documents = self._embed(prompts, batch.documents, batch.document_instruction, batch.steps)
-        allowed = torch.from_numpy(batch.allowed)
-        stepwise = stepwise_info_nce(
-            queries.prefixes, documents.prefixes, temperature=config.temperature, allowed=allowed
-        )
-        total = icr_loss(
-            stepwise if config.supervise == "every" else stepwise[-1:],
-            reduction=config.reduction,
-            regulariser_weight=config.regulariser_weight,
-            margin=config.regulariser_margin,
-            rising=config.rising,
-        )
-        distilled = self._distil(batch, queries.prefixes, documents.prefixes)
-        grounded = self._ground(batch, queries, documents)
-        repeated = torch.cat([queries.repetition, documents.repetition]).mean()
-        total = total + config.distillation_weight * distilled + config.grounding_weight * grounded
-        total = total + config.coverage_weight * repeated
-        return Terms(
-            total,
-            stepwise.detach().tolist(),
-            float(distilled.detach()),
-            float(grounded.detach()),
-            float(repeated.detach()),
-        )
+        """The whole batch in one graph."""
+        sides = self._sides(batch)
+        with folded_lora(self._student.model):
+            parts = [self._embed(batch, side, 0, len(side.texts)) for side in sides]
+        own = sum((self._own(batch, side, 0, part) for side, part in zip(sides, parts, strict=True)), torch.zeros(()))
+        joint, stepwise, distilled = self._joint(batch, sides, torch.cat([part.prefixes for part in parts]))
+        return _terms(joint + own @ self._own_weights, stepwise, distilled, own)
 
-    def _embed(self, prompts: PromptTokenizer, texts: Sequence[str], instruction: str, steps: int) -> Embedded:
-        ids = [each.ids for each in prompts.encode(texts, instruction)]
+    def backward(self, batch: Batch) -> Terms:
+        """Adds the batch's gradient to the parameters, in chunks of at most `chunk_size` texts where that is set."""
+        size = self._config.chunk_size
+        if size is None:
+            terms = self(batch)
+            terms.total.backward()
+            return terms
+        sides = self._sides(batch)
+        seen: list[tuple[Tensor, Tensor]] = []
+
+        def joint_loss(rows: Tensor) -> Tensor:
+            joint, stepwise, distilled = self._joint(batch, sides, rows)
+            seen.append((stepwise, distilled))
+            return joint
+
+        chunks = [
+            partial(self._chunk, batch, side, start, start + size)
+            for side in sides
+            for start in range(0, len(side.texts), size)
+        ]
+        joint, own = backward_in_chunks(chunks, joint_loss, own_weights=self._own_weights)
+        return _terms(joint + own @ self._own_weights, *seen[0], own)
+
+    def _sides(self, batch: Batch) -> tuple[Side, Side]:
+        similar = batch.kind == "similarity"
+        bags = self._bags(batch)
+        guided = self._config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
+        sides = []
+        for texts, instruction, bag in (
+            (batch.queries, batch.query_instruction, bags[0]),
+            (batch.documents, batch.document_instruction, bags[1]),
+        ):
+            # Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry.
+            is_plain = bool(self._config.distillation_weight) and (not instruction or similar)
+            is_plain = is_plain and batch.kind != "label_names"
+            taught = self.teach(texts, long=batch.long) if is_plain or guided else None
+            share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
+            sides.append(Side(texts, instruction, taught, is_plain, bag, share))
+        return sides[0], sides[1]
+
+    def _chunk(self, batch: Batch, side: Side, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        with folded_lora(self._student.model):
+            embedded = self._embed(batch, side, start, stop)
+        return embedded.prefixes, self._own(batch, side, start, embedded)
+
+    def _joint(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Loss on the embeddings of queries, then documents (Q + M, K, D); its L_1..L_K and distillation term."""
+        config = self._config
+        queries, documents = sides
+        allowed = torch.from_numpy(batch.allowed).to(rows.device)
+        if config.false_negative_margin is not None and queries.taught is not None and documents.taught is not None:
+            allowed = allowed & unlike_positive(queries.taught, documents.taught, margin=config.false_negative_margin)
+        losses = []
+        for cut in truncations(rows, config.matryoshka):
+            stepwise = stepwise_info_nce(
+                cut[: len(queries.texts)],
+                cut[len(queries.texts) :],
+                temperature=config.temperature,
+                allowed=allowed,
+            )
+            losses.append(
+                icr_loss(
+                    stepwise if config.supervise == "every" else stepwise[-1:],
+                    reduction=config.reduction,
+                    regulariser_weight=config.regulariser_weight,
+                    margin=config.regulariser_margin,
+                    rising=config.rising,
+                )
+            )
+        distilled = self._distil(batch, sides, rows)
+        return torch.stack(losses).mean() + config.distillation_weight * distilled, stepwise, distilled
+
+    def _own(self, batch: Batch, side: Side, start: int, embedded: Embedded) -> Tensor:
+        """What these rows, from `start`, add to the batch's mean grounding and repetition (2,)."""
+        grounded = embedded.repetition.new_zeros(())
+        if side.bags is not None and side.bags.row_count:
+            part = side.bags.between(start, start + len(embedded.repetition))
+            share = side.grounding_share * part.row_count / side.bags.row_count
+            grounded = share * grounding(embedded.mean_token, part.rows, part.ids, part.weights)
+        return torch.stack([grounded, embedded.repetition.sum() / (len(batch.queries) + len(batch.documents))])
+
+    def _embed(self, batch: Batch, side: Side, start: int, stop: int) -> Embedded:
+        prompts = self._long_prompts if batch.long else self._prompts
+        ids = [each.ids for each in prompts.encode(side.texts[start:stop], side.instruction)]
         groups = split_by_length([len(each) for each in ids])
         parts = []
         for rows in groups:
             observer = MeanSoftToken(len(rows), self._student.soft_weight)
-            prompt = pad([ids[row] for row in rows], device=self._student.device)
-            states = refine_states(
-                self._student,
-                prompt,
-                steps=0 if self._config.pooling in PROMPT_POOLINGS else steps,
-                observe=observer if self._watches_tokens else None,
-            )
+            with self._autocast():
+                states = refine_states(
+                    self._student,
+                    pad([ids[row] for row in rows], device=self._student.device),
+                    steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
+                    observe=observer if self._watches_tokens else None,
+                )
             parts.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()
         return Embedded(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
 
-    def _distil(self, batch: Batch, queries: Tensor, documents: Tensor) -> Tensor:
-        """Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry."""
-        plain_queries = not batch.query_instruction or batch.kind == "similarity"
-        plain_documents = not batch.document_instruction or batch.kind == "similarity"
-        if self._teacher is None or not (plain_queries or plain_documents) or batch.kind == "label_names":
-            return queries.new_zeros(())
-        terms = []
-        if plain_queries:
-            terms.append(distillation(queries, self.teach(batch.queries, long=batch.long)))
-        if plain_documents:
-            terms.append(distillation(documents, self.teach(batch.documents, long=batch.long)))
+    def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
+        embedded = rows.split([len(side.texts) for side in sides])
+        terms = [
+            distillation(prefixes, side.taught)
+            for side, prefixes in zip(sides, embedded, strict=True)
+            if side.is_plain and side.taught is not None
+        ]
+        if not terms:
+            return rows.new_zeros(())
         # Documents of instructed queries may move further.
         weight = 1.0 if batch.kind in ("pairs", "similarity") else self._config.free_document_share
         return weight * torch.stack(terms).mean()
@@ -150,26 +243,32 @@ class Objective:
     def teach(self, texts: Sequence[str], *, long: bool = False) -> Tensor:
         """The base model's own embedding of the bare texts: the mean of its prompt states (B, D)."""
         if self._teacher is None:
-            raise ValueError("There is no teacher; set distillation_weight above 0.")
+            raise ValueError("There is no teacher; set distillation_weight above 0, or false_negative_margin.")
         ids = [each.ids for each in (self._long_prompts if long else self._prompts).encode(texts, "")]
         out = torch.empty(len(ids), self._teacher.hidden_size, device=self._teacher.device)
-        for rows in split_by_length([len(each) for each in ids]):
-            prompt = pad([ids[row] for row in rows], device=self._teacher.device)
-            out[rows] = read_prompt(self._teacher, prompt, self._teacher.new_cache())[1]
+        size = self._config.chunk_size or len(ids)
+        for group in split_by_length([len(each) for each in ids]):
+            for rows in (group[start : start + size] for start in range(0, len(group), size)):
+                prompt = pad([ids[row] for row in rows], device=self._teacher.device)
+                out[rows] = read_prompt(self._teacher, prompt, self._teacher.new_cache())[1]
         return normalize(out, dim=-1)
 
-    def _ground(self, batch: Batch, queries: Embedded, documents: Embedded) -> Tensor:
+    def _bags(self, batch: Batch) -> tuple[Bags | None, Bags | None]:
+        """Word bags of queries and of documents; documents under an instruction have none."""
         if not self._config.grounding_weight:
-            return queries.prefixes.new_zeros(())
+            return None, None
         hint_share = _HINT_SHARE if batch.query_instruction and batch.kind != "similarity" else 0.3
-        query_bags = self._words.bags(
+        queries = self._words.bags(
             [
                 [(query, 1 - hint_share), *((hint, hint_share / len(hints)) for hint in hints)]
                 for query, hints in zip(batch.queries, batch.hints, strict=True)
             ]
-        )
-        terms = [grounding(queries.mean_token, query_bags.rows, query_bags.ids, query_bags.weights)]
-        if not batch.document_instruction:
-            bags = self._words.bags([[(text, 1.0)] for text in batch.documents])
-            terms.append(grounding(documents.mean_token, bags.rows, bags.ids, bags.weights))
-        return torch.stack(terms).mean()
+        ).to(self._student.device)
+        if batch.document_instruction:
+            return queries, None
+        return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device)
+
+
+def _terms(total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor) -> Terms:
+    grounded, repeated = own.detach().tolist()
+    return Terms(total, stepwise.detach().tolist(), float(distilled.detach()), grounded, repeated)

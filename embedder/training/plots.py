@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+from embedder.training.progress import read_log, share_worse
 
 _WINDOW = 20  # steps per point; single batches are too different to compare
 
 
-def plot_run(log: Path, picture: Path) -> None:
-    """First and last stepwise loss by kind of batch, and how often a step got worse than the one before."""
-    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+def plot_run(run: Path, picture: Path) -> None:
+    """Loss by kind of batch, every L_k, where the regulariser acts, and the validation scores of a run's folder."""
+    rows = read_log(run)
     steps = [row for row in rows if "stepwise" in row]
-    by_kind: dict[str, list[dict]] = defaultdict(list)
-    for row in steps:
-        by_kind[row["kind"]].append(row)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-    for kind, members in sorted(by_kind.items()):
-        points = [members[i : i + _WINDOW] for i in range(0, len(members), _WINDOW)]
-        left.plot(
-            [point[-1]["step"] for point in points],
-            [sum(row["stepwise"][-1] for row in point) / len(point) for point in points],
-            label=kind,
-        )
-    left.set(xlabel="optimiser step", ylabel="contrastive loss at the last step K", title="Loss by kind of batch")
-    left.legend(fontsize=8)
-    points = [steps[i : i + _WINDOW] for i in range(0, len(steps), _WINDOW)]
-    right.plot(
-        [point[-1]["step"] for point in points],
-        [
-            100 * sum(row["worse"] for row in point) / sum(len(row["stepwise"]) - 1 or 1 for row in point)
-            for point in points
-        ],
-    )
-    right.set(xlabel="optimiser step", ylabel="% of transitions", title="Where the regulariser acts: L(k+1) > L(k)")
+    figure, axes = plt.subplots(2, 2, figsize=(12, 9), layout="constrained")
+    (by_kind, by_step), (worse, validation) = axes
+    for kind in sorted({row["kind"] for row in steps}):
+        _line(by_kind, [row for row in steps if row["kind"] == kind], lambda row: row["stepwise"][-1], kind)
+    by_kind.set(ylabel="contrastive loss at the last step K", title="Loss by kind of batch")
+    for k in range(max((len(row["stepwise"]) for row in steps), default=0)):
+        having = [row for row in steps if len(row["stepwise"]) > k]
+        _line(by_step, having, partial(_loss_at, k), f"L_{k + 1}")
+    by_step.set(ylabel="contrastive loss", title="Loss at every refinement step")
+    points = _points(steps)
+    worse.plot([point[-1]["step"] for point in points], [100 * share_worse(point) for point in points])
+    worse.set(ylabel="% of transitions", title="Where the regulariser acts: L(k+1) > L(k)")
+    scores = [row for row in rows if "validation" in row]
+    for name in sorted({name for row in scores for name in row["validation"]}):
+        having = [row for row in scores if name in row["validation"]]
+        validation.plot([row["step"] for row in having], [row["validation"][name] for row in having], "o-", label=name)
+    validation.set(ylabel="score × 100", title="Validation" if scores else "Validation: none was asked for")
+    for each in axes.flat:
+        each.set_xlabel("optimiser step")
+        if each.get_legend_handles_labels()[0]:
+            each.legend(fontsize=8, ncols=2)
     figure.savefig(picture, dpi=110)
     plt.close(figure)
+
+
+def _loss_at(k: int, row: dict) -> float:
+    return row["stepwise"][k]
+
+
+def _points(rows: Sequence[dict]) -> list[Sequence[dict]]:
+    return [rows[i : i + _WINDOW] for i in range(0, len(rows), _WINDOW)]
+
+
+def _line(axes: Axes, rows: Sequence[dict], value: Callable[[dict], float], label: str) -> None:
+    points = _points(rows)
+    axes.plot(
+        [point[-1]["step"] for point in points],
+        [sum(map(value, point)) / len(point) for point in points],
+        label=label,
+    )

@@ -1,16 +1,23 @@
-"""Writes a trained adapter as others load it: PEFT files, contract with hashes and golden vectors, the config."""
+"""Writes a trained model as others load it: weights, contract with hashes and golden vectors, config, model card."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from peft import PeftModel
+from safetensors.torch import save_file
+from transformers import PreTrainedModel
 
+from embedder.backbone import SOFT_HEAD_FILE, locate_model
 from embedder.checkpoint import load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files
-from embedder.training.config import TrainConfig
+from embedder.prompts import load_tokenizer
+from embedder.training.card import CARD_FILE, write_card
+from embedder.training.config import CONFIG_FILE, TrainConfig
+from embedder.training.model import TrainedModel
 
 _GOLDEN_TEXTS = (
     ("Rivers carry sand and clay towards the sea.", "", 5),
@@ -19,15 +26,26 @@ _GOLDEN_TEXTS = (
 _GOLDEN_NUMBERS = 16
 
 
-def publish(model: PeftModel, contract: Contract, config: TrainConfig, folder: Path) -> Path:
-    """Saves the adapter, then loads it as a user would and writes down what it gives."""
+def publish(
+    model: TrainedModel,
+    contract: Contract,
+    config: TrainConfig,
+    folder: Path,
+    *,
+    run: Path,
+    files: Sequence[Path] = (),
+) -> Path:
+    """Saves adapter or whole model, then loads it as a user would and writes down what it gives.
+
+    run: the folder with the run's log; files: what was trained on, for the card. A card that is there is kept.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONTRACT_FILE).unlink(missing_ok=True)
-    model.save_pretrained(str(folder), safe_serialization=True, save_embedding_layers=False)
-    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card; ours is written by hand
-    _clean_adapter_config(folder, config.base)
-    (folder / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
-    contract = dataclasses.replace(contract, adapter_files=hash_files(folder))
+    if isinstance(model, PeftModel):
+        contract = _save_adapter(model, contract, config, folder)
+    else:
+        contract = _save_whole(model, contract, folder)
+    (folder / CONFIG_FILE).write_text(config.to_yaml(), encoding="utf-8")
     (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
     encoder = load_encoder(str(folder), device="cpu")
     golden = tuple(
@@ -43,7 +61,32 @@ def publish(model: PeftModel, contract: Contract, config: TrainConfig, folder: P
         for text, instruction, steps in _GOLDEN_TEXTS
     )
     (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
+    write_card(folder, contract, config, run=run, files=files)
     return folder
+
+
+def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, folder: Path) -> Contract:
+    card = folder / CARD_FILE
+    kept = card.read_bytes() if card.is_file() else None
+    model.save_pretrained(str(folder), safe_serialization=True, save_embedding_layers=False)
+    card.unlink(missing_ok=True)  # PEFT writes an empty one
+    if kept is not None:
+        card.write_bytes(kept)
+    _clean_adapter_config(folder, config.base)
+    return dataclasses.replace(contract, adapter_files=hash_files(folder))
+
+
+def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Contract:
+    """Body and embedding as transformers saves them, a soft head in a file of its own, the tokenizer of the base."""
+    base = locate_model(contract.base)
+    head = getattr(model, "soft_head", None)
+    # An encoder's own head was never trained; loading it as a decoder does without.
+    kept = {k: v for k, v in model.state_dict().items() if head is None or not k.startswith(("soft_head.", "cls."))}
+    model.save_pretrained(str(folder), state_dict=kept)
+    if head is not None:
+        save_file(head.state_dict(), folder / SOFT_HEAD_FILE)
+    load_tokenizer(base).save(str(folder / "tokenizer.json"))
+    return dataclasses.replace(contract, base=".", base_files=hash_files(folder, ("*.safetensors", "tokenizer.json")))
 
 
 def _clean_adapter_config(folder: Path, base: str) -> None:

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from embedder.training.data import Aspect, TrainingData
+from embedder.training.data import Aspect, Pair, TrainingData
 
 KINDS = ("pairs", "labels", "label_queries", "label_names", "triplets", "triplet_queries", "similarity")
 
@@ -68,6 +68,7 @@ class BatchSampler:
         self._data = data
         self._mixture = mixture
         self._seed = seed
+        self._pairs_by_instruction = {task: _by_instruction(rows) for task, rows in data.pairs.items()}
         self._pair_tasks = _weighted({task: len(rows) for task, rows in data.pairs.items()}, mixture)
         self._triplet_tasks = _weighted({task: len(rows) for task, rows in data.triplets.items()}, mixture)
         self._aspect_of = {f"{aspect.task}:{aspect.name}": aspect for aspect in data.aspects}
@@ -96,7 +97,10 @@ class BatchSampler:
 
     def _pairs(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
         task = _draw(rng, self._pair_tasks)
-        rows = rng.sample(self._data.pairs[task], min(size, len(self._data.pairs[task])))
+        groups = self._pairs_by_instruction[task]
+        # One instruction per batch; a draw only where there are several keeps the order of all other tasks.
+        known = groups[0] if len(groups) == 1 else rng.choices(groups, [len(group) for group in groups])[0]
+        rows = rng.sample(known, min(size, len(known)))
         positives = [rng.choice(row.positives) for row in rows]
         negatives = [rng.choice(row.negatives) for row in rows if row.negatives]
         bare = rng.random() < self._mixture.bare_query_share
@@ -195,6 +199,13 @@ def _against_label_names(
 
 def _allowed(count: int, documents: Sequence[str], is_negative: Callable[[int, str], bool]) -> np.ndarray:
     return np.array([[is_negative(i, text) for text in documents] for i in range(count)], dtype=bool)
+
+
+def _by_instruction(rows: Sequence[Pair]) -> list[list[Pair]]:
+    groups: dict[str, list[Pair]] = {}
+    for row in rows:
+        groups.setdefault(row.instruction, []).append(row)
+    return list(groups.values())
 
 
 def _spread(rng: random.Random, labels: Sequence[str], size: int) -> list[str]:

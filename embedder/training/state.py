@@ -14,7 +14,6 @@ from embedder.training.data import DataError
 from embedder.training.gradcache import RandomState
 
 CHECKPOINT_FILE = "checkpoint.pt"
-CONFIG_FILE = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +23,7 @@ class Checkpoint:
     step: int  # the next one
     seed: int
     data: str  # fingerprint of the training files
+    processes: int  # each takes batches of its own
     trainable: Mapping[str, Tensor]
     optimiser: Mapping
     schedule: Mapping
@@ -39,22 +39,29 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     temporary.replace(folder / CHECKPOINT_FILE)
 
 
-def load_checkpoint(folder: Path, *, seed: int, data: str) -> Checkpoint | None:
+def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Checkpoint | None:
     """The run's last checkpoint, with the random numbers set as they stood; None where there is none yet.
 
-    Raises DataError when it belongs to other training files or to another seed: it could only go on as another run.
+    Raises DataError when it belongs to other training files, another seed or another number of processes: it could only
+    go on as another run.
     """
     path = folder / CHECKPOINT_FILE
     if not path.is_file():
         return None
     state = torch.load(path, weights_only=True, map_location="cpu")
+    if missing := sorted({*Checkpoint.__slots__, "random"} - set(state)):
+        raise DataError(f"{path} lacks {missing}: another version of the training wrote it. Give another --out.")
     numbers = state.pop("random")
     checkpoint = Checkpoint(**state)
-    for name, saved, found in (("seed", checkpoint.seed, seed), ("training data", checkpoint.data, data)):
+    for name, saved, found in (
+        ("seed", checkpoint.seed, seed),
+        ("training data", checkpoint.data, data),
+        ("number of processes", checkpoint.processes, processes),
+    ):
         if saved != found:
             raise DataError(
-                f"{path} was written with {name} {saved}, but now {name} is {found}: batches would differ from those "
-                "of the run that it continues. Give back what it began with, or another --out."
+                f"{path} was written with another {name} ({saved}, now {found}): batches would differ from those of "
+                "the run that it continues. Give back what it began with, or another --out."
             )
     torch.set_rng_state(numbers["torch"])
     if len(numbers["cuda"]) == torch.cuda.device_count():
@@ -70,11 +77,3 @@ def load_weights(folder: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
         raise DataError(f"{path} is missing: {folder} is no folder of a run that has saved a checkpoint.")
     return torch.load(path, weights_only=True, map_location="cpu")["trainable"]
-
-
-def check_config(folder: Path, config: str) -> None:
-    """Writes the run's config down, or raises ValueError when the folder belongs to another one."""
-    path = folder / CONFIG_FILE
-    if path.is_file() and path.read_text(encoding="utf-8") != config:
-        raise ValueError(f"{folder} holds a run with another config. Give another --out, or the config it began with.")
-    path.write_text(config, encoding="utf-8")

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
-import random
-from collections import deque
+from functools import partial
 from pathlib import Path
 
 import torch
-from peft import PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from embedder.backbone import Backbone, load_backbone, load_causal_model, locate_model, lora_config, take_apart
-from embedder.batching import pad
+from embedder.backbone import locate_model, take_apart
 from embedder.contract import Contract, hash_files, sha256_of
 from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
 from embedder.heads import SoftHead
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.refine import read_prompt
 from embedder.templates import TEMPLATES
-from embedder.training.config import TrainConfig
-from embedder.training.data import TrainingData, read_training_data
-from embedder.training.lora import folded_lora
-from embedder.training.objective import Objective
+from embedder.training.compute import Compute
+from embedder.training.config import TrainConfig, check_config
+from embedder.training.data import fingerprint_of, label_names, read_training_data, sample_texts, training_files
+from embedder.training.model import (
+    build_student,
+    build_teacher,
+    learning_rate_factor,
+    load_parameters,
+    parameter_groups,
+    trained_parameters,
+)
+from embedder.training.objective import Objective, Terms
+from embedder.training.progress import Recent, RunLog, summarise
 from embedder.training.publish import publish
-from embedder.training.sampling import BatchSampler
+from embedder.training.sampling import Batch, BatchSampler
+from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.warmup import warm_up_head
 from embedder.training.words import WordIndex
 
 logger = logging.getLogger(__name__)
@@ -62,8 +65,13 @@ class Trainer:
         self._validation = validation
         self._start_from = start_from
         self._head_from = head_from
+        self._compute = Compute(device=config.device, precision=config.precision)
+        self._log = RunLog(out, writes=self._compute.writes)
         self._base = locate_model(config.base)
-        self._rows = read_training_data(data, skip_tasks=frozenset(config.skip_tasks))
+        skipped = frozenset(config.skip_tasks)
+        self._files = training_files(data, skip_tasks=skipped)
+        self._fingerprint = fingerprint_of(data, skip_tasks=skipped)
+        self._rows = read_training_data(data, skip_tasks=skipped)
         self._sampler = BatchSampler(self._rows, config.mixture, seed=config.seed)
         self._tokenizer = load_tokenizer(self._base)
         self._prompts, long_prompts = (
@@ -78,110 +86,43 @@ class Trainer:
         logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # training cuts on purpose
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
         self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary)
-        self._model = self._build_model()
+        self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
         self._student = take_apart(self._model, attention=config.attention)
         self._objective = Objective(
-            self._student, self._build_teacher(), self._prompts, long_prompts, self._words, config
+            self._student,
+            build_teacher(self._base, config, self._compute.device),
+            self._prompts,
+            long_prompts,
+            self._words,
+            config,
+            autocast=self._compute.autocast,
         )
-        self._optimiser = torch.optim.AdamW(self._parameter_groups(), weight_decay=0.01)
-        self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, self._learning_rate_factor)
+        self._trained = trained_parameters(self._model)
+        self._optimiser = torch.optim.AdamW(parameter_groups(self._model, config), weight_decay=0.01)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, partial(learning_rate_factor, config))
 
     def run(self) -> Path:
-        """Trains to the end and publishes adapter, contract and config. Returns the folder that holds them."""
-        self._out.mkdir(parents=True, exist_ok=True)
-        start = self._restore()
-        if start == 0 and self._start_from is not None:
-            self._load_weights(torch.load(self._start_from / "checkpoint.pt", weights_only=True)["trainable"])
-        elif start == 0 and self._student.soft_head is not None and self._config.pooling not in PROMPT_POOLINGS:
-            self._prepare_head(self._student.soft_head)
-        recent: deque[float] = deque(maxlen=50)
+        """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them."""
+        start = self._begin()
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
-        with tqdm(total=end, initial=start, unit="step", desc=self._config.name) as bar:
+        recent = Recent()
+        shown = self._compute.writes
+        with tqdm(total=end, initial=start, unit="step", desc=self._config.name, disable=not shown) as bar:
             for step in range(start, end):
-                recent.append(self._train_step(step))
-                bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}")
+                recent.add(self._train_step(step))
+                bar.set_postfix(recent.postfix(), refresh=False)
                 bar.update()
                 done = step + 1
-                if done % self._config.checkpoint_every == 0 or done == end:
+                if shown and (done % self._config.checkpoint_every == 0 or done == end):
                     self._save(done)
-                if self._validation and done % self._config.validate_every == 0:
+                if shown and self._validation and done % self._config.validate_every == 0:
                     self._validate(done, self._validation)
-        return publish(self._model, self._contract(), self._config, self._out / "adapter")
-
-    def _train_step(self, step: int) -> float:
-        batch = self._sampler.batch(step)
-        self._optimiser.zero_grad(set_to_none=True)
-        with folded_lora(self._model):
-            terms = self._objective(batch)
-        terms.total.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self._trainable(), self._config.max_gradient_norm)
-        if not torch.isfinite(norm):
-            raise RuntimeError(
-                f"Step {step} ({batch.kind}, {batch.task}, seed {self._config.seed}): the gradient is not finite."
-            )
-        self._optimiser.step()
-        self._schedule.step()
-        self._log(
-            {
-                "step": step,
-                "kind": batch.kind,
-                "task": batch.task,
-                "texts": len(batch.queries) + len(batch.documents),
-                "loss": float(terms.total.detach()),
-                "stepwise": terms.stepwise,
-                "distillation": terms.distillation,
-                "grounding": terms.grounding,
-                "repetition": terms.repetition,
-                # How many of the K-1 transitions got worse, which is where the regulariser acts.
-                "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
-            }
-        )
-        return float(terms.total.detach())
-
-    def _build_model(self) -> PeftModel:
-        model = load_causal_model(
-            self._base, with_soft_head=self._config.head == "soft_head", pieces=self._words.pieces
-        )
-        config = self._config
-        peft_config = lora_config(model, rank=config.lora_rank, alpha=config.lora_alpha, dropout=config.lora_dropout)
-        # eval: the base's own dropout stays off; LoRA's is switched on by its config when it is above 0.
-        return get_peft_model(model, peft_config).train(config.lora_dropout > 0)
-
-    def _build_teacher(self) -> Backbone | None:
-        if not self._config.distillation_weight:
-            return None
-        return load_backbone(
-            self._base,
-            attention=self._config.attention,
-            with_soft_head=self._config.head == "soft_head",
-            adapter=None,
-            device="cpu",
-            dtype="float32",
-        )
-
-    def _trainable(self) -> list[Tensor]:
-        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-
-    def _parameter_groups(self) -> list[dict]:
-        head = [p for name, p in self._model.named_parameters() if p.requires_grad and "soft_head" in name]
-        lora = [p for name, p in self._model.named_parameters() if p.requires_grad and "soft_head" not in name]
-        groups = [{"params": lora, "lr": self._config.learning_rate}]
-        return [*groups, {"params": head, "lr": self._config.head_learning_rate}] if head else groups
-
-    def _learning_rate_factor(self, step: int) -> float:
-        """Linear warm-up, then cosine down to a tenth."""
-        warm = max(1, round(self._config.warmup * self._config.optimiser_steps))
-        if step < warm:
-            return (step + 1) / warm
-        share = (step - warm) / max(1, self._config.optimiser_steps - warm)
-        return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-
-    def _prepare_head(self, head: SoftHead) -> None:
-        """Takes the head that an earlier run has warmed up, or warms it up."""
-        if self._head_from is not None:
-            head.load_state_dict(load_file(self._head_from))
-        elif self._config.head_warmup_texts:
-            self._warm_up_head(head)
+        folder = self._out / "adapter"
+        if shown:
+            publish(self._model, self._contract(), self._config, folder, run=self._out, files=self._files)
+            logger.info("%s: %s", self._config.name, summarise(self._out))
+        self._compute.wait()
+        return folder
 
     def warm_up(self) -> None:
         """Warms up the head alone and leaves it in HEAD_FILE for other runs."""
@@ -192,37 +133,73 @@ class Trainer:
         self._warm_up_head(head)
         save_file(head.state_dict(), self._out / HEAD_FILE)
 
-    def _warm_up_head(self, head: SoftHead) -> None:
-        """Teaches the head alone to name a text's words from its prompt state; from scratch it barely moves later."""
-        texts = sample_texts(self._rows, self._config.head_warmup_texts, seed=self._config.seed + 1)
-        states = self._last_states(texts)
-        optimiser = torch.optim.Adam(head.parameters(), lr=1e-3)
-        rng = random.Random(self._config.seed)
-        size = min(256, len(texts))
-        for epoch in range(self._config.head_warmup_epochs):
-            order = rng.sample(range(len(texts)), len(texts))
-            starts = range(0, len(order) - size + 1, size)
-            for start in tqdm(starts, desc=f"Head warm-up {epoch + 1}/{self._config.head_warmup_epochs}", unit="batch"):
-                rows = order[start : start + size]
-                bags = self._words.bags([[(texts[row], 1.0)] for row in rows])
-                logs = F.log_softmax(head(states[rows], self._student.soft_weight), dim=-1)
-                loss = -(bags.weights * logs[bags.rows, bags.ids]).sum() / size
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
-            self._log({"head_warmup_epoch": epoch, "loss": float(loss.detach())})
+    def _begin(self) -> int:
+        """The step to go on with; before step 0, weights of an earlier stage or a head that is warmed up."""
+        if self._compute.writes:
+            self._out.mkdir(parents=True, exist_ok=True)
+            check_config(self._out, self._config)
+        self._compute.wait()
+        start = self._restore()
+        if start == 0 and self._start_from is not None:
+            load_parameters(self._model, load_weights(self._start_from))
+        elif start == 0 and self._student.soft_head is not None and self._config.pooling not in PROMPT_POOLINGS:
+            self._prepare_head(self._student.soft_head)
+        self._compute.share_weights(list(self._trained.values()))
+        self._compute.seed_dropout(seed=self._config.seed, step=start)
+        return start
 
-    @torch.no_grad()
-    def _last_states(self, texts: list[str]) -> Tensor:
-        """h'_0 of every text (n, D)."""
-        out = torch.empty(len(texts), self._student.hidden_size)
-        ids = [each.ids for each in self._prompts.encode(texts, "")]
-        order = sorted(range(len(texts)), key=lambda row: len(ids[row]))
-        for start in tqdm(range(0, len(order), 64), desc="States for the head", unit="batch"):
-            rows = order[start : start + 64]
-            prompt = pad([ids[row] for row in rows], device=self._student.device)
-            out[rows] = read_prompt(self._student, prompt, self._student.new_cache())[0]
-        return out
+    def _train_step(self, step: int) -> dict:
+        """The step's row of the log."""
+        batch = self._sampler.batch(self._compute.batch_index(step))
+        self._optimiser.zero_grad(set_to_none=True)
+        terms = self._objective.backward(batch)
+        parameters = list(self._trained.values())
+        self._compute.average_gradients(parameters)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self._config.max_gradient_norm)
+        if not torch.isfinite(norm):
+            raise RuntimeError(
+                f"Step {step} ({batch.kind}, {batch.task}, seed {self._config.seed}): the gradient is not finite."
+            )
+        self._optimiser.step()
+        self._schedule.step()
+        row = self._row(step, batch, terms)
+        self._log.add(row)
+        return row
+
+    def _row(self, step: int, batch: Batch, terms: Terms) -> dict:
+        return {
+            "step": step,
+            "kind": batch.kind,
+            "task": batch.task,
+            "texts": self._compute.total(len(batch.queries) + len(batch.documents)),
+            "loss": float(terms.total.detach()),
+            "stepwise": terms.stepwise,
+            "distillation": terms.distillation,
+            "grounding": terms.grounding,
+            "repetition": terms.repetition,
+            # How many of the K-1 transitions got worse, which is where the regulariser acts.
+            "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
+        }
+
+    def _prepare_head(self, head: SoftHead) -> None:
+        """Takes the head that an earlier run has warmed up, or warms it up."""
+        if self._head_from is not None:
+            head.load_state_dict(load_file(self._head_from))
+        elif self._config.head_warmup_texts and self._compute.writes:  # the others take its weights afterwards
+            self._warm_up_head(head)
+
+    def _warm_up_head(self, head: SoftHead) -> None:
+        config = self._config
+        warm_up_head(
+            head,
+            self._student,
+            self._prompts,
+            self._words,
+            sample_texts(self._rows, config.head_warmup_texts, seed=config.seed + 1),
+            epochs=config.head_warmup_epochs,
+            seed=config.seed,
+            log=self._log.add,
+        )
 
     def _contract(self) -> Contract:
         config = self._config
@@ -245,62 +222,29 @@ class Trainer:
 
     def _validate(self, step: int, folder: Path) -> None:
         scores = validate_briefly(Encoder(self._student, self._tokenizer, self._contract()), folder)
-        self._log({"step": step, "validation": scores})
+        self._log.add({"step": step, "validation": scores})
         logger.info("Step %d: %s", step, scores)
 
     def _save(self, step: int) -> None:
-        """Writes beside and renames, so that a kill never leaves half a checkpoint."""
-        state = {
-            "step": step,
-            "trainable": {name: p.detach() for name, p in self._model.named_parameters() if p.requires_grad},
-            "optimiser": self._optimiser.state_dict(),
-            "schedule": self._schedule.state_dict(),
-            "rng": torch.get_rng_state(),
-        }
-        temporary = self._out / "checkpoint.pt.tmp"
-        torch.save(state, temporary)
-        temporary.replace(self._out / "checkpoint.pt")
+        checkpoint = Checkpoint(
+            step=step,
+            seed=self._config.seed,
+            data=self._fingerprint,
+            processes=self._compute.processes,
+            trainable={name: parameter.detach() for name, parameter in self._trained.items()},
+            optimiser=self._optimiser.state_dict(),
+            schedule=self._schedule.state_dict(),
+        )
+        save_checkpoint(self._out, checkpoint)
 
     def _restore(self) -> int:
-        """The step to go on with. Raises ValueError when the folder belongs to another config."""
-        saved = self._out / "config.yaml"
-        if saved.is_file() and saved.read_text(encoding="utf-8") != self._config.to_yaml():
-            raise ValueError(
-                f"{self._out} holds a run with another config. Give another --out, or the config it began with."
-            )
-        saved.write_text(self._config.to_yaml(), encoding="utf-8")
-        path = self._out / "checkpoint.pt"
-        if not path.is_file():
+        """The step to go on with."""
+        checkpoint = load_checkpoint(
+            self._out, seed=self._config.seed, data=self._fingerprint, processes=self._compute.processes
+        )
+        if checkpoint is None:
             return 0
-        state = torch.load(path, weights_only=True)
-        self._load_weights(state["trainable"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        self._schedule.load_state_dict(state["schedule"])
-        torch.set_rng_state(state["rng"])
-        return int(state["step"])
-
-    @torch.no_grad()
-    def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        named = dict(self._model.named_parameters())
-        for name, value in weights.items():
-            named[name].copy_(value)
-
-    def _log(self, row: dict) -> None:
-        with (self._out / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-
-
-def sample_texts(data: TrainingData, count: int, *, seed: int) -> list[str]:
-    """Texts from every task, spread evenly, without repeats."""
-    rng = random.Random(seed)
-    pools = [[text for row in rows for text in (row.query, *row.positives)] for rows in data.pairs.values()]
-    pools += [[text for texts in aspect.texts.values() for text in texts] for aspect in data.aspects]
-    share = max(1, math.ceil(count / len(pools)))
-    chosen = {text: None for pool in pools for text in rng.sample(pool, min(share, len(pool))) if text.strip()}
-    texts = list(chosen)
-    rng.shuffle(texts)
-    return texts[:count]
-
-
-def label_names(data: TrainingData) -> list[str]:
-    return sorted({label for aspect in data.aspects for label in aspect.texts})
+        load_parameters(self._model, checkpoint.trainable)
+        self._optimiser.load_state_dict(checkpoint.optimiser)  # type: ignore[arg-type]  # as state_dict() gave it
+        self._schedule.load_state_dict(checkpoint.schedule)  # type: ignore[arg-type]
+        return checkpoint.step

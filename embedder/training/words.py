@@ -20,6 +20,19 @@ class Bags:
     ids: Tensor
     weights: Tensor
 
+    @property
+    def row_count(self) -> int:
+        """How many texts have a bag that is not empty."""
+        return self.rows.unique().numel()
+
+    def between(self, start: int, stop: int) -> Bags:
+        """The bags of texts [start, stop), whose rows count from `start`."""
+        inside = (self.rows >= start) & (self.rows < stop)
+        return Bags(self.rows[inside] - start, self.ids[inside], self.weights[inside])
+
+    def to(self, device: torch.device) -> Bags:
+        return Bags(self.rows.to(device), self.ids.to(device), self.weights.to(device))
+
 
 class WordIndex:
     """The pieces that soft tokens may be made of, and how rare each is; nothing else is ever a target.

@@ -22,7 +22,10 @@ class Embedder(nn.Module):
         self.rows.append(len(inputs))
         dropped = self.dropout(inputs)
         states = torch.stack([self.first(dropped).tanh(), self.second(dropped)], dim=1)
-        return normalize(states, dim=-1), states.square().sum()
+        return normalize(states, dim=-1), torch.stack([states.square().sum(), states.sum()])
+
+
+OWN_WEIGHTS = torch.tensor([0.5, 2.0])
 
 
 def joint_loss(rows):
@@ -43,13 +46,14 @@ def inputs():
 def test_gradient_in_chunks_is_the_whole_batch_gradient(inputs):
     model = Embedder(dropout=0.0)
     rows, own = model(inputs)
-    whole = joint_loss(rows) + own
+    whole = joint_loss(rows) + own @ OWN_WEIGHTS
     whole.backward()
     expected = gradients(model)
     model.zero_grad()
     model.rows.clear()
-    total = backward_in_chunks([lambda part=part: model(part) for part in inputs.split(4)], joint_loss)
-    assert total.item() == pytest.approx(whole.item(), rel=1e-6)
+    chunks = [lambda part=part: model(part) for part in inputs.split(4)]
+    joint, own = backward_in_chunks(chunks, joint_loss, own_weights=OWN_WEIGHTS)
+    assert (joint + own @ OWN_WEIGHTS).item() == pytest.approx(whole.item(), rel=1e-6)
     assert (gradients(model) - expected).norm() <= 1e-5 * expected.norm()
     assert model.rows == [4, 4, 4, 2] * 2
 
@@ -59,10 +63,11 @@ def test_dropout_is_replayed_and_the_random_numbers_go_on_as_after_one_pass(inpu
     start = RandomState()
     parts = inputs.split(7)
     embedded = [model(part) for part in parts]
-    (joint_loss(torch.cat([rows for rows, _ in embedded])) + sum(own for _, own in embedded)).backward()
+    own = sum(own for _, own in embedded)
+    (joint_loss(torch.cat([rows for rows, _ in embedded])) + own @ OWN_WEIGHTS).backward()
     expected, next_number = gradients(model), torch.rand(1)
     model.zero_grad()
     start.restore()
-    backward_in_chunks([lambda part=part: model(part) for part in parts], joint_loss)
+    backward_in_chunks([lambda part=part: model(part) for part in parts], joint_loss, own_weights=OWN_WEIGHTS)
     assert (gradients(model) - expected).norm() <= 1e-5 * expected.norm()
     assert torch.rand(1) == next_number

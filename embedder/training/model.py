@@ -1,0 +1,94 @@
+"""Builds what a run trains, LoRA or all weights, its teacher, and the learning rates of its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel, get_peft_model
+from peft.tuners.lora import LoraLayer
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from embedder.backbone import Backbone, load_backbone, load_causal_model, lora_config
+from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
+
+TrainedModel = PreTrainedModel | PeftModel
+
+
+def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch.device) -> TrainedModel:
+    """The base with what is trained marked by requires_grad. pieces: token ids of a soft head."""
+    soft = config.head == "soft_head"
+    # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
+    small = config.precision == "bf16" and config.tuning == "lora" and not soft
+    model: Any = load_causal_model(base, with_soft_head=soft, pieces=pieces, dtype="bfloat16" if small else "float32")
+    if config.tuning == "lora":
+        return _with_lora(model, config).to(device)
+    model.requires_grad_(True)
+    if soft:
+        # The soft head reads a copy of E's rows; were E trained, what a soft token says and feeds would drift apart.
+        model.get_input_embeddings().requires_grad_(False)
+    return model.eval().to(device)  # the base's own dropout stays off
+
+
+def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
+    adapted = get_peft_model(
+        model, lora_config(model, rank=config.lora_rank, alpha=config.lora_alpha, dropout=config.lora_dropout)
+    ).eval()
+    for layer in adapted.modules():
+        if isinstance(layer, LoraLayer):
+            layer.lora_dropout.train()  # LoRA's dropout alone
+    return adapted
+
+
+def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Backbone | None:
+    """The untouched base, where a term of the loss or the mask of false negatives looks at it."""
+    if not config.distillation_weight and config.false_negative_margin is None:
+        return None
+    return load_backbone(
+        base,
+        attention=config.attention,
+        with_soft_head=config.head == "soft_head",
+        adapter=None,
+        device=str(device),
+        dtype="bfloat16" if config.precision == "bf16" and device.type == "cuda" else "float32",
+    )
+
+
+def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+@torch.no_grad()
+def load_parameters(model: TrainedModel, values: Mapping[str, Tensor]) -> None:
+    """Raises KeyError for a name that the model lacks."""
+    named = dict(model.named_parameters())
+    for name, value in values.items():
+        named[name].copy_(value)
+
+
+def parameter_groups(model: TrainedModel, config: TrainConfig) -> list[dict]:
+    """The soft head learns from scratch and so at its own rate."""
+    trained = trained_parameters(model)
+    body = [parameter for name, parameter in trained.items() if "soft_head" not in name]
+    head = [parameter for name, parameter in trained.items() if "soft_head" in name]
+    groups = [{"params": body, "lr": config.learning_rate}]
+    return [*groups, {"params": head, "lr": config.head_learning_rate}] if head else groups
+
+
+def learning_rate_factor(config: TrainConfig, step: int) -> float:
+    """Linear warm-up, then cosine down to a tenth."""
+    warm = max(1, round(config.warmup * config.optimiser_steps))
+    if step < warm:
+        return (step + 1) / warm
+    share = (step - warm) / max(1, config.optimiser_steps - warm)
+    return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+
+def refuse_gradient_checkpointing(model: TrainedModel) -> None:
+    """Raises ValueError: checkpointed layers drop the KV cache, and the gradient would be silently wrong."""
+    if any(getattr(layer, "gradient_checkpointing", False) for layer in model.modules()):
+        raise ValueError(f"{CHECKPOINTING_REFUSED}.")
