@@ -44,7 +44,7 @@ class Run:
 
 def write_report(paths: Sequence[Path], out: Path) -> Path:
     """report.md with tables, and steps-*.png and baselines-*.png, in `out`. Raises DataError for unusable files."""
-    runs = [_read(path) for path in paths]
+    runs = [_read(path, name) for path, name in zip(paths, _names(paths), strict=True)]
     out.mkdir(parents=True, exist_ok=True)
     parts = ["# Evaluation\n", _READING]
     if len(runs) > 1:
@@ -68,13 +68,19 @@ _READING = (
 )
 
 
-def _read(path: Path) -> Run:
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The files' own names, with their folders where two are alike."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [f"{path.parent.name}/{path.stem}" for path in paths]
+
+
+def _read(path: Path, name: str) -> Run:
     raw = read_results(path)
     if raw is None:
         raise DataError(f"{path} does not exist. `gircse eval --out {path}` writes it.")
     tasks = raw["tasks"].values()
     return Run(
-        name=path.stem,
+        name=name,
         raw=raw,
         scores=tuple(score_of(row) for task in tasks for row in task["scores"]),
         differences=tuple(difference_of(row) for task in tasks for row in task["differences"]),
