@@ -36,7 +36,7 @@ bench: $(VENV)/app.stamp ## measure the speed of embedding and search on this ma
 docs: $(VENV)/dev.stamp ## write docs/reference from the code
 	$(BIN)/python scripts/make_docs.py
 
-train: $(VENV)/dev.stamp ## train an adapter: make train ARGS="…", see docs/how-to/train-an-adapter.md
+train: $(VENV)/dev.stamp ## train a model: make train ARGS="…", see docs/how-to/train-a-model.md
 	$(BIN)/gircse train $(ARGS)
 
 tour: $(VENV)/dev.stamp ## measure the tour of the README again
