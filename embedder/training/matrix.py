@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.training.config import TrainConfig, parse_config
 from embedder.training.data import DataError, TrainingData, read_training_data
+from embedder.training.progress import read_log
 from embedder.training.sampling import BatchSampler
 from embedder.training.train import HEAD_FILE, Trainer
 
@@ -98,8 +99,6 @@ def _shared_head(configs: list[TrainConfig], data: Path, out: Path) -> Path | No
 
 
 def _write_done(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    # A run that was stopped logs the steps since its last checkpoint twice.
-    by_step = {row["step"]: row for row in rows if "stepwise" in row}
-    done = {"texts": sum(row["texts"] for row in by_step.values()), "steps": len(by_step)}
+    steps = [row for row in read_log(folder) if "stepwise" in row]
+    done = {"texts": sum(row["texts"] for row in steps), "steps": len(steps)}
     (folder / DONE_FILE).write_text(json.dumps(done) + "\n", encoding="utf-8")

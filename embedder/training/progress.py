@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 LOG_FILE = "log.jsonl"
 _WINDOW = 50  # steps
@@ -20,8 +22,15 @@ class RunLog:
 
     def add(self, row: Mapping) -> None:
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            with self._path.open("ab+") as file:
+                if file.tell() and _last_byte(file) != b"\n":
+                    file.write(b"\n")  # a kill may have cut the line before
+                file.write(json.dumps(row).encode() + b"\n")
+
+
+def _last_byte(file: IO[bytes]) -> bytes:
+    file.seek(-1, io.SEEK_END)
+    return file.read(1)
 
 
 @dataclass(slots=True)
