@@ -62,7 +62,10 @@ class EvaluationConfig:
         """Both sides alike, and every number of query steps against every number of document steps."""
         pairs = {(k, k) for k in _steps_of(embedder, self.steps)}
         pairs |= {(k, d) for k in _steps_of(embedder, self.steps) for d in _steps_of(embedder, self.document_steps)}
-        return [Setting(embedder.name, condition, k, d) for k, d in sorted(pairs, key=str)]
+        return [
+            Setting(embedder.name, condition, k, d)
+            for k, d in sorted(pairs, key=lambda pair: (pair[0] or 0, pair[1] or 0))
+        ]
 
 
 def _steps_of(embedder: TextEmbedder, steps: Sequence[int]) -> list[Steps]:

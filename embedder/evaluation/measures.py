@@ -22,10 +22,7 @@ def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dic
     if sts:
         scores |= sts_scores(encoder, sts, STS_STEPS)
     triplets = [
-        row
-        for path in sorted(folder.glob("triplets.*.jsonl.gz"))
-        for row in read_rows(path)
-        if is_tuning(row["query"])
+        row for path in sorted(folder.glob("triplets.*.jsonl.gz")) for row in read_rows(path) if is_tuning(row["query"])
     ]
     if triplets:
         stride = max(1, len(triplets) // limit)

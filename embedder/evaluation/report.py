@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ _SUMMARIES = ("mean", "seen", "unseen", "all")
 PAGE = "report.md"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One results file, read."""
 
@@ -33,13 +34,36 @@ class Run:
     def model(self) -> str:
         return self.raw["model"]["name"]
 
+    @cached_property
+    def headlines(self) -> frozenset[str]:
+        """Measures that sum up their task; all of a task's where it has no mean."""
+        measures = {each.measure.partition(".")[::2] for each in self.scores}
+        summed = {task for task, rest in measures if rest in _SUMMARIES and task not in _WHOLE_TASKS}
+        return frozenset(f"{task}.{rest}" for task, rest in measures if task not in summed or rest in _SUMMARIES)
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[str, str, Setting], Estimate]:
+        return {(each.measure, each.metric, each.setting): each.estimate for each in self.scores}
+
+    @cached_property
+    def _over_baseline(self) -> dict[tuple[str, str, Setting], Difference]:
+        return {(d.measure, d.metric, d.setting): d for d in self.differences if d.kind == "baseline"}
+
+    @cached_property
+    def _by_system(self) -> dict[tuple[str, str, str], list[Score]]:
+        grouped: dict[tuple[str, str, str], list[Score]] = {}
+        for each in self.scores:
+            grouped.setdefault((each.setting.system, each.measure, each.metric), []).append(each)
+        return grouped
+
     def find(self, measure: str, metric: str, setting: Setting) -> Estimate | None:
-        return next(
-            (s.estimate for s in self.scores if (s.measure, s.metric, s.setting) == (measure, metric, setting)), None
-        )
+        return self._estimates.get((measure, metric, setting))
+
+    def over_baseline(self, score: Score) -> Difference | None:
+        return self._over_baseline.get((score.measure, score.metric, score.setting))
 
     def of_system(self, system: str, measure: str, metric: str) -> list[Score]:
-        return [s for s in self.scores if (s.measure, s.metric, s.setting.system) == (measure, metric, system)]
+        return self._by_system.get((system, measure, metric), [])
 
 
 def write_report(paths: Sequence[Path], out: Path) -> Path:
@@ -51,7 +75,7 @@ def write_report(paths: Sequence[Path], out: Path) -> Path:
         parts.append(_comparison(runs))
     for number, run in enumerate(runs, start=1):
         steps, bars = f"steps-{number}.png", f"baselines-{number}.png"
-        headlines = [s for s in run.scores if is_headline(s.measure, run)]
+        headlines = [s for s in run.scores if s.measure in run.headlines]
         plot_steps(headlines, run.model, out / steps)
         plot_baselines(headlines, run.model, out / bars)
         parts += [_provenance(run), f"![Scores against the number of steps]({steps})\n"]
@@ -87,16 +111,6 @@ def _read(path: Path, name: str) -> Run:
     )
 
 
-def is_headline(measure: str, run: Run) -> bool:
-    """Whether a measure sums up its task; all of a task's do where it has no mean."""
-    task, _, rest = measure.partition(".")
-    if task in _WHOLE_TASKS or rest in _SUMMARIES:
-        return True
-    return not any(
-        each.measure.partition(".")[2] in _SUMMARIES for each in run.scores if each.measure.startswith(f"{task}.")
-    )
-
-
 def _provenance(run: Run) -> str:
     raw = run.raw
     commit = raw["commit"]
@@ -118,12 +132,13 @@ def _plain(value: Any) -> str:
 
 def _sections(run: Run) -> list[str]:
     measures = list(dict.fromkeys((each.measure, each.metric) for each in run.scores))
-    main = [each for each in measures if is_headline(each[0], run)]
+    main = [each for each in measures if each[0] in run.headlines]
     rest = [each for each in measures if each not in main]
     sections = [
         f"### Against the baselines\n\n{_baseline_table(run, main)}",
         f"### More steps, both sides alike\n\n{_step_table(run, main)}",
         f"### Fewer document steps\n\n{_document_table(run, main)}",
+        f"### Query steps against document steps\n\n{_matrix_table(run, main)}",
     ]
     if rest:
         sections.append(f"### Every set\n\n{_baseline_table(run, rest)}")
@@ -140,15 +155,10 @@ def _at_most_steps(run: Run, measure: str, metric: str) -> list[Score]:
 def _baseline_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
     rows = []
     for measure, metric in measures:
-        minilm = [_show(s.estimate) for s in run.of_system(MINILM, measure, metric)]
         best = max(run.of_system(MINILM, measure, metric), key=lambda s: s.estimate.value, default=None)
         bm25 = [_show(s.estimate) for s in run.of_system(BM25, measure, metric)]
         for each in _at_most_steps(run, measure, metric):
             same = run.find(measure, metric, Setting(MINILM, each.setting.condition))
-            difference = next(
-                (d for d in run.differences
-                 if d.kind == "baseline" and (d.measure, d.metric, d.setting) == (measure, metric, each.setting)), None
-            )  # fmt: skip
             rows.append((
                 measure,
                 metric,
@@ -156,9 +166,9 @@ def _baseline_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
                 str(each.setting.query_steps),
                 _show(each.estimate),
                 _show(same),
-                f"{_show(best.estimate)} ({CONDITIONS[best.setting.condition]})" if best and minilm else "–",
+                f"{_show(best.estimate)} ({CONDITIONS[best.setting.condition]})" if best else "–",
                 bm25[0] if bm25 else "–",
-                _show_difference(difference),
+                _show_difference(run.over_baseline(each)),
             ))  # fmt: skip
     columns = (
         "measure",
@@ -225,12 +235,26 @@ def _document_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
     return table(columns, rows)
 
 
+def _matrix_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
+    """Query steps down, document steps across, where the two sides may differ."""
+    columns = run.raw["settings"]["document_steps"]
+    rows = []
+    for measure, metric in measures:
+        settings = [each.setting for each in run.of_system(run.model, measure, metric)]
+        apart = {each.condition for each in settings if each.query_steps != each.document_steps}
+        for condition, k in dict.fromkeys((each.condition, each.query_steps) for each in settings):
+            if condition in apart:
+                found = [run.find(measure, metric, Setting(run.model, condition, k, d)) for d in columns]
+                rows.append((measure, metric, CONDITIONS[condition], str(k), *map(_show, found)))
+    return table(("measure", "metric", "instruction", "query steps", *(f"documents at {d}" for d in columns)), rows)
+
+
 def _comparison(runs: Sequence[Run]) -> str:
     """Headlines of all runs; differences to the first one where both judged the same items."""
     first, *others = runs
     paired = {run.name: _paired(first, run) for run in others}
     rows = []
-    for measure, metric in dict.fromkeys((s.measure, s.metric) for s in first.scores if is_headline(s.measure, first)):
+    for measure, metric in dict.fromkeys((s.measure, s.metric) for s in first.scores if s.measure in first.headlines):
         for each in _at_most_steps(first, measure, metric):
             cells = []
             for run in others:
