@@ -136,6 +136,10 @@ def token_measure(
     rows: labelled texts `{task, text, labels: {aspect: value or [values]}}`; all of them make the word lists, but
     never a text its own. Raises ValueError when there is nothing to measure.
     """
+    if not 1 <= first_step <= last_step:
+        raise ValueError(
+            f"There is nothing in steps {first_step} to {last_step}. Take a last step from {first_step} on."
+        )
     items = _prepare(encoder, rows, instructions, limit=limit, words_per_label=words_per_label, seed=seed)
     runs = _run(encoder, items, last_step, show_progress=show_progress)
     records = [

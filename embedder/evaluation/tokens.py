@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -127,7 +128,7 @@ def write_readings(
             instruction = instructions[row["task"]][aspect]
             refinement = encoder.refine(row["text"], instruction=instruction, steps=GROUPS[-1][1])
             added = added_words(refinement.steps)
-            own = set(row["text"].lower().split())
+            own = set(re.findall(r"[^\W\d_]+", row["text"].lower()))
             cells = [", ".join(f"*{word}*" if word in own else word for word in words) for words in added]
             lines.append(_line(_shorten(row["text"]), instruction, ", ".join(labels_of(row, aspect)), *cells))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
