@@ -17,6 +17,7 @@ from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prompts import PromptTokenizer
 from embedder.refine import read_prompt, refine_states
 from embedder.training.config import TrainConfig
+from embedder.training.data import DataError
 from embedder.training.gradcache import backward_in_chunks
 from embedder.training.lora import folded_lora
 from embedder.training.losses import (
@@ -107,6 +108,11 @@ class Objective:
         autocast: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
         refuse_gradient_checkpointing(student.model)
+        if any(size >= student.hidden_size for size in config.matryoshka):
+            raise DataError(
+                f"matryoshka is {list(config.matryoshka)}, but must stay below the {student.hidden_size} dimensions of the "
+                "whole vector, which is always trained."
+            )
         self._student = student
         self._teacher = teacher
         self._prompts = prompts
@@ -257,16 +263,17 @@ class Objective:
         """Word bags of queries and of documents; documents under an instruction have none."""
         if not self._config.grounding_weight:
             return None, None
+        pieces = self._words.pieces if self._student.soft_ids is None else None
         hint_share = _HINT_SHARE if batch.query_instruction and batch.kind != "similarity" else 0.3
         queries = self._words.bags(
             [
                 [(query, 1 - hint_share), *((hint, hint_share / len(hints)) for hint in hints)]
                 for query, hints in zip(batch.queries, batch.hints, strict=True)
             ]
-        ).to(self._student.device)
+        ).to(self._student.device, pieces)
         if batch.document_instruction:
             return queries, None
-        return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device)
+        return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device, pieces)
 
 
 def _terms(total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor) -> Terms:

@@ -30,8 +30,10 @@ class Bags:
         inside = (self.rows >= start) & (self.rows < stop)
         return Bags(self.rows[inside] - start, self.ids[inside], self.weights[inside])
 
-    def to(self, device: torch.device) -> Bags:
-        return Bags(self.rows.to(device), self.ids.to(device), self.weights.to(device))
+    def to(self, device: torch.device, pieces: Tensor | None = None) -> Bags:
+        """On a device; with `pieces`, ids are token ids: a model's own head speaks the whole vocabulary."""
+        ids = self.ids if pieces is None else pieces[self.ids]
+        return Bags(self.rows.to(device), ids.to(device), self.weights.to(device))
 
 
 class WordIndex:

@@ -1,0 +1,101 @@
+"""A run that is killed goes on as the same run, and only with what it began with."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from test_training import data_folder, write_config, write_rows  # noqa: F401
+
+from embedder.training.config import read_config
+from embedder.training.data import DataError
+from embedder.training.progress import RunLog, read_log
+from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.train import Trainer
+
+CHECKPOINT = Checkpoint(
+    step=3, seed=1, data="abc", processes=1, trainable={"w": torch.ones(2)}, optimiser={}, schedule={}
+)
+
+
+def test_run_killed_at_once_goes_on_with_the_same_batches_and_losses(data_folder, tmp_path):  # noqa: F811
+    config = write_config(tmp_path, optimiser_steps=40, checkpoint_every=4, learning_rate=1e-3)
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "embedder.training", config, "--data", data_folder, "--out", out]
+    with (tmp_path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(command, stderr=stderr)
+        deadline = time.monotonic() + 240
+        while len(read_log(out)) < 7 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+    before = read_log(out)
+    assert 7 <= len(before) < 40, (tmp_path / "stderr").read_text()
+    assert 4 <= torch.load(out / "checkpoint.pt", weights_only=True)["step"] <= len(before)
+    Trainer(read_config(config), data=data_folder, out=out).run()
+    Trainer(read_config(config), data=data_folder, out=tmp_path / "whole").run()
+    resumed, whole = read_log(out), read_log(tmp_path / "whole")
+    for name in ("step", "kind", "task", "texts"):
+        assert [row[name] for row in resumed] == [row[name] for row in whole]
+    for one, other in zip(resumed, whole, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+
+
+def test_checkpoint_brings_the_random_numbers_back(tmp_path):
+    torch.manual_seed(5)
+    save_checkpoint(tmp_path, CHECKPOINT)
+    expected = torch.rand(3)
+    torch.rand(100)
+    loaded = load_checkpoint(tmp_path, seed=1, data="abc", processes=1)
+    assert (loaded.step, loaded.seed) == (3, 1)
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(load_weights(tmp_path)["w"], torch.ones(2))
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("now", "complaint"),
+    [
+        ({"data": "other"}, "another training data"),
+        ({"seed": 2}, "another seed"),
+        ({"processes": 2}, "another number of processes"),
+    ],
+)
+def test_checkpoint_of_another_run_is_refused(tmp_path, now, complaint):
+    save_checkpoint(tmp_path, CHECKPOINT)
+    with pytest.raises(DataError, match=complaint):
+        load_checkpoint(tmp_path, **{"seed": 1, "data": "abc", "processes": 1, **now})
+
+
+def test_checkpoint_of_another_version_and_none_at_all_are_told_apart(tmp_path):
+    assert load_checkpoint(tmp_path, seed=1, data="abc", processes=1) is None
+    with pytest.raises(DataError, match="no folder of a run"):
+        load_weights(tmp_path)
+    torch.save({"step": 3, "trainable": {}}, tmp_path / "checkpoint.pt")
+    with pytest.raises(DataError, match="another version"):
+        load_checkpoint(tmp_path, seed=1, data="abc", processes=1)
+
+
+def test_half_a_line_left_by_a_kill_is_not_read(tmp_path):
+    row = {"step": 0, "loss": 1.0}
+    (tmp_path / "log.jsonl").write_text(f'{json.dumps(row)}\n{{"step": 1, "lo')
+    assert read_log(tmp_path) == [row]
+    RunLog(tmp_path).add({"step": 1, "loss": 0.5})
+    assert read_log(tmp_path) == [row, {"step": 1, "loss": 0.5}]
+    (tmp_path / "log.jsonl").write_text(
+        "".join(json.dumps(replace_step) + "\n" for replace_step in (row, {**row, "loss": 2.0}))
+    )
+    assert read_log(tmp_path) == [{"step": 0, "loss": 2.0}]
+
+
+def test_added_training_files_are_noticed(data_folder, tmp_path):  # noqa: F811
+    config = read_config(write_config(tmp_path, optimiser_steps=1))
+    Trainer(config, data=data_folder, out=tmp_path / "run").run()
+    other = tmp_path / "train"
+    other.mkdir()
+    write_rows(other / "pairs.other.jsonl.gz", [{"query": f"q{n}", "pos": [f"p{n}"]} for n in range(5)])
+    with pytest.raises(DataError, match="another training data"):
+        Trainer(replace(config), data=other, out=tmp_path / "run").run()
