@@ -297,6 +297,7 @@ class TestCommand:
             (["--data", "nowhere"], "nowhere is no folder"),
             (["--tasks", "knn"], "--train-data"),
             (["--steps", "0"], "numbers of at least 1"),
+            (["--tasks", "triplets", "--unseen", "zoo", "zo"], "--unseen names zo; the triplets are of zoo."),
             (["--tasks", "paraphrased"], "holds no rows for the task paraphrased"),
         ],
     )

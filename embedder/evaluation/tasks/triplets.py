@@ -14,7 +14,7 @@ from importlib.resources import files
 import numpy as np
 
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import Row, choose, files_of, read_rows
+from embedder.evaluation.data import DataError, Row, choose, files_of, read_rows
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
 
@@ -46,6 +46,9 @@ def read_triplets(config: EvaluationConfig) -> dict[str, list[Row]]:
     for path in files_of(config.data, "triplets"):
         for row in read_rows(path):
             tasks.setdefault(row["task"], []).append(row)
+    sources = {split_task(task)[0] for task in tasks}
+    if unknown := sorted(set(config.unseen) - sources):
+        raise DataError(f"--unseen names {', '.join(unknown)}; the triplets are of {', '.join(sorted(sources))}.")
     per_source = Counter(split_task(task)[0] for task in tasks)
     chosen = {}
     for task, rows in tasks.items():
