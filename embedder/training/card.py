@@ -11,10 +11,11 @@ from huggingface_hub import ModelCardData
 
 from embedder.contract import Contract
 from embedder.training.config import TrainConfig
+from embedder.training.data import DataError
 from embedder.training.progress import read_log
 
 CARD_FILE = "README.md"
-# `gircse eval` fills in what stands between the two.
+# `fill_scores` replaces what stands between the two.
 SCORES_BEGIN, SCORES_END = "<!-- scores -->", "<!-- /scores -->"
 _LICENCE_HEADINGS = ("licence", "license")
 
@@ -28,6 +29,15 @@ def write_card(
         return None
     path.write_text(_card(contract, config, run=run, files=files), encoding="utf-8")
     return path
+
+
+def fill_scores(card: Path, table: str) -> None:
+    """Puts a Markdown table where the card keeps its scores. Raises DataError when the card has no such place."""
+    before, begin, rest = card.read_text(encoding="utf-8").partition(SCORES_BEGIN)
+    _, end, after = rest.partition(SCORES_END)
+    if not (begin and end):
+        raise DataError(f"{card} has no place for scores. Put {SCORES_BEGIN} and {SCORES_END} on lines of their own.")
+    card.write_text(f"{before}{begin}\n{table.strip()}\n{end}{after}", encoding="utf-8")
 
 
 def read_licences(folder: Path) -> dict[str, str]:

@@ -110,8 +110,8 @@ class Objective:
         refuse_gradient_checkpointing(student.model)
         if any(size >= student.hidden_size for size in config.matryoshka):
             raise DataError(
-                f"matryoshka is {list(config.matryoshka)}, but must stay below the {student.hidden_size} dimensions of the "
-                "whole vector, which is always trained."
+                f"matryoshka is {list(config.matryoshka)}, but must stay below the {student.hidden_size} dimensions of "
+                "the whole vector, which is always trained."
             )
         self._student = student
         self._teacher = teacher

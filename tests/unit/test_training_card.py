@@ -8,8 +8,9 @@ import yaml
 from test_training import data_folder, write_config  # noqa: F401
 
 from embedder.contract import read_contract
-from embedder.training.card import SCORES_BEGIN, SCORES_END, read_licences
+from embedder.training.card import SCORES_BEGIN, SCORES_END, fill_scores, read_licences
 from embedder.training.config import read_config
+from embedder.training.data import DataError
 from embedder.training.plots import plot_run
 from embedder.training.progress import Recent, summarise
 from embedder.training.train import Trainer
@@ -50,6 +51,17 @@ def test_curves_are_drawn_with_and_without_validation(run_folder, tmp_path):
     plot_run(run_folder, tmp_path / "without.png")
     assert (tmp_path / "with.png").read_bytes() != (tmp_path / "without.png").read_bytes()
     assert (tmp_path / "without.png").stat().st_size > 10_000
+
+
+def test_scores_are_filled_in_again_and_again(tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text(f"Above.\n{SCORES_BEGIN}\nNot measured yet.\n{SCORES_END}\nBelow.\n")
+    for table in ("| a |\n|---|\n| 1 |\n", "| b |\n|---|\n| 2 |"):
+        fill_scores(card, table)
+        assert card.read_text() == f"Above.\n{SCORES_BEGIN}\n{table.strip()}\n{SCORES_END}\nBelow.\n"
+    card.write_text("By hand.")
+    with pytest.raises(DataError, match="no place for scores"):
+        fill_scores(card, "")
 
 
 def test_licences_are_read_from_the_table_of_the_data(tmp_path):
