@@ -43,8 +43,10 @@ def plot_steps(scores: Sequence[Score], model: str, picture: Path) -> None:
             axis.fill_between(steps, *bands, color=colour, alpha=0.15)
         if others := [each.estimate.value for each in members if each.setting.system == MINILM]:
             axis.axhline(max(others), color="black", linestyle="--", linewidth=1, label=MINILM)
-        axis.set(title=f"{measure}, {metric}", xlabel="steps K")
-    axes.flat[0].legend(fontsize=8)
+        measured = {each.setting.query_steps for each in members if each.setting.query_steps}
+        axis.set(title=f"{measure}, {metric}", xlabel="steps K", ylabel="score ×100", xticks=sorted(measured))
+    lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines() if len(line.get_xdata())}
+    figure.legend(lines.values(), lines.keys(), loc="outside upper right", ncols=len(_COLOURS) + 1, fontsize=8)
     figure.savefig(picture, dpi=110)
     plt.close(figure)
 
@@ -69,7 +71,7 @@ def plot_baselines(scores: Sequence[Score], model: str, picture: Path) -> None:
         range(len(measures)), [f"{measure}\n{metric}" for measure, metric in measures], rotation=40, ha="right"
     )
     axis.set_ylabel("score ×100")
-    axis.legend(loc="lower right")
+    figure.legend(loc="outside upper right", ncols=3, fontsize=8)
     figure.savefig(picture, dpi=110)
     plt.close(figure)
 
