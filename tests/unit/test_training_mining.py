@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import family_encoder, save_tiny_model
 
+from embedder.training.__main__ import main
 from embedder.training.data import DataError, Pair, read_pairs
 from embedder.training.mining import Window, mine_file, mine_negatives
 
@@ -66,6 +67,20 @@ def test_few_candidates_give_few_negatives():
 def test_impossible_window_is_refused(wrong):
     with pytest.raises(DataError):
         Window(**wrong)
+
+
+def test_command_mines_and_names_what_it_cannot_use(tmp_path, capsys):
+    base = save_tiny_model(tmp_path / "base", "qwen2")
+    source = tmp_path / "pairs.zoo.jsonl"
+    source.write_text("".join(json.dumps({"query": f"q{n}", "pos": [f"the dog {n}"]}) + "\n" for n in range(8)))
+    command = ["mine", str(source), "--model", str(base), "--steps", "1", "--range-min", "0", "--relative-margin", "0"]
+    assert main([*command, "--out", str(tmp_path / "mined")]) == 0
+    assert any(pair.negatives for pair in read_pairs(tmp_path / "mined" / "pairs.zoo.jsonl.gz"))
+    assert main([*command, "--out", str(tmp_path / "mined"), "--range-max", "0"]) == 1
+    assert "gircse train mine: Ranks 0 to 0 are no window" in capsys.readouterr().err
+    packed = str(tmp_path / "mined" / "pairs.zoo.jsonl.gz")
+    assert main(["mine", packed, "--model", str(base), "--out", str(tmp_path / "mined")]) == 1
+    assert "would be overwritten" in capsys.readouterr().err
 
 
 def test_mined_file_is_the_same_bytes_every_time_and_keeps_its_rows(tmp_path):
