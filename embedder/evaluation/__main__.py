@@ -15,6 +15,7 @@ from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
 from embedder.evaluation.report import write_report
+from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.tasks import TASKS
 
 _TASKS_HELP = """tasks and the files they read:
@@ -39,7 +40,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         prog="gircse eval",
         description="Measure a model on local files, with plain MiniLM and BM25 beside it and 95 % intervals. "
         "Results are written after every task; the same command goes on with those that are missing. "
-        "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them.",
+        "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them, `gircse eval seeds` compares "
+        "the runs of a training matrix.",
         epilog=_TASKS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -60,6 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--neighbours", type=int, default=10_000, metavar="N", help="texts knn looks among (default: %(default)s)")
     add("--set-rows", type=int, default=500, metavar="N", help=_SET_ROWS_HELP)
     add("--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: %(default)s)")
+    add("--alone", action="store_true", help="without MiniLM beside the model, where its figures stand in another file")
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -106,9 +109,34 @@ def run_evaluation(arguments: list[str]) -> int:
     return 0
 
 
+def parse_seeds(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gircse eval seeds",
+        description="Compare variants that were trained with several seeds: files named VARIANT-SEED.json.",
+    )
+    parser.add_argument("results", type=Path, nargs="+", help="files that `gircse eval` wrote of the runs of a matrix")
+    parser.add_argument("--out", type=Path, required=True, help="the Markdown file")
+    parser.add_argument(
+        "--order", nargs="+", metavar="VARIANT", help="rows of the table; each is compared with the last"
+    )
+    parser.add_argument("--at", type=int, default=5, metavar="K", help="steps on both sides (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def run_seeds(arguments: list[str]) -> int:
+    options = parse_seeds(arguments)
+    try:
+        page = write_seed_table(options.results, options.out, order=options.order, steps=options.at)
+    except (DataError, OSError) as error:
+        sys.stderr.write(f"gircse eval seeds: {error}\n")
+        return 1
+    sys.stderr.write(f"The table is {page}.\n")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
-    is_report = arguments[:1] == ["report"]
-    return run_report(arguments[1:]) if is_report else run_evaluation(arguments)
+    other = {"report": run_report, "seeds": run_seeds}.get(arguments[0] if arguments else "")
+    return other(arguments[1:]) if other else run_evaluation(arguments)
 
 
 if __name__ == "__main__":

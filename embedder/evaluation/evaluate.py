@@ -44,7 +44,9 @@ def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], o
     missing = [task for task in tasks if task not in results["tasks"]]
     if not missing:
         return results
-    embedders: list[TextEmbedder] = [EncoderEmbedder(encoder), MiniLmEmbedder(device=encoder.device)]
+    embedders: list[TextEmbedder] = [EncoderEmbedder(encoder)]
+    if not config.alone:
+        embedders.append(MiniLmEmbedder(device=encoder.device))
     with tqdm(missing, unit="task") as bar:
         for task in bar:
             bar.set_description(task)

@@ -284,9 +284,11 @@ def _show(estimate: Estimate | None) -> str:
 
 
 def _show_difference(difference: Difference | None) -> str:
-    if difference is None:
-        return "–"
-    found = difference.estimate
+    return "–" if difference is None else show_change(difference.estimate)
+
+
+def show_change(found: Estimate) -> str:
+    """A difference; bold where its interval leaves 0 out."""
     shown = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     return f"**{shown}**" if found.excludes_zero else shown
 

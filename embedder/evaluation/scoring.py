@@ -97,6 +97,17 @@ def compare(
     return differences
 
 
+def replicates_of(
+    found: TaskOutcomes, *, resamples: int, seed: int
+) -> dict[tuple[str, str], dict[Setting, np.ndarray]]:
+    """(measure, metric) -> setting -> replicates (1 + resamples,), ×100; the first is the figure itself.
+
+    Equal items are drawn alike, so that replicates of several files may be subtracted and averaged.
+    """
+    leaves = _replicate(found, resamples=resamples, seed=seed)
+    return {(each.name, each.metric): _of_measure(each, leaves) for each in found.measures}
+
+
 def _replicate(found: TaskOutcomes, *, resamples: int, seed: int) -> _Leaves:
     statistics = {
         (name, each.metric): each.statistic for each in found.measures for group in each.groups for name in group

@@ -20,7 +20,14 @@ from embedder.prompts import PromptTokenizer, load_tokenizer
 from embedder.templates import TEMPLATES
 from embedder.training.compute import Compute
 from embedder.training.config import TrainConfig, check_config
-from embedder.training.data import fingerprint_of, label_names, read_training_data, sample_texts, training_files
+from embedder.training.data import (
+    DataError,
+    fingerprint_of,
+    label_names,
+    read_training_data,
+    sample_texts,
+    training_files,
+)
 from embedder.training.model import (
     build_student,
     build_teacher,
@@ -184,7 +191,10 @@ class Trainer:
     def _prepare_head(self, head: SoftHead) -> None:
         """Takes the head that an earlier run has warmed up, or warms it up."""
         if self._head_from is not None:
-            head.load_state_dict(load_file(self._head_from))
+            saved = load_file(self._head_from)
+            if not torch.equal(saved["pieces"], head.pieces):
+                raise DataError(f"{self._head_from} speaks other words than this run's data gives. Warm up a new head.")
+            head.load_state_dict(saved)
         elif self._config.head_warmup_texts and self._compute.writes:  # the others take its weights afterwards
             self._warm_up_head(head)
 
