@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench docs train tour screenshots clean
+.PHONY: help run test check bench docs train evaluation tour screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -38,6 +38,19 @@ docs: $(VENV)/dev.stamp ## write docs/reference from the code
 
 train: $(VENV)/dev.stamp ## train a model: make train ARGS="…", see docs/how-to/train-a-model.md
 	$(BIN)/gircse train $(ARGS)
+
+# Figures of docs/evaluation and of the model card: make evaluation DEV=… TRAIN=…, an hour and more on one core.
+EVALUATE = $(BIN)/gircse eval --data $(DEV) --unseen wiki_movies crisislex_t26 emobank selfhosted
+FIGURES := docs/evaluation
+CARD := embedder/models/gircse-mini/README.md
+
+evaluation: $(VENV)/dev.stamp ## measure the shipped model again: make evaluation DEV=data/dev TRAIN=data/train
+	$(EVALUATE) --tasks triplets label_names --limit 40 --steps 1 5 10 20 --out $(FIGURES)/instructions.json
+	$(EVALUATE) --tasks sts retrieval --steps 1 5 10 20 --out $(FIGURES)/generic.json
+	$(EVALUATE) --tasks knn --train-data $(TRAIN) --steps 1 5 --document-steps 5 --alone --out $(FIGURES)/neighbours.json
+	$(EVALUATE) --tasks paraphrased --limit 25 --steps 5 --document-steps 5 --alone --out $(FIGURES)/paraphrased.json
+	$(BIN)/python -m embedder.evaluation.tokens --data $(DEV) --out $(FIGURES)/tokens
+	$(BIN)/gircse eval report $(FIGURES)/*.json --out $(FIGURES) --card $(CARD)
 
 tour: $(VENV)/dev.stamp ## measure the tour of the README again
 	$(BIN)/python scripts/make_tour.py $(ARGS)

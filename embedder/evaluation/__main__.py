@@ -14,9 +14,10 @@ from embedder.errors import EmbedderError
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
-from embedder.evaluation.report import write_report
+from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.tasks import TASKS
+from embedder.training.card import fill_scores
 
 _TASKS_HELP = """tasks and the files they read:
   sts             sts.*        Spearman of cosines against human scores
@@ -73,6 +74,7 @@ def parse_report(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("results", type=Path, nargs="+", help="files that `gircse eval` wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder for report.md and the plots")
+    parser.add_argument("--card", type=Path, help="a model card whose scores are replaced by those of the files")
     return parser.parse_args(arguments)
 
 
@@ -80,6 +82,8 @@ def run_report(arguments: list[str]) -> int:
     options = parse_report(arguments)
     try:
         page = write_report(options.results, options.out)
+        if options.card:
+            fill_scores(options.card, summarise(options.results))
     except (DataError, OSError) as error:
         sys.stderr.write(f"gircse eval report: {error}\n")
         return 1

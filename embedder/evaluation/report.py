@@ -85,6 +85,19 @@ def write_report(paths: Sequence[Path], out: Path) -> Path:
     return page
 
 
+def summarise(paths: Sequence[Path]) -> str:
+    """One table of the figures that sum up every task, for a model card. Raises DataError for unusable files."""
+    rows = []
+    for path in paths:
+        run = _read(path, path.stem)
+        for measure, metric in dict.fromkeys((s.measure, s.metric) for s in run.scores if s.measure in run.headlines):
+            best = max(run.of_system(MINILM, measure, metric), key=lambda s: s.estimate.value, default=None)
+            for each in _at_most_steps(run, measure, metric):
+                place = (measure, metric, CONDITIONS[each.setting.condition], str(each.setting.query_steps))
+                rows.append((*place, _show(each.estimate), _show(best.estimate if best else None)))
+    return table(("measure", "metric", "instruction", "K", "this model", "plain MiniLM, its best"), rows)
+
+
 _READING = (
     "Figures are ×100, with 95 % intervals of a bootstrap over items in brackets. K is the number of refinement steps. "
     "Differences are paired: both sides see the same resamples; **bold** ones have an interval without 0. "

@@ -9,6 +9,7 @@ from embedder.evaluation.__main__ import main
 from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes
 from embedder.evaluation.results import FORMAT, task_to_json
 from embedder.evaluation.scoring import score
+from embedder.training.card import SCORES_BEGIN, SCORES_END
 
 ITEMS = [f"item {n}" for n in range(40)]
 
@@ -22,8 +23,11 @@ def write_run(folder, name, successes, *, settings=None):
     results = {
         "format": FORMAT,
         "model": {"name": name, "fingerprint": name, "dimension": 4},
-        "settings": {"bootstrap": 200, "seed": 0} | (settings or {}),
+        "settings": {"bootstrap": 200, "seed": 0, "document_steps": [5]} | (settings or {}),
         "data": {},
+        "commit": None,
+        "versions": {},
+        "machine": {"cpu": "one", "threads": 1, "device": "cpu"},
         "tasks": {"things": task_to_json(found, scores, seconds=0.0)},
     }
     path = folder / f"{name}.json"
@@ -71,3 +75,17 @@ def test_unknown_variant_is_refused_by_name(tmp_path, capsys):
     files = [write_run(tmp_path, "plain-1", 20)]
     assert main(["seeds", *files, "--out", str(tmp_path / "t.md"), "--order", "plain", "other"]) == 1
     assert "'other'" in capsys.readouterr().err
+
+
+def test_report_puts_the_figures_of_all_files_into_a_model_card(tmp_path):
+    files = [write_run(tmp_path, "plain-1", 20), write_run(tmp_path, "better-1", 30)]
+    card = tmp_path / "README.md"
+    card.write_text(f"# Mine\n\n{SCORES_BEGIN}\nNot measured yet.\n{SCORES_END}\n\n## Limits\n")
+    assert main(["report", *files, "--out", str(tmp_path / "report"), "--card", str(card)]) == 0
+    text = card.read_text()
+    assert "Not measured yet" not in text
+    assert text.startswith("# Mine")
+    assert text.endswith("## Limits\n")
+    rows = rows_of(card)
+    assert [row[:4] for row in rows[1:]] == [["things.all", "success", "both sides", "5"]] * 2
+    assert [row[4].split()[0] for row in rows[1:]] == ["50.00", "75.00"]
