@@ -27,7 +27,7 @@ TOUR = (
     ("The central bank of Nigeria raised interest rates to slow inflation and protect the currency.", (PLACE, TOPIC)),
     ("The navy of Samoa has no warships, only patrol boats.", (PLACE, TOPIC)),
     (
-        "inflation: a sustained rise in the general level of prices",
+        "What does the hippocampus do? store new memories; move the legs; see colours; pump blood",
         (
             "Identify the academic subject of the text.",
             "Identify what kind of text this is, such as a definition, a question or a summary.",

@@ -58,6 +58,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--half", choices=HALVES, default="report", help="which half of the items (default: %(default)s)")
     add("--limit", type=int, metavar="N", help="for a quick look: at most N items of every source in every task")
     add("--unseen", nargs="*", default=(), metavar="SOURCE", help="sources of triplets that were held out of training")
+    add("--triplet-sources", nargs="*", default=(), metavar="SOURCE", help="only triplets of these, as sgd")
     add("--label-sets", nargs="*", default=(), metavar="SET", help="only these, as banking77 or hwu64.scenario")
     add("--knn-sets", nargs="+", default=("banking77",), metavar="SET", help="default: banking77")
     add("--neighbours", type=int, default=10_000, metavar="N", help="texts knn looks among (default: %(default)s)")

@@ -26,6 +26,7 @@ class EvaluationConfig:
     half: str = "report"
     limit: int | None = None  # items of every source in every task
     unseen: tuple[str, ...] = ()  # sources of triplets that the model was not trained on
+    triplet_sources: tuple[str, ...] = ()  # for triplets and paraphrased; empty: all
     label_sets: tuple[str, ...] = ()  # for label_names, clustering and classification; empty: all
     knn_sets: tuple[str, ...] = ("banking77",)
     neighbours: int = 10_000  # training texts that 1-NN looks among

@@ -47,8 +47,12 @@ def read_triplets(config: EvaluationConfig) -> dict[str, list[Row]]:
         for row in read_rows(path):
             tasks.setdefault(row["task"], []).append(row)
     sources = {split_task(task)[0] for task in tasks}
-    if unknown := sorted(set(config.unseen) - sources):
-        raise DataError(f"--unseen names {', '.join(unknown)}; the triplets are of {', '.join(sorted(sources))}.")
+    for name in ("unseen", "triplet_sources"):
+        if unknown := sorted(set(getattr(config, name)) - sources):
+            told = f"--{name.replace('_', '-')} names {', '.join(unknown)}"
+            raise DataError(f"{told}; the triplets are of {', '.join(sorted(sources))}.")
+    if config.triplet_sources:
+        tasks = {task: rows for task, rows in tasks.items() if split_task(task)[0] in config.triplet_sources}
     per_source = Counter(split_task(task)[0] for task in tasks)
     chosen = {}
     for task, rows in tasks.items():
