@@ -28,13 +28,20 @@ class PromptTokenizer:
     """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
 
     def __init__(
-        self, tokenizer: Tokenizer, template: Template, *, max_length: int, max_instruction: int | None = None
+        self,
+        tokenizer: Tokenizer,
+        template: Template,
+        *,
+        max_length: int,
+        max_instruction: int | None = None,
+        report_cuts: bool = True,
     ) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._template = template
         self.max_length = max_length
+        self._report_cuts = report_cuts  # training cuts on purpose
         # Tokens that instruction and template may take; half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
         self._begin, self._end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
@@ -59,7 +66,7 @@ class PromptTokenizer:
                 raise TextError(
                     f"Text {index} ({texts[index][:40]!r}) has no token that the model knows. Leave it out."
                 )
-        if cut := [each.length for each in encoded if each.length > self.max_length]:
+        if self._report_cuts and (cut := [each.length for each in encoded if each.length > self.max_length]):
             logger.warning(
                 "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
                 len(cut), len(texts), self.max_length, max(cut),

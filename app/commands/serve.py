@@ -11,6 +11,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -104,12 +105,17 @@ def listening_socket(settings: Settings) -> Iterator[socket.socket]:
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """Says its address once it answers."""
+    """Says its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown."""
 
     def __init__(self, config: uvicorn.Config, *, url: str, open_page: bool) -> None:
         super().__init__(config)
         self._url = url
         self._open_page = open_page
+        self.interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.interrupted = self.interrupted or sig == signal.SIGINT
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -124,7 +130,10 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> N
     config = uvicorn.Config(
         wiring("web").create_web(services), log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False
     )
-    _AnnouncingServer(config, url=url, open_page=open_page).run(sockets=[listener])
+    server = _AnnouncingServer(config, url=url, open_page=open_page)
+    server.run(sockets=[listener])
+    if server.interrupted:
+        raise KeyboardInterrupt
 
 
 def _exit_on_sigterm() -> None:

@@ -100,8 +100,10 @@ def config_of(options: argparse.Namespace) -> EvaluationConfig:
 
 def run_evaluation(arguments: list[str]) -> int:
     options = parse(arguments)
-    logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # long documents are cut on both sides alike
     tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
+    prompts = logging.getLogger("embedder.prompts")
+    level = prompts.level
+    prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
         evaluate(load_encoder(options.model, device=options.device), config_of(options), tasks, options.out)
     except (EmbedderError, ValueError, OSError) as error:
@@ -110,6 +112,8 @@ def run_evaluation(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"\nStopped. Finished tasks are in {options.out}; the same command goes on with the rest.\n")
         return 130
+    finally:
+        prompts.setLevel(level)
     sys.stderr.write(f"The results are in {options.out}; `gircse eval report` makes tables and plots of them.\n")
     return 0
 

@@ -87,10 +87,10 @@ class Trainer:
                 TEMPLATES[config.template],
                 max_length=length,
                 max_instruction=length - _MIN_TEXT_TOKENS,
+                report_cuts=False,
             )
             for length in (config.train_length, config.long_train_length)
         )
-        logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # training cuts on purpose
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
         self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)

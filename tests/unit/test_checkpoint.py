@@ -170,6 +170,7 @@ def test_shipped_adapter_holds_lora_and_the_soft_head_only():
         names = set(weights.keys())
     heads = {name.removeprefix("base_model.model.") for name in names if "lora_" not in name}
     assert heads == {
+        "soft_head.pieces",
         "soft_head.bias",
         "soft_head.position",
         "soft_head.inner.weight",
