@@ -5,7 +5,6 @@ Beside it stand controls: the same text and words under another instruction, and
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from embedder.encoder import Encoder
+from embedder.evaluation.data import is_tuning
 from embedder.evaluation.word_lists import WordLists, labels_of
 
 # Which words count: those of the label's name, those typical of other texts with the label, or either; and whether
@@ -171,7 +171,7 @@ def select_rows(rows: Sequence[Mapping], *, limit: int, seed: int) -> list[Mappi
     """Up to `limit` rows of the reporting half (odd SHA-1 of the text), evenly over tasks, each text once."""
     by_task: dict[str, dict[str, Mapping]] = defaultdict(dict)
     for row in rows:
-        if hashlib.sha1(row["text"].encode(), usedforsecurity=False).digest()[-1] % 2:
+        if not is_tuning(row["text"]):
             by_task[row["task"]].setdefault(row["text"], row)
     chosen: list[Mapping] = []
     # Small tasks first, so that what they cannot give is shared out among the larger ones.

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
-from embedder.evaluation.measures import read_rows
+from embedder.evaluation.data import files_of, read_rows
 from embedder.evaluation.token_measure import (
     CONTROLS,
     HEADLINE,
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     try:
         encoder = load_encoder(options.model)
-        rows = [row for path in sorted(options.data.glob("labels.*.jsonl*")) for row in read_rows(path)]
+        rows = [row for path in files_of(options.data, "labels") for row in read_rows(path)]
         instructions = json.loads(
             (options.instructions or options.data.parent / "instructions.json").read_text("utf-8")
         )
