@@ -67,6 +67,10 @@ class Embedded:
     mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
     repetition: Tensor  # (B,)
 
+    def split(self, sizes: Sequence[int]) -> list[Embedded]:
+        parts = (each.split(list(sizes)) for each in (self.prefixes, self.mean_token, self.repetition))
+        return [Embedded(*part) for part in zip(*parts, strict=True)]
+
 
 class MeanSoftToken:
     """Observes soft tokens and keeps, with gradient, their mean over the steps and how much each repeats."""
@@ -128,7 +132,8 @@ class Objective:
         """The whole batch in one graph."""
         sides = self._sides(batch)
         with folded_lora(self._student.model):
-            parts = [self._embed(batch, side, 0, len(side.texts)) for side in sides]
+            whole = self._embed(batch, [(side.instruction, side.texts) for side in sides])
+        parts = whole.split([len(side.texts) for side in sides])
         own = sum((self._own(batch, side, 0, part) for side, part in zip(sides, parts, strict=True)), torch.zeros(()))
         joint, stepwise, distilled = self._joint(batch, sides, torch.cat([part.prefixes for part in parts]))
         return _terms(joint + own @ self._own_weights, stepwise, distilled, own)
@@ -157,16 +162,15 @@ class Objective:
         return _terms(joint + own @ self._own_weights, *seen[0], own)
 
     def _sides(self, batch: Batch) -> tuple[Side, Side]:
-        similar = batch.kind == "similarity"
+        searches = batch.kind in ("pairs", "similarity")  # whose instructions ask for what plain texts are good at
         bags = self._bags(batch)
-        guided = self._config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
+        guided = self._config.false_negative_margin is not None and searches
         sides = []
         for texts, instruction, bag in (
             (batch.queries, batch.query_instruction, bags[0]),
             (batch.documents, batch.document_instruction, bags[1]),
         ):
-            # Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry.
-            is_plain = bool(self._config.distillation_weight) and (not instruction or similar)
+            is_plain = bool(self._config.distillation_weight) and (not instruction or searches)
             is_plain = is_plain and batch.kind != "label_names"
             taught = self.teach(texts, long=batch.long) if is_plain or guided else None
             share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
@@ -175,7 +179,7 @@ class Objective:
 
     def _chunk(self, batch: Batch, side: Side, start: int, stop: int) -> tuple[Tensor, Tensor]:
         with folded_lora(self._student.model):
-            embedded = self._embed(batch, side, start, stop)
+            embedded = self._embed(batch, [(side.instruction, side.texts[start:stop])])
         return embedded.prefixes, self._own(batch, side, start, embedded)
 
     def _joint(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -214,11 +218,12 @@ class Objective:
             grounded = share * grounding(embedded.mean_token, part.rows, part.ids, part.weights)
         return torch.stack([grounded, embedded.repetition.sum() / (len(batch.queries) + len(batch.documents))])
 
-    def _embed(self, batch: Batch, side: Side, start: int, stop: int) -> Embedded:
+    def _embed(self, batch: Batch, parts: Sequence[tuple[str, Sequence[str]]]) -> Embedded:
+        """All texts of (instruction, texts) together: a step over few rows leaves the processor idle."""
         prompts = self._long_prompts if batch.long else self._prompts
-        ids = [each.ids for each in prompts.encode(side.texts[start:stop], side.instruction)]
+        ids = [each.ids for instruction, texts in parts for each in prompts.encode(texts, instruction)]
         groups = split_by_length([len(each) for each in ids])
-        parts = []
+        embedded = []
         for rows in groups:
             observer = MeanSoftToken(len(rows), self._student.soft_weight)
             with self._autocast():
@@ -228,9 +233,9 @@ class Objective:
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
                     observe=observer if self._watches_tokens else None,
                 )
-            parts.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
+            embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()
-        return Embedded(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
+        return Embedded(*(torch.cat(each)[order] for each in zip(*embedded, strict=True)))
 
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
         embedded = rows.split([len(side.texts) for side in sides])

@@ -5,18 +5,21 @@ A batch is a pure function of (seed, step): a resumed run continues with the sam
 
 from __future__ import annotations
 
-import json
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.resources import files
 
 import numpy as np
 
-from embedder.training.data import Aspect, Pair, TrainingData
+from embedder.training.contrasts import compose, find_contrasts, short_aspects
+from embedder.training.data import Aspect, DataError, Pair, TrainingData
+from embedder.training.wordings import shipped_wordings
 
-KINDS = ("pairs", "labels", "label_queries", "label_names", "triplets", "triplet_queries", "similarity")
+KINDS = (
+    *("pairs", "similarity", "labels", "label_queries", "label_names"),
+    *("triplets", "triplet_queries", "contrasts", "composed"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Mixture:
     bare_query_share: float = 0.25  # pair batches without an instruction
     long_pair_share: float = 0.0  # pair batches of the longer training length
     paraphrase_share: float = 0.5
+    bare_document_share: float = 0.4  # contrasts and composed texts with the instruction on the query alone
+    families: Mapping[str, str] = field(default_factory=dict)  # task -> family; texts of two families are composed
     task_power: float = 0.5  # a task of n rows is drawn with weight n ** task_power
     task_weights: Mapping[str, float] = field(default_factory=dict)
 
@@ -56,11 +61,6 @@ class Mixture:
         for name in ("weights", "sizes"):
             if unknown := sorted(set(getattr(self, name)) - set(KINDS)):
                 raise ValueError(f"mixture.{name} names {unknown}; the kinds are {', '.join(KINDS)}.")
-
-
-@lru_cache(maxsize=1)
-def _paraphrases() -> dict:
-    return json.loads((files("embedder.training") / "paraphrases.json").read_text(encoding="utf-8"))
 
 
 class BatchSampler:
@@ -72,16 +72,28 @@ class BatchSampler:
         self._pair_tasks = _weighted({task: len(rows) for task, rows in data.pairs.items()}, mixture)
         self._triplet_tasks = _weighted({task: len(rows) for task, rows in data.triplets.items()}, mixture)
         self._aspect_of = {f"{aspect.task}:{aspect.name}": aspect for aspect in data.aspects}
-        self._aspects = _weighted(
-            {f"{aspect.task}:{aspect.name}": sum(map(len, aspect.texts.values())) for aspect in data.aspects}, mixture
-        )
+        self._aspects = _weighted({f"{aspect.task}:{aspect.name}": _size(aspect) for aspect in data.aspects}, mixture)
+        self._wordings = shipped_wordings()
+        self._contrasts = find_contrasts(data, seed=seed) if mixture.weights.get("contrasts") else {}
+        # A task with many aspects has many contrasts; together they count as one task.
+        together = Counter(each.wanted.task for each in self._contrasts.values())
+        weights = _weighted({name: len(each.labels) for name, each in self._contrasts.items()}, mixture)
+        self._contrast_tasks = {name: w / together[self._contrasts[name].wanted.task] for name, w in weights.items()}
+        short = short_aspects(data) if mixture.weights.get("composed") else {}
+        self._short = {name: each for name, each in short.items() if each.task in mixture.families}
+        self._short_tasks = _weighted({name: _size(each) for name, each in self._short.items()}, mixture)
+        several = len({mixture.families[each.task] for each in self._short.values()}) > 1
         available = {
             "pairs": data.pairs,
             "similarity": data.pairs,
             "triplets": data.triplets,
             "triplet_queries": data.triplets,
+            "contrasts": self._contrasts,
+            "composed": several,
         }
         self._kinds = {kind: w for kind, w in mixture.weights.items() if available.get(kind, data.aspects) and w > 0}
+        if not self._kinds:
+            raise DataError(f"The data hold nothing for batches of {', '.join(mixture.weights)}; see mixture.weights.")
 
     def batch(self, step: int) -> Batch:
         """The batch of optimiser step `step` (from 0)."""
@@ -93,6 +105,8 @@ class BatchSampler:
             return self._pairs(rng, kind, size, steps)
         if kind.startswith("triplet"):
             return self._triplets(rng, kind, size, steps)
+        if kind in ("contrasts", "composed"):
+            return (self._contrasted if kind == "contrasts" else self._composed)(rng, size, steps)
         return self._labels(rng, kind, size, steps)
 
     def _pairs(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
@@ -104,10 +118,11 @@ class BatchSampler:
         positives = [rng.choice(row.positives) for row in rows]
         negatives = [rng.choice(row.negatives) for row in rows if row.negatives]
         bare = rng.random() < self._mixture.bare_query_share
-        instruction = "" if bare else rows[0].instruction
+        said = self._wordings.of_pairs(rng, task, rows[0].instruction, share=self._mixture.paraphrase_share)
+        instruction = "" if bare else said
         document_instruction = ""
         if kind == "similarity":
-            instruction = document_instruction = rng.choice(_paraphrases()["similarity"])
+            instruction = document_instruction = self._wordings.of_similarity(rng)
         relevant = [set(row.positives) for row in rows]
         documents = positives + negatives
         return Batch(
@@ -128,7 +143,7 @@ class BatchSampler:
         rows = rng.sample(self._data.triplets[task], min(size, len(self._data.triplets[task])))
         source, aspect = task.split(":")[0], task.split(":")[1].split("|")[0]
         labels = self._data.labels.get((source, aspect), {})
-        instruction = self._varied(rng, rows[0].instruction, aspect)
+        instruction = self._varied(rng, source, aspect, rows[0].instruction)
         documents = [row.positives[0] for row in rows] + [row.negatives[0] for row in rows]
         of_query = [labels.get(row.query, frozenset()) for row in rows]
         return Batch(
@@ -148,7 +163,7 @@ class BatchSampler:
         chosen = _spread(rng, sorted(aspect.texts), size)
         pairs = [rng.sample(aspect.texts[label], 2) for label in chosen]
         labels = self._data.labels[aspect.task, aspect.name]
-        instruction = self._varied(rng, aspect.instruction, aspect.name)
+        instruction = self._varied(rng, aspect.task, aspect.name, aspect.instruction)
         if kind == "label_names":
             return _against_label_names(rng, aspect, instruction, chosen, [pair[0] for pair in pairs], labels, steps)
         documents = [pair[1] for pair in pairs]
@@ -164,12 +179,57 @@ class BatchSampler:
             steps=steps,
         )
 
-    def _varied(self, rng: random.Random, instruction: str, aspect: str) -> str:
-        known = _paraphrases()
-        words = known["words"].get(aspect)
-        if not words or rng.random() >= self._mixture.paraphrase_share:
-            return instruction
-        return rng.choice(known["patterns"]).format(word=rng.choice(words))
+    def _contrasted(self, rng: random.Random, size: int, steps: int) -> Batch:
+        contrast = self._contrasts[_draw(rng, self._contrast_tasks)]
+        labels, aspect = contrast.labels, contrast.wanted
+        chosen = _spread(rng, sorted(aspect.texts), 4 * size)
+        rows = [row for label in chosen if (row := contrast.draw(rng, label)) is not None][:size]
+        hints = [[*sorted(labels[query]), positive] for query, positive, _ in rows]
+        documents = [row[1] for row in rows] + [row[2] for row in rows]
+        allowed = _allowed(len(rows), documents, lambda i, text: not labels[rows[i][0]] & labels[text])
+        return self._contrast_batch(rng, "contrasts", aspect, rows, allowed, hints, steps)
+
+    def _composed(self, rng: random.Random, size: int, steps: int) -> Batch:
+        aspect = self._short[_draw(rng, self._short_tasks)]
+        family = self._mixture.families
+        foreign = {
+            name: weight
+            for name, weight in self._short_tasks.items()
+            if family[self._short[name].task] != family[aspect.task]
+        }
+        other = self._short[_draw(rng, foreign)]
+        chosen = _spread(rng, sorted(aspect.texts), size)
+        unlike = [rng.choice([name for name in sorted(aspect.texts) if name != label]) for label in chosen]
+        rows = [compose(rng, aspect, other, *labels) for labels in zip(chosen, unlike, strict=True)]
+        allowed = np.array([[label != each for each in [*chosen, *unlike]] for label in chosen], dtype=bool)
+        return self._contrast_batch(rng, "composed", aspect, rows, allowed, [[label] for label in chosen], steps)
+
+    def _contrast_batch(
+        self,
+        rng: random.Random,
+        kind: str,
+        aspect: Aspect,
+        rows: Sequence[tuple[str, str, str]],
+        allowed: np.ndarray,
+        hints: list[list[str]],
+        steps: int,
+    ) -> Batch:
+        instruction = self._varied(rng, aspect.task, aspect.name, aspect.instruction)
+        return Batch(
+            kind=kind,
+            task=aspect.task,
+            query_instruction=instruction,
+            document_instruction="" if rng.random() < self._mixture.bare_document_share else instruction,
+            queries=[row[0] for row in rows],
+            documents=[row[1] for row in rows] + [row[2] for row in rows],
+            allowed=allowed,
+            hints=hints,
+            steps=steps,
+            long=kind == "composed",
+        )
+
+    def _varied(self, rng: random.Random, task: str, aspect: str, instruction: str) -> str:
+        return self._wordings.of_aspect(rng, task, aspect, instruction, share=self._mixture.paraphrase_share)
 
 
 def _against_label_names(
@@ -214,6 +274,10 @@ def _spread(rng: random.Random, labels: Sequence[str], size: int) -> list[str]:
     while len(chosen) < size:
         chosen += rng.sample(labels, min(len(labels), size - len(chosen)))
     return chosen
+
+
+def _size(aspect: Aspect) -> int:
+    return sum(map(len, aspect.texts.values()))
 
 
 def _weighted(sizes: Mapping[str, int], mixture: Mixture) -> dict[str, float]:

@@ -1,0 +1,98 @@
+"""Texts that share one thing and differ in another: only the instruction tells which of two documents is alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from embedder.training.data import Aspect, TrainingData
+
+_TRIES = 12  # draws for a text with the wanted labels before a query is given up
+_SHORT_TEXT = 160  # characters: two joined texts still fit a training prompt
+Row = tuple[str, str, str]  # query, document that shares the aspect alone, document that shares the other alone
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two aspects of one task's texts."""
+
+    wanted: Aspect
+    other: Aspect
+    labels: Mapping[str, frozenset[str]]  # of the wanted aspect
+    other_labels: Mapping[str, frozenset[str]]
+
+    def draw(self, rng: random.Random, label: str) -> Row | None:
+        query = rng.choice(self.wanted.texts[label])
+        known = self.other_labels.get(query)
+        if not known:
+            return None
+        shared = sorted(known & self.other.texts.keys())
+        if not shared:
+            return None
+        positive = _find(rng, self.wanted.texts[label], query, self.other_labels, known)
+        negative = _find(rng, self.other.texts[shared[0]], query, self.labels, self.labels[query])
+        return (query, positive, negative) if positive and negative else None
+
+
+def find_contrasts(data: TrainingData, *, seed: int) -> dict[str, Contrast]:
+    """`task:aspect|other` -> Contrast, for aspects that vary freely of each other; nested ones (intent in domain) do
+    not."""
+    rng = random.Random(f"contrasts:{seed}")
+    found = {}
+    for wanted in data.aspects:
+        for other in data.aspects:
+            if wanted.task != other.task or wanted.name == other.name:
+                continue
+            labels, others = (data.labels[each.task, each.name] for each in (wanted, other))
+            contrast = Contrast(wanted, other, labels, others)
+            names = sorted(wanted.texts)
+            hits = sum(contrast.draw(rng, rng.choice(names)) is not None for _ in range(100))
+            if hits >= 30:
+                found[f"{wanted.task}:{wanted.name}|{other.name}"] = contrast
+    return found
+
+
+def _find(
+    rng: random.Random,
+    pool: Sequence[str],
+    query: str,
+    labels: Mapping[str, frozenset[str]],
+    forbidden: frozenset[str],
+) -> str | None:
+    for _ in range(_TRIES):
+        text = rng.choice(pool)
+        if text != query and (known := labels.get(text)) and not known & forbidden:
+            return text
+    return None
+
+
+def short_aspects(data: TrainingData) -> dict[str, Aspect]:
+    """`task:aspect` -> the aspect with its short texts alone, where at least three labels have three of them."""
+    short = {}
+    for aspect in data.aspects:
+        known = data.labels[aspect.task, aspect.name]
+        texts = {
+            label: kept
+            for label, members in aspect.texts.items()
+            if len(kept := tuple(text for text in members if len(text) <= _SHORT_TEXT and len(known[text]) == 1)) > 2
+        }
+        if len(texts) > 2:
+            short[f"{aspect.task}:{aspect.name}"] = Aspect(aspect.task, aspect.name, aspect.instruction, texts)
+    return short
+
+
+def compose(rng: random.Random, wanted: Aspect, other: Aspect, label: str, unlike: str) -> Row:
+    """Texts of two tasks joined: the positive shares `label` alone with the query, the negative, which says `unlike`
+    instead, the label of the other half alone."""
+    others = rng.sample(sorted(other.texts), 2)
+    query, alike = rng.sample(wanted.texts[label], 2)
+    first, second = rng.sample(other.texts[others[0]], 2)
+    third = rng.choice(other.texts[others[1]])
+    return _join(rng, query, first), _join(rng, alike, third), _join(rng, rng.choice(wanted.texts[unlike]), second)
+
+
+def _join(rng: random.Random, one: str, other: str) -> str:
+    parts = [one.strip(), other.strip()]
+    rng.shuffle(parts)
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)
