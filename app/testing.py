@@ -155,6 +155,22 @@ class InMemoryVectorIndex:
             if document_id is None or _metadata(point).get("document_id") == document_id:
                 yield point.id
 
+    def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
+        wanted = set(ids)
+        return [point for point in self._all(index) if point.id in wanted]
+
+    def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
+        return {point.id for point in self.retrieve(index, ids)}
+
+    def scan(self, index: str) -> Iterator[list[Point]]:
+        yield [Point(point.id, (), {"metadata": point.payload.get("metadata")}) for point in self._all(index)]
+
+    def indexes(self) -> list[str]:
+        return sorted(self._points)
+
+    def aliases(self) -> dict[str, str]:
+        return dict(self._aliases)
+
     def is_alive(self) -> bool:
         return True
 

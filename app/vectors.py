@@ -123,7 +123,7 @@ class QdrantVectorIndex:
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None:
         if ids:
-            selector = models.PointIdsList(points=list(ids))
+            selector = models.PointIdsList(points=[_raw_id(point_id) for point_id in ids])
             self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def delete_document(self, index: str, document_id: str) -> None:
@@ -177,6 +177,36 @@ class QdrantVectorIndex:
             records, offset = self._call(index, partial(scroll, offset=offset))
             yield from (str(record.id) for record in records)
 
+    def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
+        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=True)
+        found: list[Point] = []
+        for start in range(0, len(ids), _SCROLL_PAGE):
+            batch = [_raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
+            for record in self._call(index, partial(fetch, ids=batch)):
+                if isinstance(record.vector, list):
+                    found.append(Point(str(record.id), record.vector, record.payload or {}))  # type: ignore[arg-type]
+        return found
+
+    def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
+        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=False)
+        return {str(record.id) for record in self._call(index, partial(fetch, ids=list(ids)))} if ids else set()
+
+    def scan(self, index: str) -> Iterator[list[Point]]:
+        scroll = partial(QdrantClient.scroll, collection_name=index, limit=_SCROLL_PAGE, with_payload=["metadata"])
+        offset: models.ExtendedPointId | None = None
+        while True:
+            records, offset = self._call(index, partial(scroll, offset=offset))
+            yield [Point(str(record.id), (), record.payload or {}) for record in records]
+            if offset is None:
+                return
+
+    def indexes(self) -> list[str]:
+        return sorted(each.name for each in self._call("", lambda client: client.get_collections()).collections)
+
+    def aliases(self) -> dict[str, str]:
+        found = self._call("", lambda client: client.get_aliases()).aliases
+        return {each.alias_name: each.collection_name for each in found}
+
     def is_alive(self) -> bool:
         try:
             self._call("", lambda client: client.get_collections())
@@ -223,7 +253,7 @@ def _unavailable(what: str) -> VectorIndexUnavailableError:
 def _missing(index: str) -> NotFoundError:
     return NotFoundError(
         f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
-        f"back, or run `gircse collections delete {index.partition('--')[0]}` and ingest again."
+        "back, or run `gircse doctor --rebuild`, which makes it again from the stored documents."
     )
 
 
@@ -239,6 +269,11 @@ def _translated(error: UnexpectedResponse, index: str) -> Exception:
     if 400 <= status < 500:
         return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {said}")
     return _unavailable(f"fails with {status}: {said}")
+
+
+def _raw_id(point_id: str) -> int | str:
+    """Ids of ours are UUIDs; foreign points may be numbered."""
+    return int(point_id) if point_id.isdecimal() else point_id
 
 
 def _unit(vector: Sequence[float], what: str) -> list[float]:
