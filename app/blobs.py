@@ -9,9 +9,11 @@ import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from app.errors import NotFoundError
+from app.errors import FilesUnavailableError, NotFoundError
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -50,24 +52,40 @@ def _checked(content_hash: str) -> str:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _faults_translated(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def _read(path: Path, content_hash: str) -> bytes:
     try:
-        return path.read_bytes()
+        with _faults_translated(path):
+            return path.read_bytes()
     except FileNotFoundError as error:
         raise NotFoundError(
             f"The stored file {content_hash} is missing from {path.parent}: add the document again."
+        ) from error
+
+
+@contextmanager
+def _faults_translated(path: Path) -> Iterator[None]:
+    """What the disk refuses now it may grant later; a file that is not there is another matter."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FilesUnavailableError(
+            f"The folder of stored files {path.parent} refuses {path.name[:12]}…: {error.strerror or error}. "
+            "Check that its disk is there, writable and not full."
         ) from error

@@ -15,7 +15,8 @@ GircseError
 │   └── CatalogTooNewError
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
-    └── CatalogUnavailableError
+    ├── CatalogUnavailableError
+    └── FilesUnavailableError
 """
 
 
@@ -85,3 +86,7 @@ class VectorIndexUnavailableError(UnavailableError):
 
 class CatalogUnavailableError(UnavailableError):
     pass
+
+
+class FilesUnavailableError(UnavailableError):
+    """The folder of stored files cannot be written or read: the disk is full, read-only or away."""

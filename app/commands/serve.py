@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import socket
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import Annotated
@@ -18,13 +20,16 @@ import typer
 import uvicorn
 
 from app.commands.house import open_services, wiring
-from app.errors import ConflictError
+from app.errors import ConflictError, UnavailableError
 from app.library import sample_rows
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
 
+log = logging.getLogger(__name__)
+
 GRACE_S = 5
+START_POLL_S = 2.0
 
 Model = Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")]
 Host = Annotated[str | None, typer.Option(help="Instead of GIRCSE_HOST.")]
@@ -65,11 +70,25 @@ def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
     _exit_on_sigterm()
-    with open_services(settings) as services, running_worker(services) as thread:
+    with services_once_there(settings) as services, running_worker(services) as thread:
         typer.echo("Working. Ctrl-C stops.")
         while thread.is_alive():
             thread.join(timeout=1)
     raise ConflictError("The worker stopped by itself; the log above says why.")
+
+
+@contextmanager
+def services_once_there(settings: Settings) -> Iterator[Services]:
+    """Waits for a catalog or index that is away: whatever starts both may start the worker first."""
+    with ExitStack() as opened:
+        while True:
+            try:
+                services = opened.enter_context(open_services(settings))
+                break
+            except UnavailableError as error:
+                log.warning("The worker waits: %s", error)
+                time.sleep(START_POLL_S)
+        yield services
 
 
 @contextmanager

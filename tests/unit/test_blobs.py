@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.blobs import FolderBlobStore
-from app.errors import NotFoundError
+from app.errors import FilesUnavailableError, NotFoundError
 
 
 @pytest.fixture
@@ -68,6 +68,6 @@ def test_an_interrupted_write_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", disk_full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(FilesUnavailableError, match="No space left.*not full"):
         blobs.put(b"some bytes")
     assert list((tmp_path / "files").iterdir()) == []
