@@ -57,7 +57,7 @@ class Library:
         chunk_overlap: int = CHUNK_OVERLAP,
     ) -> Collection:
         """Makes it with the model in use. Raises ConflictError when the name is taken."""
-        if any(known.name == name for known in self._catalog.collections()):
+        if self._is_taken(name):
             raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
         if document_instruction is None:
             document_instruction = self._embedder.default_document_instruction
@@ -137,6 +137,13 @@ class Library:
             if job is not None:
                 jobs.append(job)
         return jobs
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._catalog.collection(name)
+        except UnknownCollectionError:
+            return False
+        return True
 
     def _check_contract(self, name: str, instruction: str, steps: int, chunk_tokens: int, chunk_overlap: int) -> None:
         if not _COLLECTION_NAME.fullmatch(name):

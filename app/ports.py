@@ -10,6 +10,7 @@ from typing import Protocol
 from app.types import (
     Chunk,
     Collection,
+    CountedCollection,
     Document,
     DocumentState,
     ExtractedText,
@@ -111,7 +112,11 @@ class Catalog(Protocol):
         """Raises UnknownCollectionError."""
         ...
 
-    def collections(self) -> list[Collection]: ...
+    def counted_collection(self, name: str) -> CountedCollection:
+        """Raises UnknownCollectionError."""
+        ...
+
+    def collections(self) -> list[CountedCollection]: ...
     def delete_collection(self, name: str) -> None: ...
 
     def submit(self, collection: str, document: NewDocument) -> tuple[Document, Job | None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]
@@ -18,9 +19,28 @@ class DocumentState(StrEnum):
     DELETING = "deleting"
 
 
+class IndexRole(StrEnum):
+    """What a physical index beside the active one is there for."""
+
+    BUILDING = "building"
+    PREVIOUS = "previous"  # kept for a roll-back
+
+
+class RemovalKind(StrEnum):
+    INDEX = "index"
+    FILE = "file"
+
+
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+
+
+class JobPriority(StrEnum):
+    """In the order of claiming: of the jobs that are due, an interactive one comes before every bulk one."""
+
+    INTERACTIVE = "interactive"  # somebody handed in, or deleted, this one document
+    BULK = "bulk"  # a folder, a sample: many documents that nobody waits for one by one
 
 
 class JobState(StrEnum):
@@ -79,6 +99,13 @@ class Collection:
     chunk_tokens: int
     chunk_overlap: int
     active_index: str
+    is_paused: bool = False  # its jobs wait until it is resumed
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCollection(Collection):
+    """With what it holds. Counting reads a row per document: for lists and pages, not for every search and job."""
+
     document_count: int = 0
     chunk_count: int = 0
 
@@ -98,6 +125,7 @@ class Document:
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+    revision: int = 1  # grows whenever something else is handed in under its uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +138,40 @@ class NewDocument:
     content_hash: str
     byte_count: int
     metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document on its way in: a file that is still to be read (`path`), or what a URL or a row gave (`data`)."""
+
+    name: str  # what a person calls it
+    uri: str  # its identity in its collection
+    media_type: str
+    path: Path | None = None
+    data: bytes = b""
+    title: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+    def read(self) -> bytes:
+        return self.data if self.path is None else self.path.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFault:
+    """Why something did not become a `Source`; `was_named` when a person asked for this very thing."""
+
+    name: str
+    reason: str
+    was_named: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKey:
+    """What tells a stored document from another one."""
+
+    id: str
+    uri: str
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +190,16 @@ class Job:
     not_before: datetime
     created_at: datetime
     finished_at: datetime | None
+    priority: JobPriority
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Something outside of the catalog that it needs no more from `due_at` on: an index, or a stored file."""
+
+    kind: RemovalKind
+    name: str
+    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

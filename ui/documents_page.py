@@ -39,7 +39,7 @@ class DocumentHandlers:
     def list(self, collection: object) -> tuple[str]:
         if not collection:
             return (render.render_note("There is no collection yet. `gircse ingest PATH` makes the first one."),)
-        found = self.catalog.collection(read_choice(collection, name="collection"))
+        found = self.catalog.counted_collection(read_choice(collection, name="collection"))
         documents = self.catalog.documents(found.name, limit=DOCUMENTS_SHOWN)
         jobs = self.catalog.jobs(collection=found.name, limit=4 * DOCUMENTS_SHOWN)
         return (render.render_documents(documents, jobs, total=found.document_count),)

@@ -26,7 +26,7 @@ from app.api.schemas import (
 )
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
-from app.types import Collection, Document, DocumentState, Job, Metadata, MetadataValue
+from app.types import CountedCollection, Document, DocumentState, Job, Metadata, MetadataValue
 
 TITLE_CHARACTERS = 80
 
@@ -114,18 +114,19 @@ def collection_routes(services: Services) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
 
     @routes.get("", response_model=list[CollectionAnswer])
-    def list_collections() -> list[Collection]:
+    def list_collections() -> list[CountedCollection]:
         return services.catalog.collections()
 
     @routes.post("", status_code=201, response_model=CollectionAnswer)
-    def create_collection(new: NewCollection) -> Collection:
-        return services.library.create_collection(
+    def create_collection(new: NewCollection) -> CountedCollection:
+        made = services.library.create_collection(
             new.name,
             document_instruction=new.document_instruction,
             document_steps=new.document_steps,
             chunk_tokens=new.chunk_tokens,
             chunk_overlap=new.chunk_overlap,
         )
+        return services.catalog.counted_collection(made.name)
 
     @routes.delete("/{name}", status_code=204)
     def delete_collection(name: str) -> None:

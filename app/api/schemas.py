@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.search import MAX_BIAS, MAX_LIMIT
-from app.types import DocumentState, JobKind, JobState, MetadataValue
+from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
@@ -136,6 +136,7 @@ class JobAnswer(Answer):
     not_before: datetime
     created_at: datetime
     finished_at: datetime | None
+    priority: JobPriority
 
 
 class SubmissionAnswer(Answer):
@@ -159,6 +160,7 @@ class CollectionAnswer(Answer):
     document_steps: int
     chunk_tokens: int
     chunk_overlap: int
+    is_paused: bool
     document_count: int
     chunk_count: int
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Engine, delete, func, insert, select
@@ -15,7 +17,17 @@ from app.catalog import jobs
 from app.catalog.engine import faults_translated, writing
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
-from app.types import Chunk, Collection, Document, DocumentState, Job, JobKind, JobState, NewDocument
+from app.types import (
+    Chunk,
+    Collection,
+    CountedCollection,
+    Document,
+    DocumentState,
+    Job,
+    JobKind,
+    JobState,
+    NewDocument,
+)
 
 # What a collection promises about its vectors; a second creator must ask for the same.
 _CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
@@ -53,11 +65,12 @@ class SqlCatalog:
                 row = CollectionRow(
                     name=collection.name,
                     active_index=collection.active_index,
+                    is_paused=collection.is_paused,
                     created_at=self._clock(),
                     **{field: getattr(collection, field) for field in _CONTRACT},
                 )
                 if _add_unless_taken(session, row):
-                    return _as_collection(row)
+                    return Collection(**_collection_values(row))
                 row = session.get_one(CollectionRow, collection.name)
             differing = [field for field in _CONTRACT if getattr(row, field) != getattr(collection, field)]
             if differing:
@@ -70,17 +83,24 @@ class SqlCatalog:
 
     def collection(self, name: str) -> Collection:
         with self._session(self._engine) as session:
+            row = session.get(CollectionRow, name)
+            if row is None:
+                raise _unknown_collection(session, name)
+            return Collection(**_collection_values(row))
+
+    def counted_collection(self, name: str) -> CountedCollection:
+        with self._session(self._engine) as session:
             found = self._counted_collections(session, name)
             if not found:
                 raise _unknown_collection(session, name)
             return found[0]
 
-    def collections(self) -> list[Collection]:
+    def collections(self) -> list[CountedCollection]:
         with self._session(self._engine) as session:
             return self._counted_collections(session)
 
     @staticmethod
-    def _counted_collections(session: Session, name: str | None = None) -> list[Collection]:
+    def _counted_collections(session: Session, name: str | None = None) -> list[CountedCollection]:
         chunk_count = func.coalesce(func.sum(DocumentRow.chunk_count), 0)
         statement = (
             select(CollectionRow, func.count(DocumentRow.id), chunk_count)
@@ -90,7 +110,10 @@ class SqlCatalog:
         )
         if name is not None:
             statement = statement.where(CollectionRow.name == name)
-        return [_as_collection(row, documents, int(chunks)) for row, documents, chunks in session.execute(statement)]
+        return [
+            CountedCollection(**_collection_values(row), document_count=documents, chunk_count=int(chunks))
+            for row, documents, chunks in session.execute(statement)
+        ]
 
     def delete_collection(self, name: str) -> None:
         with self._session(self._writer) as session:
@@ -284,15 +307,8 @@ def _chunk_values(chunk: Chunk) -> dict[str, object]:
     return {name: getattr(chunk, name) for name in names}
 
 
-def _as_collection(row: CollectionRow, document_count: int = 0, chunk_count: int = 0) -> Collection:
-    contract = {field: getattr(row, field) for field in _CONTRACT}
-    return Collection(
-        name=row.name,
-        active_index=row.active_index,
-        document_count=document_count,
-        chunk_count=chunk_count,
-        **contract,
-    )
+def _collection_values(row: CollectionRow) -> dict[str, Any]:
+    return {field.name: getattr(row, field.name) for field in fields(Collection)}
 
 
 def _unknown_collection(session: Session, name: str) -> UnknownCollectionError:

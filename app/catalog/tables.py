@@ -22,10 +22,21 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     bindparam,
+    false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.types import Chunk, Document, DocumentState, Job, JobKind, JobState
+from app.types import (
+    Chunk,
+    Document,
+    DocumentState,
+    IndexRole,
+    Job,
+    JobKind,
+    JobPriority,
+    JobState,
+    RemovalKind,
+)
 
 OPEN_STATES = (JobState.QUEUED, JobState.FAILED, JobState.RUNNING)
 WAITING_STATES = (JobState.QUEUED, JobState.FAILED)
@@ -96,8 +107,45 @@ class CollectionRow(Table):
     chunk_tokens: Mapped[int]
     chunk_overlap: Mapped[int]
     active_index: Mapped[str]
-    building_index: Mapped[str | None]
     created_at: Mapped[datetime]
+    is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+
+class StandbyIndexRow(Table):
+    """A physical index beside the active one, with the contract that its vectors were made under."""
+
+    __tablename__ = "standby_index"
+    __table_args__ = (UniqueConstraint("collection", "role"),)
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
+    role: Mapped[IndexRole] = mapped_column(_enum(IndexRole))
+    fingerprint: Mapped[str]
+    dimension: Mapped[int]
+    document_instruction: Mapped[str]
+    document_steps: Mapped[int]
+    chunk_tokens: Mapped[int]
+    chunk_overlap: Mapped[int]
+    created_at: Mapped[datetime]
+
+
+class IndexNumberRow(Table):
+    """The last number that a physical index of this name got. It outlives the collection: no number comes twice."""
+
+    __tablename__ = "index_number"
+
+    collection: Mapped[str] = mapped_column(primary_key=True)
+    last: Mapped[int]
+
+
+class RemovalRow(Table):
+    """What is to be removed outside of the catalog, from `due_at` on."""
+
+    __tablename__ = "removal"
+
+    kind: Mapped[RemovalKind] = mapped_column(_enum(RemovalKind), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(index=True)
 
 
 class DocumentRow(Table):
@@ -107,6 +155,7 @@ class DocumentRow(Table):
     __table_args__ = (
         UniqueConstraint("collection", "uri"),
         Index("ix_document_created_at_id", "created_at", "id"),
+        Index("ix_document_content_hash", "content_hash"),
     )
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -124,6 +173,7 @@ class DocumentRow(Table):
     chunk_count: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
+    revision: Mapped[int] = mapped_column(default=1, server_default="1")
 
     def as_document(self) -> Document:
         return Document(
@@ -140,15 +190,27 @@ class DocumentRow(Table):
             chunk_count=self.chunk_count,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            revision=self.revision,
         )
 
 
+class IndexedDocumentRow(Table):
+    """Which revision of a document a physical index holds."""
+
+    __tablename__ = "indexed_document"
+
+    document_id: Mapped[str] = mapped_column(ForeignKey("document.id", ondelete="CASCADE"), primary_key=True)
+    index_name: Mapped[str] = mapped_column(primary_key=True)
+    revision: Mapped[int]
+
+
 class ChunkRow(Table):
-    """`id` is also the id of the point."""
+    """A chunk in one physical index, which need not be the active one; `id` is also the id of the point."""
 
     __tablename__ = "chunk"
-    __table_args__ = (UniqueConstraint("document_id", "ordinal"),)
+    __table_args__ = (UniqueConstraint("document_id", "index_name", "ordinal"),)
 
+    index_name: Mapped[str] = mapped_column(primary_key=True)
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     document_id: Mapped[str] = mapped_column(ForeignKey("document.id", ondelete="CASCADE"))
     ordinal: Mapped[int]
@@ -174,13 +236,15 @@ class JobRow(Table):
     """`document_id` is no foreign key: the job of a deletion outlives its document.
 
     A lease outlives cancellation: until its worker lets go or the lease ends, no other job of the document starts.
+    `claimed_at` is the latest claim: the greatest of a collection says how long it has been waiting for its turn.
     """
 
     __tablename__ = "job"
+    __table_args__ = (Index("ix_job_collection_claimed_at", "collection", "claimed_at"),)
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     kind: Mapped[JobKind] = mapped_column(_enum(JobKind))
-    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"), index=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
     document_id: Mapped[str] = mapped_column(String(36), index=True)
     state: Mapped[JobState] = mapped_column(_enum(JobState))
     attempts: Mapped[int] = mapped_column(default=0)
@@ -191,8 +255,10 @@ class JobRow(Table):
     lease_until: Mapped[datetime | None]
     fencing_token: Mapped[int] = mapped_column(default=0)
     not_before: Mapped[datetime]
-    created_at: Mapped[datetime]
+    created_at: Mapped[datetime] = mapped_column(index=True)
     finished_at: Mapped[datetime | None]
+    priority: Mapped[JobPriority] = mapped_column(_enum(JobPriority), server_default=JobPriority.BULK.value)
+    claimed_at: Mapped[datetime | None]
 
     def as_job(self) -> Job:
         return Job(
@@ -210,6 +276,7 @@ class JobRow(Table):
             not_before=self.not_before,
             created_at=self.created_at,
             finished_at=self.finished_at,
+            priority=self.priority,
         )
 
 
@@ -224,6 +291,8 @@ is_running = _is_in("running_states", (JobState.RUNNING,))
 Index("uq_job_open_document", JobRow.document_id, unique=True, sqlite_where=is_open, postgresql_where=is_open)
 Index(
     "ix_job_due",
+    JobRow.collection,
+    JobRow.priority,
     JobRow.not_before,
     JobRow.created_at,
     JobRow.id,

@@ -106,14 +106,14 @@ def list_collections() -> None:
 def show_collection(name: str) -> None:
     """Show everything that is known about a collection, as JSON."""
     with open_catalog() as catalog:
-        typer.echo(console.json_of(catalog.collection(name)))
+        typer.echo(console.json_of(catalog.counted_collection(name)))
 
 
 @collections.command("delete")
 def delete_collection(name: str, yes: Yes = False) -> None:
     """Delete a collection with all its documents and points."""
     with open_services() as services:
-        count = services.catalog.collection(name).document_count
+        count = services.catalog.counted_collection(name).document_count
         if not yes and not typer.confirm(f"Delete the collection {name!r} with {count} documents?"):
             raise ConflictError("Nothing was deleted.")
         services.library.delete_collection(name)

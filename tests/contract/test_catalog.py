@@ -37,7 +37,7 @@ class TestCollections:
     def test_the_same_contract_twice_gives_the_existing_one(self, catalog: SqlCatalog) -> None:
         again = catalog.create_collection(replace(LIBRARY, active_index="library--9"))
         assert again == LIBRARY
-        assert catalog.collections() == [LIBRARY]
+        assert [each.name for each in catalog.collections()] == ["library"]
 
     @pytest.mark.parametrize(
         "change",
@@ -51,6 +51,8 @@ class TestCollections:
         with pytest.raises(UnknownCollectionError, match=r"'libary'.*library"):
             catalog.collection("libary")
         with pytest.raises(UnknownCollectionError):
+            catalog.counted_collection("libary")
+        with pytest.raises(UnknownCollectionError):
             catalog.submit("libary", new_document())
         with pytest.raises(UnknownCollectionError):
             catalog.delete_collection("libary")
@@ -61,7 +63,8 @@ class TestCollections:
         ingested("a.txt", chunks=2)
         ingested("b.txt", chunks=3)
         submitted("c.txt")
-        collection = catalog.collection("library")
+        collection = catalog.counted_collection("library")
+        assert collection == catalog.collections()[0]
         assert (collection.document_count, collection.chunk_count) == (3, 5)
 
     def test_deleting_takes_documents_and_jobs_along_and_ends_a_running_job(

@@ -4,23 +4,36 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
-from app.catalog import connect, migrate, upgrade
+from app.catalog import SqlCatalog, connect, migrate, upgrade
 from app.catalog.tables import Table
 from app.errors import CatalogTooNewError
+from app.types import JobPriority
 
-SECOND_MIGRATION = '''
+
+def alembic_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrate._MIGRATIONS))
+    return config
+
+
+HEAD = str(ScriptDirectory.from_config(alembic_config()).get_current_head())
+NEXT = f"{int(HEAD) + 1:04}"
+
+NEXT_MIGRATION = '''
 """Rebuilds the table that others refer to, as a change of a column does on SQLite."""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "{number}", "{head}", None, None
 
 
 def upgrade() -> None:
@@ -45,26 +58,37 @@ def engine_at() -> Iterator[Callable[[Path], Engine]]:
 
 @pytest.fixture
 def newer_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A release with a second migration; `failure` is a line of code that it ends with."""
+    """A release with one more migration; `failure` is a line of code that it ends with."""
 
     def install(*, failure: str = "") -> None:
         folder = tmp_path / "migrations"
         (folder / "versions").mkdir(parents=True)
-        for source in migrate._MIGRATIONS.rglob("*.*"):
-            if source.suffix in (".py", ".mako"):
-                (folder / source.relative_to(migrate._MIGRATIONS)).write_bytes(source.read_bytes())
-        (folder / "versions" / "0002_note.py").write_text(SECOND_MIGRATION.format(failure=failure))
+        for file in migrate._MIGRATIONS.rglob("*.*"):
+            if file.suffix in (".py", ".mako"):
+                (folder / file.relative_to(migrate._MIGRATIONS)).write_bytes(file.read_bytes())
+        source = NEXT_MIGRATION.format(number=NEXT, head=HEAD, failure=failure)
+        (folder / "versions" / f"{NEXT}_note.py").write_text(source)
         monkeypatch.setattr(migrate, "_MIGRATIONS", folder)
 
     return install
 
 
-def add_collection(engine: Engine) -> None:
-    row = "('c', 'f', 3, '', 5, 200, 30, 'c--1', NULL, '2026-01-01 00:00:00')"
-    document = "('d', 'c', 'u', '', '', 'text/plain', 'h', 1, '{}', '{}', 'ready', NULL, 0, '2026-01-01', '2026-01-01')"
+FIRST_ROWS = """
+INSERT INTO collection (name, fingerprint, dimension, document_instruction, document_steps, chunk_tokens,
+    chunk_overlap, active_index, created_at) VALUES ('c', 'f', 3, '', 5, 200, 30, 'c--1', '2026-01-01 00:00:00');
+INSERT INTO document (id, collection, uri, title, given_title, media_type, content_hash, byte_count, metadata,
+    given_metadata, state, chunk_count, created_at, updated_at)
+    VALUES ('d', 'c', 'u', '', '', 'text/plain', 'h', 1, '{}', '{}', 'queued', 0, '2026-01-01', '2026-01-01');
+INSERT INTO job (id, kind, collection, document_id, state, attempts, pauses, progress, fencing_token, not_before,
+    created_at) VALUES ('j', 'ingest', 'c', 'd', 'queued', 0, 0, 0, 0, '2026-01-01', '2026-01-01')
+"""
+
+
+def add_rows(engine: Engine) -> None:
+    """A collection with a document and its job, in the columns of the first schema."""
     with engine.begin() as connection:
-        connection.exec_driver_sql(f"INSERT INTO collection VALUES {row}")
-        connection.exec_driver_sql(f"INSERT INTO document VALUES {document}")
+        for statement in FIRST_ROWS.split(";"):
+            connection.exec_driver_sql(statement)
 
 
 def revision(engine: Engine) -> str:
@@ -96,17 +120,17 @@ def test_an_older_schema_is_copied_first_and_keeps_its_rows(
 ) -> None:
     engine = engine_at(tmp_path / "catalog.db")
     upgrade(engine)
-    add_collection(engine)
+    add_rows(engine)
     newer_release()
     backup = upgrade(engine)
     assert backup is not None
-    assert revision(engine) == "0002"
+    assert revision(engine) == NEXT
     with engine.connect() as connection:
         assert connection.execute(text("SELECT name, note FROM collection")).all() == [("c", None)]
         # Rebuilding a table with foreign keys on would have deleted what refers to it.
         assert connection.execute(text("SELECT id FROM document")).all() == [("d",)]
     with closing(sqlite3.connect(backup)) as copy:
-        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
         assert copy.execute("SELECT name FROM collection").fetchall() == [("c",)]
 
 
@@ -115,11 +139,11 @@ def test_a_migration_that_fails_changes_nothing(
 ) -> None:
     engine = engine_at(tmp_path / "catalog.db")
     upgrade(engine)
-    add_collection(engine)
+    add_rows(engine)
     newer_release(failure="raise RuntimeError('out of luck')")
     with pytest.raises(RuntimeError, match="out of luck"):
         upgrade(engine)
-    assert revision(engine) == "0001"
+    assert revision(engine) == HEAD
     assert "note" not in {column["name"] for column in inspect(engine).get_columns("collection")}
 
 
@@ -134,9 +158,9 @@ def test_a_database_of_a_newer_release_is_refused_untouched(
     engine = engine_at(tmp_path / "catalog.db")
     upgrade(engine)
     monkeypatch.setattr(migrate, "_MIGRATIONS", this_release)
-    with pytest.raises(CatalogTooNewError, match=r"'0002'.*newer"):
+    with pytest.raises(CatalogTooNewError, match=f"'{NEXT}'.*newer"):
         upgrade(engine)
-    assert revision(engine) == "0002"
+    assert revision(engine) == NEXT
 
 
 def test_many_starting_at_once_migrate_once(
@@ -152,8 +176,21 @@ def test_many_starting_at_once_migrate_once(
     assert len(backups) == 1
 
 
+def test_rows_of_the_first_schema_are_still_readable(tmp_path: Path, engine_at: Callable[[Path], Engine]) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    add_rows(engine)
+    upgrade(engine)
+    catalog = SqlCatalog(engine)
+    assert catalog.collection("c").is_paused is False
+    job = catalog.claim("test", lease=timedelta(seconds=30))
+    assert job is not None
+    assert (job.id, job.priority) == ("j", JobPriority.BULK)
+
+
 def test_migrations_are_numbered_in_one_line() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate._MIGRATIONS))
-    numbers = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    numbers = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
     assert numbers[::-1] == [f"{number:04}" for number in range(1, len(numbers) + 1)]
