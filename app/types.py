@@ -190,7 +190,7 @@ class Job:
     not_before: datetime
     created_at: datetime
     finished_at: datetime | None
-    priority: JobPriority
+    priority: JobPriority = JobPriority.BULK
 
 
 @dataclass(frozen=True, slots=True)
