@@ -103,8 +103,12 @@ class Library:
         media_type: str,
         title: str = "",
         metadata: Metadata | None = None,
+        moved_from: str | None = None,
     ) -> tuple[Document, Job | None]:
-        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
+        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already.
+
+        `moved_from` is the id of the document that had these bytes under another uri: its points are kept.
+        """
         require_same_model(self._catalog.collection(collection), self._embedder)
         if not require_text(uri, name="uri").strip():
             raise InputError("The document has no uri; give it one, as its path or address.")
@@ -116,7 +120,7 @@ class Library:
             byte_count=len(data),
             metadata=check_metadata(metadata or {}),
         )
-        return self._catalog.submit(collection, new)
+        return self._catalog.submit(collection, new, moved_from=moved_from)
 
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)

@@ -12,6 +12,7 @@ from app.types import (
     Collection,
     CountedCollection,
     Document,
+    DocumentKey,
     DocumentState,
     ExtractedText,
     Job,
@@ -119,10 +120,14 @@ class Catalog(Protocol):
     def collections(self) -> list[CountedCollection]: ...
     def delete_collection(self, name: str) -> None: ...
 
-    def submit(self, collection: str, document: NewDocument) -> tuple[Document, Job | None]:
+    def submit(
+        self, collection: str, document: NewDocument, *, moved_from: str | None = None
+    ) -> tuple[Document, Job | None]:
         """Adds or replaces the document with this uri and queues its ingestion.
 
         The job is None when the document is ready with the same content hash and metadata: nothing is to be done.
+        `moved_from` is the id of the document that had this content under another uri: it goes by this one from now
+        on, so that its points stay. Nothing moves when that document is gone, or this uri is another one's already.
         """
         ...
 
@@ -134,6 +139,10 @@ class Catalog(Protocol):
     def documents(
         self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]: ...
+
+    def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
+        """Of all documents whose uri begins so, in the order of uris; none when there is no such collection."""
+        ...
 
     def chunks(self, document_id: str) -> list[Chunk]:
         """Stored chunks in order; their `text` is empty, since texts live in the blob store and the index."""

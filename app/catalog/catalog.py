@@ -22,6 +22,7 @@ from app.types import (
     Collection,
     CountedCollection,
     Document,
+    DocumentKey,
     DocumentState,
     Job,
     JobKind,
@@ -124,15 +125,18 @@ class SqlCatalog:
 
     # Documents
 
-    def submit(self, collection: str, document: NewDocument) -> tuple[Document, Job | None]:
+    def submit(
+        self, collection: str, document: NewDocument, *, moved_from: str | None = None
+    ) -> tuple[Document, Job | None]:
         if len(document.uri.encode("utf-8", "backslashreplace")) > _MAX_URI_BYTES:
             raise InputError(f"The URI {document.uri[:80]!r}… is longer than {_MAX_URI_BYTES} bytes: shorten it.")
         now = self._clock()
         with self._session(self._writer) as session:
             if session.get(CollectionRow, collection) is None:
                 raise _unknown_collection(session, collection)
+            has_moved = moved_from is not None and _rename(session, collection, moved_from, document.uri)
             row, is_new = _find_or_add(session, collection, document, now)
-            if not is_new and _is_same(row, document):
+            if not is_new and not has_moved and _is_same(row, document):
                 if row.state is DocumentState.READY:
                     return row.as_document(), None
                 present = jobs.open_job(session, row.id)
@@ -170,6 +174,16 @@ class SqlCatalog:
             statement = statement.where(DocumentRow.state == state)
         with self._session(self._engine) as session:
             return [row.as_document() for row in session.scalars(statement)]
+
+    def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
+        statement = (
+            select(DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash)
+            # Not LIKE, which on SQLite takes upper for lower case.
+            .where(DocumentRow.collection == collection, func.substr(DocumentRow.uri, 1, len(uri_prefix)) == uri_prefix)
+            .order_by(DocumentRow.uri, DocumentRow.id)
+        )
+        with self._session(self._engine) as session:
+            return [DocumentKey(*row) for row in session.execute(statement)]
 
     def chunks(self, document_id: str) -> list[Chunk]:
         statement = select(ChunkRow).where(ChunkRow.document_id == document_id).order_by(ChunkRow.ordinal)
@@ -289,6 +303,20 @@ def _find_or_add(session: Session, collection: str, document: NewDocument, now: 
     if _add_unless_taken(session, row):
         return row, True
     return session.scalars(by_uri).one(), False
+
+
+def _rename(session: Session, collection: str, document_id: str, uri: str) -> bool:
+    """Gives the document another uri, by which its id and so its points stay. False when it is gone or that is taken."""
+    row = jobs.lock_document(session, document_id)
+    if row is None or row.collection != collection:
+        return False
+    try:
+        with session.begin_nested():
+            row.uri = uri
+            session.flush()
+    except IntegrityError:
+        return False
+    return True
 
 
 def _replace_input(row: DocumentRow, document: NewDocument) -> None:
