@@ -17,7 +17,7 @@ from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Document, Metadata
 from ingest.pipeline import IngestPipeline
-from ingest.readers import read_document
+from ingest.readers.document import read_document
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
 

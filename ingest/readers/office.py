@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterator
 
 import docx
 from docx.document import Document as WordDocument
 from docx.opc.exceptions import OpcError
 from docx.table import Table
-from lxml.etree import XMLSyntaxError
 
 from app.errors import DocumentError
 from app.types import ExtractedText
 from ingest.readers.archive import check_archive, core_metadata, damaged
+from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits
 from ingest.readers.tables import join_paragraphs, render_rows
-
-_DOCX_FAULTS = (
-    OpcError,
-    XMLSyntaxError,
-    zipfile.BadZipFile,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    OSError,
-)
 
 
 def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -44,7 +32,7 @@ def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
         )
     except DocumentError:
         raise
-    except _DOCX_FAULTS as error:
+    except (OpcError, *PARSER_FAULTS) as error:
         raise damaged("Word document", error) from error
 
 

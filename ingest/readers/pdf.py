@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import io
 import re
-import struct
-import zlib
 
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError, PyPdfError
 
 from app.errors import DocumentError
 from app.types import ExtractedText, MetadataValue
+from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.text import clean_text
 
 # pypdf's own documentation: broken files may raise other errors than its own.
-_PYPDF_FAULTS = (
-    PyPdfError,
-    DependencyError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    RecursionError,
-    NotImplementedError,
-    OSError,
-    struct.error,
-    zlib.error,
-)
+_PYPDF_FAULTS = (PyPdfError, DependencyError, *PARSER_FAULTS)
 _MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
 _TAIL_BYTES = 4096
 _PAGE_BREAK = "\n\n"

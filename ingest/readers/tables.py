@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
-from xml.etree.ElementTree import ParseError
 
 import openpyxl
 from defusedxml import DefusedXmlException
-from lxml.etree import XMLSyntaxError
 from openpyxl.utils.exceptions import InvalidFileException
 
 from app.errors import DocumentError
 from app.types import ExtractedText
 from ingest.readers.archive import check_archive, core_metadata, damaged
+from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.text import clean_text, decode_text
 
 _DELIMITERS = ",;\t|"
-_OPENPYXL_FAULTS = (
-    InvalidFileException,
-    DefusedXmlException,
-    ParseError,
-    XMLSyntaxError,
-    zipfile.BadZipFile,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    OSError,
-)
 
 
 def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -59,7 +45,7 @@ def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
             workbook.close()
     except DocumentError:
         raise
-    except _OPENPYXL_FAULTS as error:
+    except (InvalidFileException, DefusedXmlException, *PARSER_FAULTS) as error:
         raise damaged("Excel workbook", error) from error
     properties = workbook.properties
     metadata = core_metadata(properties.creator, properties.created, ignored_author="openpyxl")

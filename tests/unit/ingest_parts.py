@@ -14,7 +14,7 @@ from app.ports import Embedder, VectorIndex
 from app.testing import ToyEmbedder
 from app.types import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
 from ingest.pipeline import IngestPipeline
-from ingest.readers import read_document
+from ingest.readers.document import read_document
 
 COLLECTION = "library"
 INDEX = "library--1"

@@ -18,7 +18,8 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from app.errors import DocumentError
-from ingest.readers import SUFFIXES, ReadLimits, media_type_of, read_document
+from ingest.readers import SUFFIXES, ReadLimits, media_type_of
+from ingest.readers.document import read_document
 
 ENTITY = b'<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname"><!ENTITY word "expanded">]>'
 

@@ -1,0 +1,124 @@
+"""The process in which documents are parsed, one after the other: `python -m ingest.readers.child`.
+
+It speaks over stdin and stdout (see messages.py) and ends when stdin closes, so that it never outlives its worker.
+It limits itself where the system can, besides being watched from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import BinaryIO
+
+from app.errors import DocumentError
+from ingest.readers.document import read_document
+from ingest.readers.faults import PARSER_FAULTS
+from ingest.readers.limits import ProcessLimits
+from ingest.readers.messages import (
+    OUT_OF_MEMORY_EXIT_CODE,
+    READY,
+    ReadAnswer,
+    ReadRequest,
+    read_request,
+    write_answer,
+    write_frame,
+)
+
+try:
+    import resource
+except ImportError:  # Windows: the worker watches time and memory from outside
+    resource = None  # type: ignore[assignment]
+
+_WALL_GRACE_S = 10  # the worker ends a slow child first; this is for a child whose worker was killed
+_STATM = Path("/proc/self/statm")
+
+
+def main() -> None:
+    requests, answers = _take_streams()
+    # Libraries report every oddity of a file; the answer says what matters.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    _forbid_files()
+    start_bytes = _address_space()
+    inbox: queue.SimpleQueue[ReadRequest] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    write_frame(answers, READY)
+    while True:
+        request = inbox.get()
+        _limit(request.process_limits, start_bytes)
+        try:
+            answer = _answer(request)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
+        _lift_alarm()
+        write_answer(answers, answer)
+
+
+def _answer(request: ReadRequest) -> ReadAnswer:
+    try:
+        found = read_document(request.data, uri=request.uri, media_type=request.media_type, limits=request.limits)
+    except DocumentError as error:
+        return ReadAnswer(refusal=str(error))
+    except PARSER_FAULTS as error:
+        cause = str(error).partition("\n")[0]
+        return ReadAnswer(
+            refusal=f"This document is damaged ({type(error).__name__}: {cause}). Open it and save it again."
+        )
+    return ReadAnswer(found=found)
+
+
+def _take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes move to descriptors of their own: whatever a library prints must not reach the worker."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    return requests, answers
+
+
+def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[ReadRequest]) -> None:
+    try:
+        while True:
+            inbox.put(read_request(requests))
+    except EOFError:
+        os._exit(0)  # even in the middle of a document: nobody waits for it
+
+
+def _forbid_files() -> None:
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _limit(limits: ProcessLimits, start_bytes: int) -> None:
+    if resource is None:
+        return
+    cpu_s = int(time.process_time()) + 1 + limits.cpu_s
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+    if start_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (start_bytes + limits.memory_bytes, resource.RLIM_INFINITY))
+    # Its default action needs no interpreter: it also ends a parser that never gives the lock back.
+    signal.setitimer(signal.ITIMER_REAL, limits.wall_s + _WALL_GRACE_S)
+
+
+def _lift_alarm() -> None:
+    if resource is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _address_space() -> int:
+    """Bytes mapped so far; 0 where the system does not say, which is also where RLIMIT_AS has no effect."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    return int(_STATM.read_text("ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

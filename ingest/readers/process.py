@@ -1,0 +1,287 @@
+"""Reads each document in a child process that can be killed: a file may hang, crash or take over a parser, not us.
+
+Children stay warm between documents. Whatever ends one becomes the reason on the document that it was reading.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import BinaryIO, Self, TypeVar, cast
+
+import psutil
+
+from app.errors import DocumentError, UnavailableError
+from app.types import ExtractedText
+from ingest.readers.limits import (
+    DEFAULT_LIMITS,
+    DEFAULT_PROCESS_LIMITS,
+    MEGABYTE,
+    ProcessLimits,
+    ReadLimits,
+    check_size,
+)
+from ingest.readers.messages import (
+    OUT_OF_MEMORY_EXIT_CODE,
+    READY,
+    MessageError,
+    ReadAnswer,
+    ReadRequest,
+    read_answer,
+    read_frame,
+    write_request,
+)
+
+_START_TIMEOUT_S = 120
+_STOP_TIMEOUT_S = 2
+_POLL_S = 0.05
+# What Python and the loader need. Not passed on: passwords and keys, which a document could otherwise reach.
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "TMPDIR")
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_HOW_TO_MEND = "Split it into parts, or save it in a simpler form."
+# Windows has neither of these signals, and never ends a process with them.
+_CPU_SIGNAL, _ALARM_SIGNAL = getattr(signal, "SIGXCPU", None), getattr(signal, "SIGALRM", None)
+
+T = TypeVar("T")
+
+
+class ProcessReader:
+    """The port `Reader`. Safe to call from several threads: each call has a child to itself.
+
+    `is_stopping` is asked while a document is read; once it says yes, the reading ends with UnavailableError.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: ReadLimits = DEFAULT_LIMITS,
+        process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._limits = limits
+        self._process_limits = process_limits
+        self._is_stopping = is_stopping
+        self._idle: list[_ReaderChild] = []
+        self._busy: set[_ReaderChild] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __call__(self, data: bytes, *, uri: str, media_type: str | None = None) -> ExtractedText:
+        check_size(len(data), self._limits)
+        request = ReadRequest(data, uri, media_type, self._limits, self._process_limits)
+        try:
+            answer = self._read(request)
+        except _ChildLostError:
+            try:
+                answer = self._read(request)  # perhaps something else ended the child: one more chance, in a fresh one
+            except _ChildLostError as error:
+                raise DocumentError(
+                    f"The process that read this document ended twice ({error}): the file is damaged, or made to do "
+                    "harm. Open it, if you trust it, and save it again."
+                ) from error
+        if answer.found is None:
+            raise DocumentError(answer.refusal)
+        return answer.found
+
+    @property
+    def child_ids(self) -> frozenset[int]:
+        """Process ids of the children that are there now."""
+        with self._lock:
+            return frozenset(child.pid for child in (*self._idle, *self._busy))
+
+    def close(self) -> None:
+        """Ends the children. Readings under way end with UnavailableError within a moment."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, request: ReadRequest) -> ReadAnswer:
+        child = self._take()
+        is_kept = False
+        try:
+            answer = child.read(request, is_stopping=lambda: self._closed or self._is_stopping())
+            is_kept = child.is_fresh(self._process_limits)
+        finally:
+            with self._lock:
+                self._busy.remove(child)
+                is_kept = is_kept and not self._closed
+                if is_kept:
+                    self._idle.append(child)
+            if not is_kept:
+                child.stop()
+        return answer
+
+    def _take(self) -> _ReaderChild:
+        with self._lock:
+            if self._closed:
+                raise UnavailableError("The reader is closed: its worker stops. The document is read later.")
+            alive = {child for child in self._idle if child.is_alive()}
+            dead = [child for child in self._idle if child not in alive]
+            self._idle = [child for child in self._idle if child in alive]
+            child = self._idle.pop() if self._idle else _ReaderChild()
+            self._busy.add(child)
+        for each in dead:
+            each.stop()
+        return child
+
+
+class _ChildLostError(Exception):
+    """The child ended, or spoke nonsense, for a reason that need not lie in the document."""
+
+
+class _ReaderChild:
+    """One child process. After any error of `read` it is of no more use: call `stop`."""
+
+    def __init__(self) -> None:
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | _ONE_THREAD
+        self._process = subprocess.Popen(
+            # -P: a folder named `ingest` where the user stands must not be taken for ours.
+            [sys.executable, "-P", "-m", "ingest.readers.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the worker, which then ends its children
+        )
+        # The pipes block, in either direction: another thread waits for them, so that this one can watch the child.
+        self._talk = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"reader-{self._process.pid}")
+        self._start_bytes: int | None = None
+        self._document_count = 0
+
+    def read(self, request: ReadRequest, *, is_stopping: Callable[[], bool]) -> ReadAnswer:
+        """Raises DocumentError, UnavailableError or _ChildLostError."""
+        if self._start_bytes is None:
+            self._start_bytes = self._wait_until_ready(is_stopping)
+        self._document_count += 1
+        limits = request.process_limits
+        deadline = time.monotonic() + limits.wall_s
+        most_bytes = self._start_bytes + limits.memory_bytes
+
+        def check() -> None:
+            _check_stopping(is_stopping)
+            if time.monotonic() > deadline:
+                raise DocumentError(_time_reason(limits))
+            if self._memory_bytes() > most_bytes:
+                raise DocumentError(_memory_reason(limits))
+
+        try:
+            return self._watch(lambda: self._exchange(request), check)
+        except (EOFError, OSError) as error:
+            raise self._ending(limits) from error
+        except MessageError as error:
+            raise _ChildLostError(str(error)) from error
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def is_fresh(self, limits: ProcessLimits) -> bool:
+        return self._document_count < limits.max_documents and self._memory_bytes() < limits.idle_memory_bytes
+
+    def stop(self) -> None:
+        self._process.kill()  # it holds nothing that could be lost
+        self._process.wait()
+        self._talk.shutdown()  # at once: the pipes of a dead child do not block
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # bytes that it no longer took
+                if pipe is not None:
+                    pipe.close()
+
+    def _wait_until_ready(self, is_stopping: Callable[[], bool]) -> int:
+        """Waits until the parsers are loaded and gives the memory that they take."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+
+        def check() -> None:
+            _check_stopping(is_stopping)
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"The process that reads documents did not start within {_START_TIMEOUT_S} s.")
+
+        try:
+            self._watch(lambda: read_frame(self._answers, max_bytes=len(READY)), check)
+        except (EOFError, OSError, MessageError) as error:
+            raise UnavailableError(
+                f"The process that reads documents does not start ({_describe(self._process.wait())}). "
+                f"`{sys.executable} -m ingest.readers.child` says why."
+            ) from error
+        return self._memory_bytes()
+
+    def _watch(self, talk: Callable[[], T], check: Callable[[], None]) -> T:
+        future = self._talk.submit(talk)
+        while not wait([future], timeout=_POLL_S).done:
+            check()
+        return future.result()
+
+    def _exchange(self, request: ReadRequest) -> ReadAnswer:
+        assert self._process.stdin is not None
+        write_request(cast(BinaryIO, self._process.stdin), request)
+        return read_answer(self._answers, request.limits)
+
+    @property
+    def _answers(self) -> BinaryIO:
+        assert self._process.stdout is not None
+        return cast(BinaryIO, self._process.stdout)
+
+    def _memory_bytes(self) -> int:
+        try:
+            return psutil.Process(self._process.pid).memory_info().rss
+        except psutil.Error:
+            return 0  # it is just gone; the pipes will say so
+
+    def _ending(self, limits: ProcessLimits) -> DocumentError | _ChildLostError:
+        """What a child that closed its pipes died of."""
+        try:
+            exit_code = self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return _ChildLostError("it fell silent")
+        if exit_code == OUT_OF_MEMORY_EXIT_CODE:
+            return DocumentError(_memory_reason(limits))
+        if exit_code < 0 and -exit_code == _CPU_SIGNAL:
+            return DocumentError(_cpu_reason(limits))
+        if exit_code < 0 and -exit_code == _ALARM_SIGNAL:
+            return DocumentError(_time_reason(limits))
+        return _ChildLostError(_describe(exit_code))
+
+
+def _check_stopping(is_stopping: Callable[[], bool]) -> None:
+    if is_stopping():
+        raise UnavailableError("Reading was interrupted: the worker stops. The document is read later.")
+
+
+def _describe(exit_code: int) -> str:
+    try:
+        return f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+    except ValueError:
+        return f"signal {-exit_code}"
+
+
+def _time_reason(limits: ProcessLimits) -> str:
+    return f"Reading this document took longer than {limits.wall_s:g} s, which is the limit. {_HOW_TO_MEND}"
+
+
+def _cpu_reason(limits: ProcessLimits) -> str:
+    return f"Reading this document took more than {limits.cpu_s} s of CPU time, which is the limit. {_HOW_TO_MEND}"
+
+
+def _memory_reason(limits: ProcessLimits) -> str:
+    return (
+        f"Reading this document took more than {limits.memory_bytes / MEGABYTE:,.0f} MB of memory, which is the limit. "
+        f"{_HOW_TO_MEND}"
+    )

@@ -1,0 +1,315 @@
+"""The process that parses documents: what it gives, what ends it, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from app.errors import DocumentError, UnavailableError
+from app.types import ExtractedText
+from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
+from ingest.readers.document import read_document
+from ingest.readers.messages import MessageError, ReadAnswer, read_answer, write_answer, write_frame
+from ingest.readers.process import _ReaderChild
+
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
+# Takes a parser more than a second, whatever the machine.
+SLOW_TABLE = b"a,b,c,d\n" + b"1,2,3,4\n" * 400_000
+
+
+@pytest.fixture
+def reader_factory() -> Iterator[Callable[..., ProcessReader]]:
+    opened: list[ProcessReader] = []
+
+    def build(
+        *, limits: ReadLimits | None = None, is_stopping: Callable[[], bool] = bool, **changes: float
+    ) -> ProcessReader:
+        process_limits = replace(LIMITS, **changes)
+        opened.append(
+            ProcessReader(limits=limits or ReadLimits(), process_limits=process_limits, is_stopping=is_stopping)
+        )
+        return opened[-1]
+
+    yield build
+    for reader in opened:
+        reader.close()
+
+
+@pytest.fixture(scope="module")
+def warm_reader() -> Iterator[ProcessReader]:
+    with ProcessReader(process_limits=LIMITS) as reader:
+        yield reader
+
+
+def wait_for(condition: Callable[[], object], *, timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_reads_as_in_this_process(warm_reader):
+    page = "<title>Köln 東京</title><meta name=author content='Ada'><p>One.</p>".encode()
+    assert warm_reader(page, uri="a.html") == read_document(page, uri="a.html")
+
+
+def test_refusal_is_the_parsers_own(warm_reader):
+    with pytest.raises(DocumentError, match="begins like a PDF"):
+        warm_reader(b"%PDF-1.4", uri="a.txt")
+
+
+def test_one_child_reads_many_documents(warm_reader):
+    warm_reader(b"first", uri="a.txt")
+    before = warm_reader.child_ids
+    for number in range(5):
+        assert warm_reader(b"text %d" % number, uri="a.txt").text == f"text {number}"
+    assert warm_reader.child_ids == before
+    assert len(before) == 1
+
+
+def test_threads_read_at_the_same_time(reader_factory):
+    read = reader_factory()
+    texts = [f"document {number} " * 1_000 for number in range(40)]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda text: read(text.encode(), uri="a.txt").text, texts))
+    assert found == texts
+
+
+def test_child_gives_way_to_a_fresh_one_after_its_documents(reader_factory):
+    read = reader_factory(max_documents=1)
+    read(b"one", uri="a.txt")
+    assert read.child_ids == frozenset()
+    assert read(b"two", uri="a.txt").text == "two"
+
+
+def test_too_slow_document_is_refused_and_the_next_one_read(reader_factory):
+    read = reader_factory(wall_s=0.3)
+    with pytest.raises(DocumentError, match=r"longer than 0\.3 s.*Split it"):
+        read(SLOW_TABLE, uri="a.csv")
+    assert read(b"next", uri="a.txt").text == "next"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows counts no CPU time for a limit")
+def test_document_that_takes_too_much_cpu_time_is_refused(reader_factory):
+    read = reader_factory(cpu_s=0)  # a second is left to each
+    with pytest.raises(DocumentError, match="CPU time, which is the limit"):
+        read(SLOW_TABLE, uri="a.csv")
+
+
+def test_document_that_takes_too_much_memory_is_refused(reader_factory):
+    read = reader_factory(memory_bytes=40_000_000)
+    with pytest.raises(DocumentError, match="more than 40 MB of memory"):
+        read(b"word " * 10_000_000, uri="a.txt")
+    assert read(b"next", uri="a.txt").text == "next"
+
+
+def test_watch_from_outside_sees_memory_where_the_system_does_not_limit_it(reader_factory, monkeypatch):
+    read = reader_factory(memory_bytes=10**12)  # far beyond any limit that the system would enforce
+    read(b"warm", uri="a.txt")
+    monkeypatch.setattr("ingest.readers.process._ReaderChild._memory_bytes", lambda self: 2 * 10**12)
+    with pytest.raises(DocumentError, match="MB of memory, which is the limit"):
+        read(SLOW_TABLE, uri="a.csv")
+
+
+def test_document_whose_child_was_killed_is_read_again(reader_factory, monkeypatch):
+    read = reader_factory()
+    read(b"warm", uri="a.txt")
+    (child_id,) = read.child_ids
+    threading.Timer(0.2, os.kill, (child_id, signal.SIGTERM)).start()
+    assert read(SLOW_TABLE, uri="a.csv").text.startswith("a: 1; b: 2")
+    assert child_id not in read.child_ids
+
+
+def test_document_that_crashes_its_child_twice_is_refused(reader_factory, monkeypatch):
+    wait_until_ready = _ReaderChild._wait_until_ready
+
+    def crash_soon(child: _ReaderChild, is_stopping: Callable[[], bool]) -> int:
+        try:
+            return wait_until_ready(child, is_stopping)
+        finally:
+            threading.Timer(0.2, os.kill, (child.pid, signal.SIGABRT)).start()
+
+    monkeypatch.setattr(_ReaderChild, "_wait_until_ready", crash_soon)
+    read = reader_factory()
+    with pytest.raises(DocumentError, match=r"ended twice \(signal SIGABRT\)"):
+        read(SLOW_TABLE, uri="a.csv")
+
+
+def test_idle_child_that_died_is_replaced(reader_factory):
+    read = reader_factory()
+    read(b"warm", uri="a.txt")
+    (child_id,) = read.child_ids
+    os.kill(child_id, signal.SIGTERM)
+    assert read(b"next", uri="a.txt").text == "next"
+    assert not psutil.pid_exists(child_id)
+
+
+def test_stopping_worker_leaves_the_document_for_later(reader_factory):
+    stop = threading.Event()
+    read = reader_factory(is_stopping=stop.is_set)
+    read(b"warm", uri="a.txt")
+    threading.Timer(0.2, stop.set).start()
+    with pytest.raises(UnavailableError, match="read later"):
+        read(SLOW_TABLE, uri="a.csv")
+    assert read.child_ids == frozenset()
+
+
+def test_close_ends_idle_and_busy_children(reader_factory):
+    read = reader_factory()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read, SLOW_TABLE, uri="a.csv")
+        wait_for(lambda: read.child_ids)
+        (child_id,) = read.child_ids
+        read.close()
+        with pytest.raises(UnavailableError):
+            reading.result()
+    assert not psutil.pid_exists(child_id)
+    with pytest.raises(UnavailableError, match="closed"):
+        read(b"too late", uri="a.txt")
+
+
+PARENT = """
+import sys
+from ingest.readers import ProcessReader
+read = ProcessReader()
+read(b"warm", uri="a.txt")
+print(*read.child_ids, flush=True)
+if sys.argv[1] == "busy":
+    read(b"a,b,c,d\\n" + b"1,2,3,4\\n" * 2_000_000, uri="a.csv")
+else:
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("state", ["idle", "busy"])
+def test_killed_parent_leaves_no_child(state):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, state], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        if state == "busy":
+            before = child.cpu_times().user
+            wait_for(lambda: child.cpu_times().user > before + 0.1)
+        parent.kill()
+        parent.wait()
+        child.wait(timeout=10)
+
+
+def test_child_gets_no_secrets_and_writes_no_files(reader_factory, monkeypatch):
+    monkeypatch.setenv("GIRCSE_DATABASE_URL", "postgresql://me:secret@host/db")
+    read = reader_factory()
+    read(b"warm", uri="a.txt")
+    (child_id,) = read.child_ids
+    child = psutil.Process(child_id)
+    assert not any(name.startswith("GIRCSE_") for name in child.environ())
+    if sys.platform == "linux":
+        assert child.rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
+        assert child.rlimit(psutil.RLIMIT_CORE) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("ingest.readers.child", {"torch", "transformers", "sqlalchemy", "qdrant_client", "embedder"}),
+        ("ingest.readers", {"lxml", "openpyxl", "docx", "pypdf", "trafilatura", "charset_normalizer"}),
+    ],
+)
+def test_import_loads_only_what_it_needs(module, unwanted):
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "ingest.readers.limits" in loaded
+    assert unwanted.isdisjoint(loaded)
+
+
+def test_child_that_cannot_start_is_no_fault_of_the_document(reader_factory, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(UnavailableError, match="does not start"):
+        reader_factory()(b"text", uri="a.txt")
+
+
+class TestAnswersAreNotBelieved:
+    def answer(self, payload: bytes, limits: ReadLimits | None = None) -> ReadAnswer:
+        buffer = io.BytesIO()
+        write_frame(buffer, payload)
+        buffer.seek(0)
+        return read_answer(buffer, limits or ReadLimits())
+
+    def found(self, **changes: object) -> bytes:
+        values = {"text": "Body.", "title": "T", "media_type": "text/plain", "metadata": {}, "page_starts": []}
+        return json.dumps({"found": values | changes, "refusal": None}).encode()
+
+    def test_honest_answer_comes_through(self):
+        expected = ExtractedText(
+            text="Body\n\nTwo",
+            title="é",
+            media_type="m",
+            metadata={"n": 1, "x": 1.5, "b": True, "s": "1"},
+            page_starts=(0, 6),
+        )
+        buffer = io.BytesIO()
+        write_answer(buffer, ReadAnswer(found=expected))
+        buffer.seek(0)
+        assert read_answer(buffer, ReadLimits()).found == expected
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            pickle.dumps(print),
+            b"",
+            b"null",
+            b"[" * 100_000,
+            b'{"found": null, "refusal": null}',
+            b'{"found": null, "refusal": 7}',
+        ],
+    )
+    def test_nonsense_is_refused(self, payload):
+        with pytest.raises(MessageError):
+            self.answer(payload)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"text": 5},
+            {"text": "a\0b"},
+            {"metadata": {"a": ["list"]}},
+            {"metadata": {"a": "\0"}},
+            {"metadata": {"a\0": "x"}},
+            {"page_starts": [0, 99]},
+            {"page_starts": [3, 1]},
+            {"page_starts": [-1]},
+        ],
+    )
+    def test_wrong_values_are_refused(self, changes):
+        assert self.answer(self.found()).found is not None
+        with pytest.raises(MessageError):
+            self.answer(self.found(**changes))
+
+    def test_endless_answer_is_refused_before_it_is_read(self):
+        with pytest.raises(MessageError, match="announced"):
+            read_answer(io.BytesIO((2**62).to_bytes(8, "big")), ReadLimits())
+
+    def test_answer_cut_short_is_an_end(self):
+        with pytest.raises(EOFError):
+            read_answer(io.BytesIO((10).to_bytes(8, "big") + b"half"), ReadLimits())
+
+    def test_refusal_is_made_storable(self):
+        buffer = io.BytesIO()
+        write_answer(buffer, ReadAnswer(refusal="bad \ud800 \0" + "x" * 10_000))
+        buffer.seek(0)
+        refusal = read_answer(buffer, ReadLimits()).refusal
+        assert refusal.startswith("bad ?")
+        assert len(refusal) < 2_001
