@@ -9,13 +9,14 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.errors import FilesUnavailableError, NotFoundError
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt)?(\.aside)?")
 
 
 class FolderBlobStore:
@@ -31,6 +32,25 @@ class FolderBlobStore:
 
     def get(self, content_hash: str) -> bytes:
         return _read(self.path(content_hash), content_hash)
+
+    def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
+        # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
+        kept = [self.path(content_hash), self._text_path(content_hash)]
+        with _faults_translated(kept[0]):
+            if not is_needed():
+                for path in kept:
+                    _move_if_there(path, _aside(path))
+            still_needed = is_needed()
+            for path in kept:
+                if still_needed:
+                    _move_if_there(_aside(path), path)
+                else:
+                    _aside(path).unlink(missing_ok=True)
+
+    def hashes(self) -> Iterator[str]:
+        if self._folder.exists():
+            found = (_STORED.fullmatch(path.name) for path in self._folder.iterdir())
+            yield from sorted({match.group("hash") for match in found if match})
 
     def path(self, content_hash: str) -> Path:
         return self._folder / _checked(content_hash)
@@ -67,10 +87,22 @@ def _write_whole(path: Path, data: bytes) -> None:
             raise
 
 
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.aside")
+
+
+def _move_if_there(source: Path, target: Path) -> None:
+    with suppress(FileNotFoundError):
+        source.replace(target)
+
+
 def _read(path: Path, content_hash: str) -> bytes:
+    for place in (path, _aside(path)):
+        with suppress(FileNotFoundError), _faults_translated(place):
+            return place.read_bytes()
     try:
         with _faults_translated(path):
-            return path.read_bytes()
+            return path.read_bytes()  # it may have been put back in between
     except FileNotFoundError as error:
         raise NotFoundError(
             f"The stored file {content_hash} is missing from {path.parent}: add the document again."

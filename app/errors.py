@@ -15,6 +15,7 @@ GircseError
 │   └── CatalogTooNewError
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
+    ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
 """
@@ -82,6 +83,10 @@ class UnavailableError(GircseError):
 
 class VectorIndexUnavailableError(UnavailableError):
     pass
+
+
+class IncompleteDeletionError(UnavailableError):
+    """The vector index was asked after a deletion, and something is still there."""
 
 
 class CatalogUnavailableError(UnavailableError):

@@ -8,11 +8,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import resources
 
 from app.errors import ConflictError, InputError, UnknownCollectionError
 from app.fingerprints import require_same_model
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
+from app.removals import remove_unneeded
 from app.search import CHUNK_KEYS
 from app.texts import require_text
 from app.types import Collection, Document, Job, Metadata, MetadataValue, NewDocument
@@ -21,6 +23,7 @@ DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
 CHUNK_TOKENS = 200
 CHUNK_OVERLAP = 30
+CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000
 
@@ -72,12 +75,13 @@ class Library:
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
-            active_index=f"{name}--1",
+            active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE),
         )
-        # The index first: making it again after a crash is harmless, while a row without its index is not.
+        # The index first: after a crash its reservation ends and it is removed, while a row without it would stay.
         self._index.create(collection.active_index, dimension=collection.dimension)
-        self._index.point_to(name, collection.active_index)
-        return self._catalog.create_collection(collection)
+        created = self._catalog.create_collection(collection)
+        self._index.point_to(name, created.active_index)
+        return created
 
     def ensure_collection(self, name: str) -> Collection:
         """The collection of this name, ready for documents; made with the defaults when there is none."""
@@ -89,10 +93,13 @@ class Library:
         return collection
 
     def delete_collection(self, name: str) -> None:
-        """With its points. The row goes last, so that an interrupted deletion can be repeated."""
-        collection = self._catalog.collection(name)
-        self._index.drop(collection.active_index)
+        """With its points and files. After a crash in the middle, or without the index, a worker does the rest."""
         self._catalog.delete_collection(name)
+        self.remove_unneeded()
+
+    def remove_unneeded(self) -> None:
+        """What deletions before a crash have left behind, too."""
+        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
 
     def add_document(
         self,

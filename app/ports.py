@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -15,11 +15,14 @@ from app.types import (
     DocumentKey,
     DocumentState,
     ExtractedText,
+    IndexRole,
     Job,
     JobState,
     NewDocument,
     Point,
     QueryEmbedding,
+    Removal,
+    RemovalKind,
     ScoredPoint,
     Span,
 )
@@ -99,10 +102,89 @@ class VectorIndex(Protocol):
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...
     def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]: ...
+    def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
+        """Those of these points that are there, with vectors and payloads, in any order."""
+        ...
+
+    def present_ids(self, index: str, ids: Sequence[str]) -> set[str]: ...
+    def scan(self, index: str) -> Iterator[list[Point]]:
+        """All points, page by page; of their payloads only `metadata`, and no vectors."""
+        ...
+
+    def indexes(self) -> list[str]:
+        """All physical collections, those of others included."""
+        ...
+
+    def aliases(self) -> dict[str, str]:
+        """Public name → physical collection."""
+        ...
+
     def is_alive(self) -> bool: ...
 
 
-class Catalog(Protocol):
+class IndexLedger(Protocol):
+    """Which physical indexes a collection has, what each holds, and what is to be removed. A part of `Catalog`."""
+
+    def reserve_index(self, collection: str, *, lease: timedelta) -> str:
+        """A name that no index ever had. Unless it is put to use or prolonged within the lease, it is removed."""
+        ...
+
+    def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
+        """Raises ConflictError when it has ended."""
+        ...
+
+    def index_names(self, collection: str) -> list[str]:
+        """The active index first, then those beside it."""
+        ...
+
+    def standby(self, collection: str, role: IndexRole) -> Collection | None:
+        """The collection as it is when its index of this role is the active one: its name, and the contract."""
+        ...
+
+    def add_building_index(self, target: Collection) -> None:
+        """Puts the reserved `target.active_index` beside the active one. Raises ConflictError when one is built."""
+        ...
+
+    def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
+        """In the order of ids, after the id `after`: documents whose present revision the index does not hold."""
+        ...
+
+    def count_unindexed(self, collection: str, index: str) -> int: ...
+    def record_indexed(self, index: str, document: Document, chunks: Sequence[Chunk]) -> bool:
+        """The index, which stands by, holds these chunks. False when the document has changed or is going."""
+        ...
+
+    def chunk_count(self, index: str) -> int: ...
+    def forget_indexed(self, index: str) -> None:
+        """As when nothing had been written to this index."""
+        ...
+
+    def switch_index(self, collection: str, role: IndexRole) -> bool:
+        """Makes the index of this role the active one, and the active one the previous one, in one transaction.
+
+        False when there is none, or one that was built lacks a document. After a roll-back documents that changed
+        since are queued again. Ingestion that is running starts over.
+        """
+        ...
+
+    def discard_index(self, collection: str, role: IndexRole) -> str | None:
+        """Its name, when there was one; it is to be removed."""
+        ...
+
+    def removals(self, *, limit: int = 100) -> list[Removal]:
+        """Those that are due."""
+        ...
+
+    def reserved_names(self, kind: RemovalKind) -> list[str]:
+        """Of all removals, due or not."""
+        ...
+
+    def note_removals(self, kind: RemovalKind, names: Sequence[str], *, due_in: timedelta) -> None: ...
+    def forget_removal(self, removal: Removal) -> None: ...
+    def needs_file(self, content_hash: str) -> bool: ...
+
+
+class Catalog(IndexLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -198,6 +280,16 @@ class BlobStore(Protocol):
         ...
 
     def path(self, content_hash: str) -> Path: ...
+    def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
+        """Removes bytes and text unless they are needed, which is asked after they were put aside.
+
+        Whoever adds a document looks after its row is there whether the bytes still are; so none can get lost.
+        """
+        ...
+
+    def hashes(self) -> Iterator[str]:
+        """Of everything that is kept."""
+        ...
 
 
 class Reader(Protocol):

@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 from app.errors import DocumentError
 from app.fingerprints import require_same_model
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
+from app.removals import delete_points_of, remove_unneeded
 from app.types import Chunk, Collection, Document, ExtractedText, Job, JobKind, Metadata, Point, Span
 
 log = logging.getLogger(__name__)
@@ -75,14 +76,21 @@ class IngestPipeline:
         points = {chunk.id: make_payload(document, chunk, title, metadata) for chunk in chunks}
         report = self._write(collection, document, chunks, points, heartbeat)
         self._catalog.complete_ingest(job, title=title, metadata=metadata, chunks=chunks)
+        if document.revision > 1:  # the file of the version before
+            self._remove_unneeded()
         return report
 
     def _delete(self, job: Job, collection: Collection, heartbeat: Heartbeat) -> IngestReport:
-        count = self._index.count(collection.active_index, document_id=job.document_id)
-        heartbeat(_READ_PROGRESS)
-        self._index.delete_document(collection.active_index, job.document_id)
+        count = 0
+        for name in self._catalog.index_names(collection.name):
+            heartbeat(_READ_PROGRESS)
+            count += delete_points_of(self._index, name, job.document_id)
         self._catalog.complete_delete(job)
+        self._remove_unneeded()
         return IngestReport(deleted=count)
+
+    def _remove_unneeded(self) -> None:
+        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
 
     def _extract(self, document: Document) -> ExtractedText:
         data = self._blobs.get(document.content_hash)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs
-from app.catalog.engine import faults_translated, writing
-from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow
+from app.catalog import jobs, removals
+from app.catalog.indexes import IndexLedger, note_collection, write_indexed
+from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow, JobRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
     Chunk,
@@ -28,35 +25,13 @@ from app.types import (
     JobKind,
     JobState,
     NewDocument,
+    RemovalKind,
 )
-
-# What a collection promises about its vectors; a second creator must ask for the same.
-_CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
 
 _MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-class SqlCatalog:
-    """`clock` gives the present time in UTC. Fencing tokens keep the ledger right even if two clocks disagree."""
-
-    def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._engine = engine
-        self._writer = writing(engine)
-        self._clock = clock
-
-    @contextmanager
-    def _session(self, engine: Engine) -> Iterator[Session]:
-        with (
-            faults_translated(engine),
-            Session(engine, expire_on_commit=False, autoflush=False) as session,
-            session.begin(),
-        ):
-            yield session
-
+class SqlCatalog(IndexLedger):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -68,12 +43,13 @@ class SqlCatalog:
                     active_index=collection.active_index,
                     is_paused=collection.is_paused,
                     created_at=self._clock(),
-                    **{field: getattr(collection, field) for field in _CONTRACT},
+                    **{field: getattr(collection, field) for field in CONTRACT},
                 )
                 if _add_unless_taken(session, row):
-                    return Collection(**_collection_values(row))
+                    removals.adopt_index(session, row.active_index)
+                    return Collection(**row.values())
                 row = session.get_one(CollectionRow, collection.name)
-            differing = [field for field in _CONTRACT if getattr(row, field) != getattr(collection, field)]
+            differing = [field for field in CONTRACT if getattr(row, field) != getattr(collection, field)]
             if differing:
                 pairs = ", ".join(f"{f} is {getattr(row, f)!r}, not {getattr(collection, f)!r}" for f in differing)
                 raise ConflictError(
@@ -87,7 +63,7 @@ class SqlCatalog:
             row = session.get(CollectionRow, name)
             if row is None:
                 raise _unknown_collection(session, name)
-            return Collection(**_collection_values(row))
+            return Collection(**row.values())
 
     def counted_collection(self, name: str) -> CountedCollection:
         with self._session(self._engine) as session:
@@ -112,7 +88,7 @@ class SqlCatalog:
         if name is not None:
             statement = statement.where(CollectionRow.name == name)
         return [
-            CountedCollection(**_collection_values(row), document_count=documents, chunk_count=int(chunks))
+            CountedCollection(**row.values(), document_count=documents, chunk_count=int(chunks))
             for row, documents, chunks in session.execute(statement)
         ]
 
@@ -121,6 +97,7 @@ class SqlCatalog:
             row = session.get(CollectionRow, name)
             if row is None:
                 raise _unknown_collection(session, name)
+            note_collection(session, row, self._clock())
             session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
 
     # Documents
@@ -142,7 +119,10 @@ class SqlCatalog:
                 present = jobs.open_job(session, row.id)
                 if present is not None and present.kind is JobKind.INGEST and present.state is JobState.RUNNING:
                     return row.as_document(), present.as_job()
-            _replace_input(row, document)
+            if not _is_same(row, document):
+                removals.note(session, RemovalKind.FILE, {row.content_hash} - {document.content_hash}, now)
+                _replace_input(row, document)
+                row.revision += 1
             job = jobs.enqueue(session, row, JobKind.INGEST, now)
             return row.as_document(), job.as_job()
 
@@ -186,7 +166,13 @@ class SqlCatalog:
             return [DocumentKey(*row) for row in session.execute(statement)]
 
     def chunks(self, document_id: str) -> list[Chunk]:
-        statement = select(ChunkRow).where(ChunkRow.document_id == document_id).order_by(ChunkRow.ordinal)
+        statement = (
+            select(ChunkRow)
+            .join(DocumentRow, DocumentRow.id == ChunkRow.document_id)
+            .join(CollectionRow, CollectionRow.name == DocumentRow.collection)
+            .where(ChunkRow.document_id == document_id, ChunkRow.index_name == CollectionRow.active_index)
+            .order_by(ChunkRow.ordinal)
+        )
         with self._session(self._engine) as session:
             return [row.as_chunk() for row in session.scalars(statement)]
 
@@ -230,9 +216,8 @@ class SqlCatalog:
         now = self._clock()
         with self._session(self._writer) as session:
             document, row = jobs.hold(session, job)
-            session.execute(delete(ChunkRow).where(ChunkRow.document_id == document.id))
-            if chunks:
-                session.execute(insert(ChunkRow), [_chunk_values(chunk) for chunk in chunks])
+            active = session.get_one(CollectionRow, document.collection).active_index
+            write_indexed(session, active, document.id, document.revision, chunks)
             document.title, document.document_metadata = title, dict(metadata)
             document.state, document.error, document.chunk_count = DocumentState.READY, None, len(chunks)
             document.updated_at = now
@@ -241,6 +226,7 @@ class SqlCatalog:
     def complete_delete(self, job: Job) -> None:
         with self._session(self._writer) as session:
             document, row = jobs.hold(session, job)
+            removals.note(session, RemovalKind.FILE, [document.content_hash], self._clock())
             session.delete(document)  # its chunks go with it
             jobs.finish(row, self._clock())
 
@@ -328,15 +314,6 @@ def _replace_input(row: DocumentRow, document: NewDocument) -> None:
 def _is_same(row: DocumentRow, document: NewDocument) -> bool:
     given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
     return given == (document.content_hash, document.media_type, document.title, dict(document.metadata))
-
-
-def _chunk_values(chunk: Chunk) -> dict[str, object]:
-    names = ("id", "document_id", "ordinal", "text_hash", "start", "end", "page")
-    return {name: getattr(chunk, name) for name in names}
-
-
-def _collection_values(row: CollectionRow) -> dict[str, Any]:
-    return {field.name: getattr(row, field.name) for field in fields(Collection)}
 
 
 def _unknown_collection(session: Session, name: str) -> UnknownCollectionError:

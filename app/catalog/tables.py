@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.types import (
     Chunk,
+    Collection,
     Document,
     DocumentState,
     IndexRole,
@@ -96,7 +98,13 @@ class Table(DeclarativeBase):
     }
 
 
+# What a collection promises about its vectors; each of its indexes was made under one.
+CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
+
+
 class CollectionRow(Table):
+    """Its contract is that of the active index."""
+
     __tablename__ = "collection"
 
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -109,6 +117,10 @@ class CollectionRow(Table):
     active_index: Mapped[str]
     created_at: Mapped[datetime]
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+    def values(self) -> dict[str, Any]:
+        """The fields of a `Collection`."""
+        return {field.name: getattr(self, field.name) for field in fields(Collection)}
 
 
 class StandbyIndexRow(Table):

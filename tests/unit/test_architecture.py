@@ -16,7 +16,16 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
-CORE = {"app.types", "app.ports", "app.errors", "app.sentences", "app.refinement_view", "app.texts", "app.fingerprints"}
+CORE = {
+    "app.types",
+    "app.ports",
+    "app.errors",
+    "app.sentences",
+    "app.refinement_view",
+    "app.texts",
+    "app.fingerprints",
+    "app.removals",
+}
 
 # Folder → what it must never import, by first dotted parts.
 FORBIDDEN = {

@@ -1,0 +1,263 @@
+"""The catalog's part of physical indexes: names, what each index holds, the switch from one to another, removals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Select, delete, exists, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs, removals
+from app.catalog.sessions import Sessions
+from app.catalog.tables import (
+    CONTRACT,
+    ChunkRow,
+    CollectionRow,
+    DocumentRow,
+    IndexedDocumentRow,
+    JobRow,
+    StandbyIndexRow,
+    is_running,
+)
+from app.errors import ConflictError, UnknownCollectionError
+from app.types import (
+    Chunk,
+    Collection,
+    Document,
+    DocumentState,
+    IndexRole,
+    JobKind,
+    JobState,
+    Removal,
+    RemovalKind,
+)
+
+
+class IndexLedger(Sessions):
+    # Names
+
+    def reserve_index(self, collection: str, *, lease: timedelta) -> str:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            taken = {row.name for row in session.scalars(_standby_rows(collection))}
+            row = session.get(CollectionRow, collection)
+            taken |= {row.active_index} if row else set()
+            name = removals.next_index(session, collection)
+            while name in taken:
+                name = removals.next_index(session, collection)
+            removals.note(session, RemovalKind.INDEX, [name], now + lease)
+            return name
+
+    def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            if not removals.prolong(session, index, now, now + lease):
+                raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
+
+    def index_names(self, collection: str) -> list[str]:
+        with self._session(self._engine) as session:
+            row = session.get(CollectionRow, collection)
+            active = [row.active_index] if row else []
+            return active + [each.name for each in session.scalars(_standby_rows(collection))]
+
+    def standby(self, collection: str, role: IndexRole) -> Collection | None:
+        with self._session(self._engine) as session:
+            row, spare = session.get(CollectionRow, collection), _find_standby(session, collection, role)
+            return None if row is None or spare is None else _as_if_active(row, spare)
+
+    # What an index holds
+
+    def add_building_index(self, target: Collection) -> None:
+        with self._session(self._writer) as session:
+            if session.get(CollectionRow, target.name) is None:
+                raise UnknownCollectionError(target.name, list(session.scalars(select(CollectionRow.name))))
+            if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
+                raise ConflictError(f"Another index of {target.name!r} is being built already.")
+            if not removals.adopt_index(session, target.active_index):
+                raise ConflictError(f"The reservation of the index {target.active_index!r} has ended: start again.")
+            session.add(_standby_row(target, IndexRole.BUILDING, self._clock()))
+
+    def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
+        statement = _unindexed(collection, index).where(DocumentRow.id > after).order_by(DocumentRow.id).limit(limit)
+        with self._session(self._engine) as session:
+            return [row.as_document() for row in session.scalars(statement)]
+
+    def count_unindexed(self, collection: str, index: str) -> int:
+        with self._session(self._engine) as session:
+            return session.scalar(select(func.count()).select_from(_unindexed(collection, index).subquery())) or 0
+
+    def record_indexed(self, index: str, document: Document, chunks: Sequence[Chunk]) -> bool:
+        with self._session(self._writer) as session:
+            row = jobs.lock_document(session, document.id)
+            spare = session.get(StandbyIndexRow, index)
+            if row is None or row.revision != document.revision or row.state is DocumentState.DELETING:
+                return False
+            if spare is None or spare.collection != row.collection:
+                raise ConflictError(f"The index {index!r} was given up meanwhile: start again.")
+            write_indexed(session, index, document.id, document.revision, chunks)
+            return True
+
+    def chunk_count(self, index: str) -> int:
+        with self._session(self._engine) as session:
+            return session.scalar(select(func.count()).where(ChunkRow.index_name == index)) or 0
+
+    def forget_indexed(self, index: str) -> None:
+        with self._session(self._writer) as session:
+            _forget_contents(session, index)
+
+    # Switching
+
+    def switch_index(self, collection: str, role: IndexRole) -> bool:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            # Documents before jobs, as everywhere; the collection last.
+            session.execute(select(DocumentRow.id).where(DocumentRow.collection == collection).with_for_update())
+            row = session.get(CollectionRow, collection, with_for_update=True)
+            spare = _find_standby(session, collection, role)
+            if row is None or spare is None:
+                return False
+            stale = list(session.scalars(_unindexed(collection, spare.name)))
+            if role is IndexRole.BUILDING and stale:
+                return False
+            former, target = Collection(**row.values()), _as_if_active(row, spare)
+            for kept in session.scalars(_standby_rows(collection).where(StandbyIndexRow.role == IndexRole.PREVIOUS)):
+                if kept is not spare:
+                    _retire(session, kept, now)
+            session.delete(spare)
+            session.flush()
+            session.add(_standby_row(former, IndexRole.PREVIOUS, now))
+            for field in (*CONTRACT, "active_index"):
+                setattr(row, field, getattr(target, field))
+            _count_chunks_again(session, collection, target.active_index)
+            _start_running_jobs_over(session, collection, now)
+            for document in stale:
+                if jobs.open_job(session, document.id) is None:
+                    jobs.enqueue(session, document, JobKind.INGEST, now)
+            return True
+
+    def discard_index(self, collection: str, role: IndexRole) -> str | None:
+        with self._session(self._writer) as session:
+            spare = _find_standby(session, collection, role)
+            if spare is None:
+                return None
+            _retire(session, spare, self._clock())
+            return spare.name
+
+    # Removals
+
+    def removals(self, *, limit: int = 100) -> list[Removal]:
+        with self._session(self._engine) as session:
+            return removals.due(session, self._clock(), limit)
+
+    def reserved_names(self, kind: RemovalKind) -> list[str]:
+        with self._session(self._engine) as session:
+            return removals.of_kind(session, kind)
+
+    def note_removals(self, kind: RemovalKind, names: Sequence[str], *, due_in: timedelta) -> None:
+        with self._session(self._writer) as session:
+            removals.note(session, kind, names, self._clock() + due_in)
+
+    def forget_removal(self, removal: Removal) -> None:
+        with self._session(self._writer) as session:
+            removals.forget(session, removal)
+
+    def needs_file(self, content_hash: str) -> bool:
+        with self._session(self._engine) as session:
+            return (
+                session.scalar(select(DocumentRow.id).where(DocumentRow.content_hash == content_hash).limit(1))
+                is not None
+            )
+
+
+def write_indexed(session: Session, index: str, document_id: str, revision: int, chunks: Sequence[Chunk]) -> None:
+    """Makes the rows say that `index` holds these chunks of the document, as of this revision."""
+    for table in (ChunkRow, IndexedDocumentRow):
+        session.execute(delete(table).where(table.document_id == document_id, table.index_name == index))
+    if chunks:
+        session.execute(insert(ChunkRow), [_chunk_values(index, chunk) for chunk in chunks])
+    session.execute(
+        insert(IndexedDocumentRow), [{"index_name": index, "document_id": document_id, "revision": revision}]
+    )
+
+
+def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:
+    """Notes the removal of everything that goes with a collection: its indexes and its files."""
+    standby = [each.name for each in session.scalars(_standby_rows(row.name))]
+    removals.note(session, RemovalKind.INDEX, [row.active_index, *standby], now)
+    files = session.scalars(select(DocumentRow.content_hash).where(DocumentRow.collection == row.name))
+    removals.note(session, RemovalKind.FILE, files, now)
+
+
+def _chunk_values(index: str, chunk: Chunk) -> dict[str, object]:
+    names = ("id", "document_id", "ordinal", "text_hash", "start", "end", "page")
+    return {"index_name": index, **{name: getattr(chunk, name) for name in names}}
+
+
+def _standby_rows(collection: str) -> Select[StandbyIndexRow]:
+    return select(StandbyIndexRow).where(StandbyIndexRow.collection == collection).order_by(StandbyIndexRow.name)
+
+
+def _find_standby(session: Session, collection: str, role: IndexRole) -> StandbyIndexRow | None:
+    return session.scalar(_standby_rows(collection).where(StandbyIndexRow.role == role))
+
+
+def _standby_row(collection: Collection, role: IndexRole, now: datetime) -> StandbyIndexRow:
+    contract = {field: getattr(collection, field) for field in CONTRACT}
+    return StandbyIndexRow(
+        name=collection.active_index, collection=collection.name, role=role, created_at=now, **contract
+    )
+
+
+def _as_if_active(row: CollectionRow, spare: StandbyIndexRow) -> Collection:
+    """The collection as it is when this index is the active one."""
+    contract = {field: getattr(spare, field) for field in CONTRACT}
+    return Collection(**{**row.values(), **contract, "active_index": spare.name})
+
+
+def _unindexed(collection: str, index: str) -> Select[DocumentRow]:
+    """Documents whose present revision the index does not hold."""
+    is_held = exists().where(
+        IndexedDocumentRow.document_id == DocumentRow.id,
+        IndexedDocumentRow.index_name == index,
+        IndexedDocumentRow.revision == DocumentRow.revision,
+    )
+    return select(DocumentRow).where(
+        DocumentRow.collection == collection, DocumentRow.state != DocumentState.DELETING, ~is_held
+    )
+
+
+def _retire(session: Session, spare: StandbyIndexRow, now: datetime) -> None:
+    removals.note(session, RemovalKind.INDEX, [spare.name], now)
+    _forget_contents(session, spare.name)
+    session.delete(spare)
+    session.flush()
+
+
+def _forget_contents(session: Session, index: str) -> None:
+    session.execute(delete(ChunkRow).where(ChunkRow.index_name == index))
+    session.execute(delete(IndexedDocumentRow).where(IndexedDocumentRow.index_name == index))
+
+
+def _count_chunks_again(session: Session, collection: str, index: str) -> None:
+    counted = (
+        select(func.count())
+        .where(ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
+        .scalar_subquery()
+    )
+    session.execute(
+        update(DocumentRow)
+        .where(DocumentRow.collection == collection)
+        .values(chunk_count=counted)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _start_running_jobs_over(session: Session, collection: str, now: datetime) -> None:
+    """They write into the index that was active; their workers learn at the next heartbeat that the lease is lost."""
+    session.execute(
+        update(JobRow)
+        .where(JobRow.collection == collection, JobRow.kind == JobKind.INGEST, is_running)
+        .values(state=JobState.QUEUED, not_before=now, attempts=JobRow.attempts - 1, progress=0.0)
+        .execution_options(synchronize_session=False)
+    )

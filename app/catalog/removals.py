@@ -1,0 +1,74 @@
+"""What is to be removed outside of the catalog, noted in the transaction that made it unneeded.
+
+A physical index is noted from its reservation on, due later: if its maker dies before it is used, it is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from app.catalog.tables import IndexNumberRow, RemovalRow
+from app.types import Removal, RemovalKind
+
+
+def note(session: Session, kind: RemovalKind, names: Iterable[str], due_at: datetime) -> None:
+    rows = [{"kind": kind, "name": name, "due_at": due_at} for name in sorted(set(names))]
+    if rows:
+        insert = _insert(session, RemovalRow)
+        statement = insert.on_conflict_do_update(
+            index_elements=["kind", "name"], set_={"due_at": insert.excluded.due_at}
+        )
+        session.execute(statement, rows)
+
+
+def due(session: Session, now: datetime, limit: int) -> list[Removal]:
+    statement = select(RemovalRow).where(RemovalRow.due_at <= now).order_by(RemovalRow.due_at).limit(limit)
+    return [Removal(row.kind, row.name, row.due_at) for row in session.scalars(statement)]
+
+
+def of_kind(session: Session, kind: RemovalKind) -> list[str]:
+    return list(session.scalars(select(RemovalRow.name).where(RemovalRow.kind == kind)))
+
+
+def forget(session: Session, removal: Removal) -> None:
+    """Unless it was noted again since it was read."""
+    session.execute(
+        delete(RemovalRow).where(
+            RemovalRow.kind == removal.kind, RemovalRow.name == removal.name, RemovalRow.due_at == removal.due_at
+        )
+    )
+
+
+def adopt_index(session: Session, index: str) -> bool:
+    """The index is in use from now on. False when it was not reserved, or its reservation has ended."""
+    statement = delete(RemovalRow).where(RemovalRow.kind == RemovalKind.INDEX, RemovalRow.name == index)
+    return session.scalar(statement.returning(RemovalRow.name)) is not None
+
+
+def prolong(session: Session, index: str, now: datetime, until: datetime) -> bool:
+    statement = (
+        update(RemovalRow)
+        .where(RemovalRow.kind == RemovalKind.INDEX, RemovalRow.name == index, RemovalRow.due_at > now)
+        .values(due_at=until)
+        .returning(RemovalRow.name)
+    )
+    return session.scalar(statement) is not None
+
+
+def next_index(session: Session, collection: str) -> str:
+    """A name that no index ever had: what a lost worker still writes to an old one cannot reach a new one."""
+    insert = _insert(session, IndexNumberRow).values(collection=collection, last=1)
+    statement = insert.on_conflict_do_update(
+        index_elements=["collection"], set_={"last": IndexNumberRow.last + 1}
+    ).returning(IndexNumberRow.last)
+    return f"{collection}--{session.scalar(statement)}"
+
+
+def _insert(session: Session, table: type) -> postgresql.Insert | sqlite.Insert:
+    dialect = session.get_bind().dialect.name
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
