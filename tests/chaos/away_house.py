@@ -1,0 +1,80 @@
+"""A home with real parts, whose worker is a process of its own, for tests in which a part is away for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+from chaos_processes import Supervisor
+
+from app.services import Services
+from app.settings import Settings
+from app.types import Document, DocumentState, Job, JobState
+from app.wiring.services import open_services
+
+_COLLECTION = "library"
+
+
+class AwayHouse:
+    def __init__(self, home: Path, **settings: object) -> None:
+        self.home = home
+        self._settings = Settings(home=home, lease_s=2, **settings)  # type: ignore[arg-type]
+        self._opened = ExitStack()
+        self.services: Services
+
+    def __enter__(self) -> Self:
+        self.services = self._opened.enter_context(open_services(self._settings))
+        self.services.library.create_collection(_COLLECTION, document_steps=1, chunk_tokens=64)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def add(self, text: str, *, name: str = "a.txt") -> Document:
+        document, _ = self.services.library.add_document(
+            _COLLECTION, text.encode(), uri=f"file:///{name}", media_type="text/plain"
+        )
+        return document
+
+    def delete(self, document: Document) -> None:
+        self.services.library.delete_document(document.id)
+
+    @contextmanager
+    def worker(self) -> Iterator[Supervisor]:
+        """`gircse worker` in a process of its own; it must not have ended by itself."""
+        environment = {
+            f"GIRCSE_{name.upper()}": str(value)
+            for name, value in self._settings.model_dump(exclude={"qdrant_api_key"}, exclude_none=True).items()
+        }
+        if self._settings.qdrant_api_key is not None:
+            environment["GIRCSE_QDRANT_API_KEY"] = self._settings.qdrant_api_key.get_secret_value()
+        with Supervisor(self.home, environment, workers=1) as supervisor:
+            yield supervisor
+        assert supervisor.unexpected_exits == [], supervisor.worker_logs()
+
+    def job(self) -> Job:
+        """The newest one."""
+        return self.services.catalog.jobs(limit=1)[0]
+
+    def assert_settles(self, *, documents: int, timeout_s: float = 60) -> None:
+        """Every job is done, and the index holds the chunks of the documents and nothing else."""
+        catalog = self.services.catalog
+        open_states = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
+        wait_until(lambda: not any(catalog.job_counts()[state] for state in open_states), timeout_s=timeout_s)
+        assert catalog.job_counts()[JobState.DEAD] == 0
+        ready = catalog.documents(_COLLECTION, state=DocumentState.READY)
+        assert len(ready) == len(catalog.documents(_COLLECTION)) == documents
+        index = catalog.collection(_COLLECTION).active_index
+        chunks = {chunk.id for document in ready for chunk in catalog.chunks(document.id)}
+        assert set(self.services.index.point_ids(index)) == chunks
+        assert chunks
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)

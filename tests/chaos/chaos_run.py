@@ -1,0 +1,233 @@
+"""One seed: a real ingest under kills and network faults, compared with an undisturbed run of the same operations."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from chaos_corpus import real_files
+from chaos_plan import Delete, Operation, Plan, Put, Target, make_plan
+from chaos_postgres import KillablePostgres
+from chaos_processes import Supervisor, processes_of
+from chaos_proxy import FaultyProxy
+from chaos_state import State, differences, read_state
+
+from app.errors import UnavailableError, UnknownDocumentError
+from app.services import Services
+from app.settings import Settings
+from app.types import JobState
+from app.wiring.ingestion import run_worker
+from app.wiring.services import open_services
+from ingest.readers import media_type_of
+
+T = TypeVar("T")
+
+COLLECTION = "chaos"
+WORKERS = 2
+LEASE_S = 5
+_CHUNK_TOKENS, _CHUNK_OVERLAP, _DOCUMENT_STEPS = 100, 15, 2
+_PATIENCE_S = 60  # of a client whose catalog is away
+_SETTLE_TIMEOUT_S = 180
+_POLL_S = 0.1
+_OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosSettings:
+    model: str
+    catalog: str = "sqlite"  # or "postgres"
+    documents: int = 320
+    kills: int = 32
+    with_faults: bool = True
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """Workers and engine twice as often as the database."""
+        common = (Target.WORKER, Target.EDGE)
+        return common if self.catalog == "sqlite" else (*common, Target.POSTGRES, *common, Target.BACKEND)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`differences` is empty when the run has passed. `in_hand` counts kills of workers that held a job."""
+
+    seed: int
+    settings: ChaosSettings
+    differences: tuple[str, ...]
+    kills: dict[str, int]
+    in_hand: int
+    injected: dict[str, int]
+    documents: int
+    chunks: int
+    operations: int
+    disturbed_s: float
+    seconds: float
+
+    def to_record(self) -> dict[str, object]:
+        return {"passed": not self.differences, **asdict(self)}
+
+
+def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
+    """`folder` is new or empty; what the processes logged is left in it."""
+    started = time.monotonic()
+    files = real_files(settings.documents)
+    plan = make_plan(seed, files, kills=settings.kills, targets=settings.targets, workers=WORKERS)
+    expected = run_undisturbed(plan, settings, folder / "undisturbed")
+    disturbed_at = time.monotonic()
+    with ExitStack() as opened:
+        postgres = opened.enter_context(KillablePostgres()) if settings.catalog == "postgres" else None
+        run = DisturbedRun(plan, settings, folder / "disturbed", postgres)
+        found = run.carry_out()
+    told = [*run.faults, *(f"the undisturbed run: {fault}" for fault in expected.faults), *differences(expected, found)]
+    return Outcome(
+        seed=seed,
+        settings=settings,
+        differences=tuple(told),
+        kills={target.value: count for target, count in sorted(run.supervisor.kills.items())},
+        in_hand=run.in_hand,
+        injected={fault.value: count for fault, count in sorted(run.proxy.injected.items())},
+        documents=len(found.documents),
+        chunks=found.chunk_count,
+        operations=len(plan.operations),
+        disturbed_s=round(time.monotonic() - disturbed_at, 1),
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+def run_undisturbed(plan: Plan, settings: ChaosSettings, home: Path) -> State:
+    with open_services(Settings(home=home, model=settings.model)) as services, _worker_thread(services):
+        _create_collection(services)
+        client = Client(services)
+        for operation in plan.operations:
+            client.carry_out(operation)
+        wait_until_settled(services)
+        return read_state(services, COLLECTION)
+
+
+class DisturbedRun:
+    """The same operations while processes are killed and connections break."""
+
+    def __init__(self, plan: Plan, settings: ChaosSettings, home: Path, postgres: KillablePostgres | None) -> None:
+        url = None if postgres is None else postgres.url
+        self._plan = plan
+        self._home = home
+        self._settings = Settings(home=home, model=settings.model, database_url=url, lease_s=LEASE_S)
+        self.proxy = FaultyProxy(seed=plan.seed)
+        self._is_breaking = settings.with_faults
+        environment = {
+            "GIRCSE_HOME": str(home),
+            "GIRCSE_MODEL": settings.model,
+            "GIRCSE_LEASE_S": str(LEASE_S),
+            **({} if url is None else {"GIRCSE_DATABASE_URL": url}),
+        }
+        home.mkdir(parents=True)
+        self.supervisor = Supervisor(home, environment, workers=WORKERS, proxy=self.proxy, postgres=postgres)
+        self.in_hand = 0
+        self.faults: list[str] = []
+
+    def carry_out(self) -> State:
+        with ExitStack() as opened:
+            services = opened.enter_context(open_services(self._settings))
+            _create_collection(services)
+            opened.enter_context(self.proxy)
+            opened.enter_context(self.supervisor)
+            self._disturb(services)
+            self.proxy.is_breaking = False
+            wait_until_settled(services)
+            found = read_state(services, COLLECTION)
+        self._look_for_remains()
+        return found
+
+    def _disturb(self, services: Services) -> None:
+        client = Client(services)
+        self.proxy.is_breaking = self._is_breaking
+        for each in self._plan.rounds:
+            for operation in each.operations:
+                client.carry_out(operation)
+            time.sleep(each.kill.gap_s)
+            if each.kill.target is Target.WORKER:
+                self.in_hand += self._holds_a_job(services, self.supervisor.worker_pids[each.kill.worker])
+            self.supervisor.kill(each.kill)
+
+    @staticmethod
+    def _holds_a_job(services: Services, pid: int | None) -> bool:
+        running = patiently(lambda: services.catalog.jobs(state=JobState.RUNNING))
+        return any(f"-{pid}-" in (job.lease_owner or "") for job in running)
+
+    def _look_for_remains(self) -> None:
+        deadline = time.monotonic() + 10
+        while (left := processes_of(self._home)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self.faults += [f"process {process.pid} is left running" for process in left]
+        self.faults += [f"a worker ended by itself with {code}" for code in self.supervisor.unexpected_exits]
+        log = self.supervisor.worker_logs()
+        self.faults += [line for line in log.splitlines() if "incident" in line]
+
+
+class Client:
+    """Puts and deletes documents as a program would: it tries again while the catalog is away."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._ids: dict[str, str] = {}
+
+    def carry_out(self, operation: Operation) -> None:
+        match operation:
+            case Put(file):
+                document, _ = patiently(
+                    lambda: self._services.library.add_document(
+                        COLLECTION, file.data, uri=f"corpus://{file.name}", media_type=media_type_of(file.name)
+                    )
+                )
+                self._ids[file.name] = document.id
+            case Delete(name):
+                patiently(lambda: self._delete(name))
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._services.library.delete_document(self._ids[name])
+        except UnknownDocumentError:
+            return  # an earlier try came through, and only its answer was lost
+
+
+def patiently(action: Callable[[], T]) -> T:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return action()
+        except UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def wait_until_settled(services: Services, *, timeout_s: float = _SETTLE_TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while any((counts := patiently(services.catalog.job_counts))[state] for state in _OPEN_STATES):
+        if time.monotonic() > deadline:
+            waiting = [job for state in _OPEN_STATES for job in services.catalog.jobs(state=state)]
+            raise TimeoutError(f"After {timeout_s} s there are still {counts}, as {waiting[:3]}")
+        time.sleep(_POLL_S)
+
+
+def _create_collection(services: Services) -> None:
+    services.library.create_collection(
+        COLLECTION, document_steps=_DOCUMENT_STEPS, chunk_tokens=_CHUNK_TOKENS, chunk_overlap=_CHUNK_OVERLAP
+    )
+
+
+@contextmanager
+def _worker_thread(services: Services) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=run_worker, args=(services, stop), name="worker")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,21 @@
+"""The short form of the chaos suite; `make chaos` runs the long one over many seeds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from chaos_run import ChaosSettings, run_seed
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+
+SEED = 1
+
+
+def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path) -> None:
+    print(f"seed {SEED}")
+    outcome = run_seed(SEED, ChaosSettings(str(model), documents=60, kills=8), tmp_path / "runs")
+    assert outcome.differences == ()
+    assert sum(outcome.kills.values()) == 8
+    assert outcome.chunks > 2 * outcome.documents > 100

@@ -1,0 +1,138 @@
+"""A part is away for a while: jobs wait with a reason, nothing is lost, and all goes on by itself when it is back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from away_house import AwayHouse, wait_until
+from chaos_proxy import FaultyProxy
+
+from app.edge import EdgeProcess
+from app.errors import UnavailableError
+from app.types import JobState
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+
+TEXT = "The river carries silt to the delta. Farmers wait for the flood. "
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[FaultyProxy]:
+    """Before an engine of its own; set `target_port` to where nobody listens, and the engine is unreachable."""
+    with EdgeProcess(tmp_path / "engine") as edge, FaultyProxy(seed=0) as proxy:
+        proxy.target_port = edge.start().port
+        yield proxy
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
+        return closed_soon.getsockname()[1]
+
+
+def test_jobs_wait_for_an_unreachable_qdrant(
+    house_factory: Callable[..., AwayHouse], proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    there, token = proxy.target_port, EdgeProcess(tmp_path / "engine").start().token
+    house = house_factory(qdrant_url=f"http://127.0.0.1:{proxy.port}", qdrant_api_key=token)
+    with house.worker():
+        unwanted = house.add(TEXT, name="unwanted.txt")
+        house.assert_settles(documents=1)
+        proxy.target_port = closed_port()
+        house.add(TEXT * 20)
+        wait_until(lambda: house.job().error is not None)
+        waiting = house.job()
+        assert (waiting.state, waiting.attempts) == (JobState.QUEUED, 0)
+        assert "GIRCSE_QDRANT_URL" in (waiting.error or "")
+        house.delete(unwanted)
+        wait_until(lambda: house.job().error is not None)
+        proxy.target_port = there
+        house.assert_settles(documents=1)
+
+
+def test_jobs_wait_for_a_missing_model(house_factory: Callable[..., AwayHouse], model: Path) -> None:
+    house = house_factory()
+    house.add(TEXT * 20)
+    elsewhere = model.rename(model.with_name("moved"))
+    try:
+        with house.worker() as supervisor:
+            wait_until(lambda: f"No folder '{model}'" in supervisor.worker_logs())
+            assert (house.job().state, house.job().attempts) == (JobState.QUEUED, 0)
+            elsewhere.rename(model)
+            house.assert_settles(documents=1)
+    finally:
+        if elsewhere.exists():
+            elsewhere.rename(model)
+
+
+def test_a_worker_waits_for_a_catalog_that_is_read_only(house_factory: Callable[..., AwayHouse]) -> None:
+    house = house_factory()
+    house.add(TEXT * 20)
+    with read_only(house.home / "catalog.db") as allow_writing, house.worker() as supervisor:
+        wait_until(lambda: "readonly database" in supervisor.worker_logs())
+        assert "Check GIRCSE_DATABASE_URL" in supervisor.worker_logs()
+        assert (house.job().state, house.job().attempts) == (JobState.QUEUED, 0)
+        allow_writing()
+        house.assert_settles(documents=1)
+
+
+@contextmanager
+def read_only(file: Path) -> Iterator[Callable[[], None]]:
+    """Even for root, whom permissions do not stop."""
+    if os.geteuid() != 0:
+        refuse, allow = ["chmod", "0444"], ["chmod", "0644"]
+    elif shutil.which("chattr"):
+        refuse, allow = ["chattr", "+i"], ["chattr", "-i"]
+    else:
+        pytest.skip("root may write to any file, and chattr (package e2fsprogs) is not installed")
+    if subprocess.run([*refuse, str(file)], check=False, capture_output=True).returncode:
+        pytest.skip(f"this file system cannot make a file immutable for root: {file.parent}")
+    try:
+        yield lambda: subprocess.run([*allow, str(file)], check=True) and None
+    finally:
+        subprocess.run([*allow, str(file)], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(folder)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"only root may mount a small disk: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("left_kb", [0, 600], ids=["nothing-left", "enough-for-the-catalog"])
+def test_jobs_wait_for_a_full_disk(house_factory: Callable[..., AwayHouse], small_disk: Path, left_kb: int) -> None:
+    house = house_factory(small_disk / "home")
+    house.add(TEXT, name="small.txt")
+    house.add(TEXT * 15_000, name="large.txt")  # a megabyte, more than is left
+    fill(small_disk, left_kb)
+    with pytest.raises(UnavailableError, match=r"No space|full"):
+        house.add(TEXT * 15_001, name="refused.txt")
+    with house.worker() as supervisor:
+        wait_until(lambda: "No space" in seen(house, supervisor.worker_logs()) or "full" in supervisor.worker_logs())
+        (small_disk / "ballast").unlink()
+        house.assert_settles(documents=2)
+
+
+def fill(disk: Path, left_kb: int) -> None:
+    with open(disk / "ballast", "wb", buffering=0) as ballast:
+        free = shutil.disk_usage(disk).free
+        for size in (free - left_kb * 1024 - 4096, 4096 if left_kb == 0 else 0):
+            ballast.write(bytes(max(size, 0)))
+
+
+def seen(house: AwayHouse, log: str) -> str:
+    return log + "".join(job.error or "" for job in house.services.catalog.jobs())
