@@ -11,10 +11,14 @@ from lxml.etree import ParserError
 from app.errors import DocumentError
 from app.types import ExtractedText, MetadataValue
 from ingest.readers.limits import ReadLimits
+from ingest.readers.package import iso_date
+from ingest.readers.tables import render_rows
 from ingest.readers.text import clean_text, decode_text
 
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
 _HEAD_BYTES = 2048
+_SELF_CLOSED = re.compile(rb"<(title|script|style|iframe|div|span|p|a|i|b|em|td|th)\b([^<>]*)/>")  # only XHTML means it
+_MODIFIED = {"article:modified_time", "og:updated_time", "last-modified", "dcterms.modified", "modified"}
 _INVISIBLE = "script|style|template|noscript|svg|head|iframe|object"
 _BLOCKS = (
     "address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|header|"
@@ -25,16 +29,29 @@ _BLANK_LINES = re.compile(r"\s*\n\s*")
 
 
 def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
+    tree = _parse(data)
+    title = _title(tree)
+    metadata = _dates(tree)
+    _spell_out_tables(tree)
+    text, found = _main_text(tree)
+    return ExtractedText(text or _body_text(tree), title=title, media_type="text/html", metadata=found | metadata)
+
+
+def read_body(data: bytes) -> str:
+    """All the text of a page that has nothing but its text, as a chapter of a book."""
+    tree = _parse(_SELF_CLOSED.sub(rb"<\1\2></\1>", data))
+    _spell_out_tables(tree)
+    return _body_text(tree)
+
+
+def _parse(data: bytes) -> lxml.html.HtmlElement:
     declared = _DECLARED_CHARSET.search(data, 0, _HEAD_BYTES)
     markup = clean_text(decode_text(data, declared=declared.group(1).decode("ascii") if declared else None))
     parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
-        tree = lxml.html.document_fromstring(markup.encode("utf-8"), parser=parser)
+        return lxml.html.document_fromstring(markup.encode("utf-8"), parser=parser)
     except ParserError as error:
         raise DocumentError(f"This HTML holds no elements ({error}). Check that the page was saved whole.") from error
-    title = _title(tree)
-    text, metadata = _main_text(tree)
-    return ExtractedText(text=text or _body_text(tree), title=title, media_type="text/html", metadata=metadata)
 
 
 def _title(tree: lxml.html.HtmlElement) -> str:
@@ -62,6 +79,31 @@ def _main_text(tree: lxml.html.HtmlElement) -> tuple[str, dict[str, MetadataValu
         metadata["created"] = found.date
     # Every line is a block of the page: as a paragraph of its own it can begin a chunk.
     return _BLANK_LINES.sub("\n\n", clean_text(found.text or "")).strip(), metadata
+
+
+def _dates(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
+    for meta in tree.iter("meta"):
+        name = (meta.get("property") or meta.get("name") or meta.get("http-equiv") or "").lower()
+        if name in _MODIFIED and (modified := iso_date(meta.get("content") or "")):
+            return {"modified": modified}
+    return {}
+
+
+def _spell_out_tables(tree: lxml.html.HtmlElement) -> None:
+    """Tables with a row of headers become a paragraph per row. Others are left: they may only lay out the page."""
+    for table in list(tree.iter("table")):
+        rows = [row.xpath("./td|./th") for row in table.iter("tr")]
+        is_simple = len(rows) > 1 and all(cell.tag == "th" for cell in rows[0]) and len(rows[0]) > 1
+        spans = table.xpath(".//*[@rowspan > 1 or @colspan > 1]|.//table|ancestor::table")
+        if not is_simple or spans:
+            continue
+        block = lxml.html.Element("div")
+        for line in render_rows([cell.text_content() for cell in cells] for cells in rows):
+            paragraph = lxml.html.Element("p")
+            paragraph.text = line
+            block.append(paragraph)
+        block.tail = table.tail
+        table.getparent().replace(table, block)
 
 
 def _body_text(tree: lxml.html.HtmlElement) -> str:

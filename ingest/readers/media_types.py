@@ -9,29 +9,79 @@ from app.errors import DocumentError
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+
+_LANGUAGES = {
+    "python": ".py .pyi",
+    "javascript": ".js .mjs .jsx",
+    "typescript": ".ts .tsx",
+    "java": ".java",
+    "kotlin": ".kt",
+    "scala": ".scala",
+    "go": ".go",
+    "rust": ".rs",
+    "c": ".c .h",
+    "cpp": ".cpp .cc .hpp",
+    "csharp": ".cs",
+    "swift": ".swift",
+    "php": ".php",
+    "ruby": ".rb",
+    "perl": ".pl",
+    "lua": ".lua",
+    "r": ".r",
+    "julia": ".jl",
+    "haskell": ".hs",
+    "shell": ".sh .bash",
+    "powershell": ".ps1",
+    "sql": ".sql",
+    "css": ".css",
+    "yaml": ".yaml .yml",
+    "toml": ".toml",
+    "ini": ".ini .cfg",
+    "latex": ".tex",
+    "restructuredtext": ".rst",
+}
+# Media types of source code, and the language that each stands for.
+CODE = {f"text/x-{language}": language for language in _LANGUAGES}
 
 SUFFIXES = {
     ".txt": "text/plain",
+    ".log": "text/plain",
     ".md": "text/markdown",
     ".markdown": "text/markdown",
     ".html": "text/html",
     ".htm": "text/html",
+    ".xhtml": "text/html",
     ".pdf": "application/pdf",
     ".docx": DOCX,
+    ".pptx": PPTX,
+    ".xlsx": XLSX,
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
-    ".xlsx": XLSX,
-}
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".ndjson": "application/x-ndjson",
+    ".xml": "application/xml",
+    ".epub": "application/epub+zip",
+    ".eml": "message/rfc822",
+    ".mbox": "application/mbox",
+    ".zip": "application/zip",
+    ".tar": "application/x-tar",
+    ".tgz": "application/x-tar",
+    ".tar.gz": "application/x-tar",
+    ".tar.bz2": "application/x-tar",
+    ".tar.xz": "application/x-tar",
+} | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
 
 def media_type_of(uri: str) -> str:
     """The media type that the suffix of a path, file name or URL stands for. Raises DocumentError for others."""
-    suffix = path_of(uri).suffix
-    media_type = SUFFIXES.get(suffix.lower())
-    if media_type is None:
-        what = f"Files ending in {suffix!r}" if suffix else "Files without a suffix"
-        raise DocumentError(f"{what} cannot be read. Known suffixes: {', '.join(SUFFIXES)}.")
-    return media_type
+    path = path_of(uri)
+    for suffix in ("".join(path.suffixes[-2:]), path.suffix):
+        if media_type := SUFFIXES.get(suffix.lower()):
+            return media_type
+    what = f"Files ending in {path.suffix!r}" if path.suffix else "Files without a suffix"
+    raise DocumentError(f"{what} cannot be read. Known suffixes: {', '.join(SUFFIXES)}.")
 
 
 def path_of(uri: str) -> PurePosixPath:

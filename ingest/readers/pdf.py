@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from pypdf import PasswordType, PdfReader
-from pypdf.errors import DependencyError, PyPdfError
 
 from app.errors import DocumentError
 from app.types import ExtractedText, MetadataValue
 from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.package import core_metadata
 from ingest.readers.text import clean_text
 
-# pypdf's own documentation: broken files may raise other errors than its own.
-_PYPDF_FAULTS = (PyPdfError, DependencyError, *PARSER_FAULTS)
+T = TypeVar("T")
+
 _MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
 _TAIL_BYTES = 4096
 _PAGE_BREAK = "\n\n"
@@ -33,7 +35,7 @@ def read_pdf(data: bytes, limits: ReadLimits) -> ExtractedText:
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
             raise DocumentError("This PDF is protected by a password. Save a copy without one and add that.")
         page_count = len(reader.pages)
-    except _PYPDF_FAULTS as error:
+    except PARSER_FAULTS as error:
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"This PDF is damaged ({type(error).__name__}: {error}). {_MEND}") from error
@@ -66,7 +68,7 @@ def _page_texts(reader: PdfReader, limits: ReadLimits) -> list[str]:
     for number, page in enumerate(reader.pages, start=1):
         try:
             text = page.extract_text()
-        except _PYPDF_FAULTS as error:
+        except PARSER_FAULTS as error:
             raise DocumentError(
                 f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {_MEND}"
             ) from error
@@ -93,21 +95,24 @@ def _unwrap(page: str) -> str:
 
 
 def _properties(reader: PdfReader) -> tuple[str, dict[str, MetadataValue]]:
-    metadata: dict[str, MetadataValue] = {}
-    try:
-        information = reader.metadata
-        title = (information.title or "").strip() if information else ""
-        author = (information.author or "").strip() if information else ""
-        created = information.creation_date if information else None
-    except _PYPDF_FAULTS:
-        return "", metadata  # properties are a courtesy: a malformed date must not cost the text
-    if author.lower() not in _NO_TITLES:
-        metadata["author"] = author
-    if created:
-        metadata["created"] = created.date().isoformat()
+    information = _courtesy(lambda: reader.metadata)
+    if information is None:
+        return "", {}
+    author = (_courtesy(lambda: information.author) or "").strip()
+    created = _courtesy(lambda: information.creation_date)
+    modified = _courtesy(lambda: information.modification_date)
+    title = (_courtesy(lambda: information.title) or "").strip()
     if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - "):
         title = ""
-    return title, metadata
+    return title, core_metadata("" if author.lower() in _NO_TITLES else author, created, modified)
+
+
+def _courtesy(get: Callable[[], T]) -> T | None:
+    """A malformed property, such as a date, must not cost the text."""
+    try:
+        return get()
+    except PARSER_FAULTS:
+        return None
 
 
 def _first_line(pages: list[str]) -> str:

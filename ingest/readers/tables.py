@@ -1,24 +1,25 @@
-"""Tables: each row becomes one paragraph `Header: value; Header: value`, so that every chunk keeps its headers."""
+"""Tables: each row becomes a paragraph `Header: value; Header: value`, so that every chunk shows its headers."""
 
 from __future__ import annotations
 
 import csv
 import io
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 
 import openpyxl
-from defusedxml import DefusedXmlException
-from openpyxl.utils.exceptions import InvalidFileException
 
 from app.errors import DocumentError
+from app.sentences import sentence_spans
 from app.types import ExtractedText
-from ingest.readers.archive import check_archive, core_metadata, damaged
-from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.media_types import XLSX
+from ingest.readers.package import check_package, core_metadata
 from ingest.readers.text import clean_text, decode_text
 
 _DELIMITERS = ",;\t|"
+_LONG_VALUE = 400  # characters: two such pieces fit a chunk of the default size
 
 
 def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -36,21 +37,15 @@ def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 
 def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
-    check_archive(data, limits, kind="Excel workbook", folder="xl/")
+    check_package(data, limits, kind="Excel workbook", folder="xl/")
+    workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     try:
-        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-        try:
-            text = join_paragraphs(_sheet_paragraphs(workbook), limits)
-        finally:
-            workbook.close()
-    except DocumentError:
-        raise
-    except (InvalidFileException, DefusedXmlException, *PARSER_FAULTS) as error:
-        raise damaged("Excel workbook", error) from error
+        text = join_paragraphs(_sheet_paragraphs(workbook), limits)
+    finally:
+        workbook.close()
     properties = workbook.properties
-    metadata = core_metadata(properties.creator, properties.created, ignored_author="openpyxl")
-    media_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-    return ExtractedText(text=text, title=properties.title or "", media_type=media_type, metadata=metadata)
+    metadata = core_metadata(properties.creator, properties.created, properties.modified, ignored_author="openpyxl")
+    return ExtractedText(text=text, title=properties.title or "", media_type=XLSX, metadata=metadata)
 
 
 def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -60,14 +55,25 @@ def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     row_count = 0
     for cells in filled:
         row_count += 1
-        named = []
-        for column, value in enumerate(cells):
-            header = headers[column] if column < len(headers) else ""
-            if value:
-                named.append(f"{header or f'Column {column + 1}'}: {value}")
-        yield "; ".join(named)
+        names = (headers[column] if column < len(headers) else "" for column in range(len(cells)))
+        yield from render_fields(
+            (name or f"Column {column}", cell)
+            for column, (name, cell) in enumerate(zip(names, cells, strict=True), start=1)
+        )
     if not row_count and headers:
         yield "; ".join(filter(None, headers))
+
+
+def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A record as one paragraph `name: value; name: value`. Every piece of a long value repeats its name."""
+    named = [(" ".join(name.split()), value) for name, value in fields if value and not value.isspace()]
+    short = [_label(name, value) for name, value in named if len(value) <= _LONG_VALUE]
+    if short:
+        yield "; ".join(short)
+    for name, value in named:
+        if len(value) > _LONG_VALUE:
+            for piece in _pieces(value):
+                yield _label(name, piece)
 
 
 def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
@@ -87,6 +93,26 @@ def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:
             if number == 0:
                 yield f"Sheet {sheet.title}"
             yield row
+
+
+def _label(name: str, value: str) -> str:
+    value = " ".join(value.split())
+    return f"{name}: {value}" if name else value
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Cut at sentence ends where there are any, else at a space."""
+    ends = [end for _, end in sentence_spans(value)]
+    start = 0
+    while len(value) - start > _LONG_VALUE:
+        limit = start + _LONG_VALUE
+        last = bisect_right(ends, limit) - 1
+        end = ends[last] if last >= 0 and ends[last] > start else value.rfind(" ", start + 1, limit)
+        end = end if end > start else limit
+        yield value[start:end]
+        start = end
+    if value[start:].strip():
+        yield value[start:]
 
 
 def _cell_text(value: object) -> str:

@@ -1,19 +1,21 @@
-"""What docx and xlsx share: both are zip archives with the same document properties."""
+"""What docx, xlsx, pptx and epub share: zip archives with a fixed folder in them, and properties of the same kinds."""
 
 from __future__ import annotations
 
 import io
+import re
 import zipfile
-from datetime import datetime
+from datetime import date, datetime
 
 from app.errors import DocumentError
 from app.types import MetadataValue
 from ingest.readers.limits import MEGABYTE, ReadLimits
 
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ISO_DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?![\d-])")
 
 
-def check_archive(data: bytes, limits: ReadLimits, *, kind: str, folder: str) -> None:
+def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) -> None:
     """Refuses what is no zip archive with that folder, or would unpack to too much, before anything is unpacked.
 
     The sizes in a zip directory can be trusted for this: zipfile unpacks no more of an entry than is declared.
@@ -40,14 +42,8 @@ def check_archive(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
         )
 
 
-def damaged(kind: str, error: Exception) -> DocumentError:
-    """The libraries' messages can be long: their first line says enough."""
-    cause = str(error).partition("\n")[0]
-    return DocumentError(f"This {kind} is damaged ({type(error).__name__}: {cause}). Open it and save it again.")
-
-
 def core_metadata(
-    author: str | None, created: datetime | None, *, ignored_author: str = ""
+    author: str | None, created: datetime | None, modified: datetime | None, *, ignored_author: str = ""
 ) -> dict[str, MetadataValue]:
     """`ignored_author` is the name that a writing library leaves; nobody would filter by it."""
     metadata: dict[str, MetadataValue] = {}
@@ -55,4 +51,18 @@ def core_metadata(
         metadata["author"] = author
     if created:
         metadata["created"] = created.date().isoformat()
+    if modified:
+        metadata["modified"] = modified.date().isoformat()
     return metadata
+
+
+def iso_date(text: str) -> str:
+    """The date at the start of `text`, perhaps of a year or a month only; empty when there is none."""
+    found = _ISO_DATE.match(text.strip())
+    if found is None:
+        return ""
+    try:
+        date.fromisoformat((found.group() + "-01-01")[:10])
+    except ValueError:
+        return ""
+    return found.group()

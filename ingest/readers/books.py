@@ -1,0 +1,77 @@
+"""EPUB books: the chapters in their reading order, whole, since a book has no menus to leave out."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element
+
+from app.errors import DocumentError
+from app.types import ExtractedText, MetadataValue
+from ingest.readers.html import read_body
+from ingest.readers.limits import ReadLimits
+from ingest.readers.package import check_package, iso_date
+from ingest.readers.tables import join_paragraphs
+from ingest.readers.xml import parse_xml
+
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_CHAPTERS = ("application/xhtml+xml", "text/html")
+_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
+
+
+def read_epub(data: bytes, limits: ReadLimits) -> ExtractedText:
+    check_package(data, limits, kind="EPUB", folder="META-INF/")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        package_name = _package_name(archive)
+        package = parse_xml(archive.read(package_name))
+        chapters = list(_chapters(package, posixpath.dirname(package_name)))
+        if _encrypted(archive).intersection(chapters):
+            raise DocumentError("This EPUB is protected against copying. Add a version without protection.")
+        present = set(archive.namelist())
+        texts = (read_body(archive.read(chapter)) for chapter in chapters if chapter in present)
+        text = join_paragraphs(filter(None, texts), limits)
+    title, metadata = _properties(package)
+    return ExtractedText(text, title=title, media_type="application/epub+zip", metadata=metadata)
+
+
+def _package_name(archive: zipfile.ZipFile) -> str:
+    for element in parse_xml(archive.read(_CONTAINER)).iter():
+        if element.tag.endswith("}rootfile") and element.get("full-path"):
+            return element.attrib["full-path"]
+    raise DocumentError(f"This EPUB is damaged: {_CONTAINER} names no package. Fetch it again.")
+
+
+def _chapters(package: Element, folder: str) -> Iterator[str]:
+    """Names in the archive, in the order of the spine."""
+    items = {item.get("id"): item for item in package.iter() if item.tag.endswith("}item")}
+    for reference in package.iter():
+        item = items.get(reference.get("idref")) if reference.tag.endswith("}itemref") else None
+        if item is not None and item.get("media-type") in _CHAPTERS and item.get("href"):
+            yield posixpath.normpath(posixpath.join(folder, unquote(item.attrib["href"])))
+
+
+def _encrypted(archive: zipfile.ZipFile) -> set[str]:
+    """Fonts often are, by a scheme that everybody can undo; chapters only where a shop protects them."""
+    if _ENCRYPTION not in archive.namelist():
+        return set()
+    root = parse_xml(archive.read(_ENCRYPTION))
+    return {unquote(each.get("URI", "")) for each in root.iter() if each.tag.endswith("}CipherReference")}
+
+
+def _properties(package: Element) -> tuple[str, dict[str, MetadataValue]]:
+    def first(name: str) -> str:
+        return next((text for each in package.iter(_DUBLIN_CORE + name) if (text := (each.text or "").strip())), "")
+
+    modified = next((each.text for each in package.iter() if each.get("property") == "dcterms:modified"), None)
+    metadata: dict[str, MetadataValue] = {}
+    if author := first("creator"):
+        metadata["author"] = author
+    if created := iso_date(first("date")):
+        metadata["created"] = created
+    if changed := iso_date(modified or ""):
+        metadata["modified"] = changed
+    return first("title"), metadata

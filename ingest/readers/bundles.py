@@ -1,0 +1,102 @@
+"""Zip and tar archives: every file that a reader knows, read in memory under a heading. Nothing is unpacked to disk."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from typing import IO, cast
+
+from app.errors import DocumentError
+from app.types import ExtractedText
+from ingest.readers.faults import PARSER_FAULTS
+from ingest.readers.limits import MEGABYTE, ReadLimits
+from ingest.readers.members import Members, ReadMember
+
+_ENCRYPTED = 0x1
+_COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+_TAR_OVERHEAD = 2  # headers and padding: many tiny files may take as much again as they hold
+
+
+def read_zip(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    members = Members("zip archive", limits, read_member)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        for entry in entries:
+            if _is_hidden(entry.filename):
+                members.count(entry.filename)
+            elif entry.flag_bits & _ENCRYPTED:
+                members.skip(entry.filename, "It is protected by a password.")
+            else:
+                _add_zipped(members, archive, entry)
+    members.require_one()
+    return ExtractedText(members.text, title="", media_type="application/zip", metadata=members.metadata("files"))
+
+
+def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    def load(most: int) -> bytes:
+        with archive.open(entry) as file:
+            return file.read(most)
+
+    try:
+        members.add(entry.filename, load)
+    except DocumentError:
+        raise
+    except PARSER_FAULTS as error:
+        members.skip(entry.filename, f"It is damaged ({type(error).__name__}).")
+
+
+def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    members = Members("tar archive", limits, read_member)
+    # A stream, so that no header can send the reader about, and every byte is counted.
+    with tarfile.open(fileobj=_unpacked(data, limits), mode="r|") as archive:
+        for entry in archive:
+            if entry.isdir():
+                members.count(entry.name)
+            elif not entry.isreg():
+                members.count(entry.name)
+                members.skip(entry.name, "It is a link or a device, not a file.")
+            elif _is_hidden(entry.name):
+                members.count(entry.name)
+            else:
+                file = archive.extractfile(entry)
+                assert file is not None  # only links and devices give None
+                members.add(entry.name, file.read)
+    members.require_one()
+    return ExtractedText(members.text, title="", media_type="application/x-tar", metadata=members.metadata("files"))
+
+
+def _unpacked(data: bytes, limits: ReadLimits) -> IO[bytes]:
+    stream = io.BytesIO(data)
+    for signature, open_stream in _COMPRESSIONS:
+        if data.startswith(signature):
+            unpacked = cast(IO[bytes], open_stream(stream, "rb"))
+            return cast(IO[bytes], _Counted(unpacked, limits))
+    return stream
+
+
+class _Counted:
+    """A stream that refuses to give more than the limit, and so to unpack it."""
+
+    def __init__(self, stream: IO[bytes], limits: ReadLimits) -> None:
+        self._stream = stream
+        self._limit = limits.max_expanded_bytes
+        self._left = _TAR_OVERHEAD * limits.max_expanded_bytes
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self._left -= len(data)
+        if self._left < 0:
+            raise DocumentError(
+                f"This tar archive unpacks to more than {self._limit / MEGABYTE:,.0f} MB, which is the limit. "
+                "Unpack it and add what it holds."
+            )
+        return data
+
+
+def _is_hidden(name: str) -> bool:
+    """What file managers and version control leave in archives, as `.git/` and `__MACOSX/`."""
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/") if part not in (".", ".."))

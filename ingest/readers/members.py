@@ -1,0 +1,112 @@
+"""What containers (archives, messages, mailboxes) share: members read by their own readers, within common limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from app.errors import DocumentError
+from app.types import ExtractedText, MetadataValue
+from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
+
+_MAX_NAME = 200
+_MAX_REASONS = 5
+_MAX_REASON = 200
+
+
+class ReadMember(Protocol):
+    def __call__(self, data: bytes, *, uri: str, media_type: str | None, limits: ReadLimits) -> ExtractedText: ...
+
+
+class Members:
+    """Joins the texts of a container's members, each under a heading. A member that cannot be read is skipped.
+
+    Too many members, too many bytes or too deep a nesting refuse the container as a whole: it may be a bomb.
+    """
+
+    def __init__(self, kind: str, limits: ReadLimits, read_member: ReadMember) -> None:
+        if limits.max_nesting < 0:
+            raise DocumentError(f"This {kind} lies too deep in other archives. Unpack it and add what it holds.")
+        self._kind = kind
+        self._limits = limits
+        self._read_member = read_member
+        self._bytes_left = limits.max_expanded_bytes
+        self._seen = 0
+        self._paragraphs: list[str] = []
+        self._characters = 0
+        self._skipped: list[str] = []
+        self.read_count = 0
+
+    def write(self, paragraph: str) -> None:
+        self._characters += len(paragraph) + 2
+        check_length(self._characters, self._limits)
+        self._paragraphs.append(paragraph)
+
+    def add(self, name: str, load: Callable[[int], bytes], *, media_type: str | None = None) -> None:
+        """`load(n)` gives the member's first n bytes, or all; n is more than may come."""
+        name = _shown(name)
+        self.count(name)
+        data = load(self._bytes_left + 1)
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            raise DocumentError(
+                f"This {self._kind} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which "
+                "is the limit. Unpack it and add what it holds."
+            )
+        limits = replace(
+            self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)
+        )
+        try:
+            found = self._read_member(data, uri=name, media_type=media_type, limits=limits)
+        except DocumentError as error:
+            self.skip(name, str(error))
+            return
+        self.read_count += 1
+        self.write(f"# {name}")
+        self.write(found.text)
+
+    def count(self, name: str) -> None:
+        self._seen += 1
+        if self._seen > self._limits.max_members:
+            raise DocumentError(
+                f"This {self._kind} holds more than {self._limits.max_members:,} files, which is the limit. "
+                "Unpack it and add what it holds."
+            )
+
+    def skip(self, name: str, reason: str) -> None:
+        what, _, _ = reason.partition(". ")  # what to do about it would fill the list
+        self._skipped.append(f"{_shown(name)}: {what[:_MAX_REASON]}")
+
+    @property
+    def has_any(self) -> bool:
+        return self._seen > 0
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self._paragraphs)
+
+    @property
+    def skipped(self) -> str:
+        """The first members that could not be read, and why."""
+        more = len(self._skipped) - _MAX_REASONS
+        return "\n".join(self._skipped[:_MAX_REASONS]) + (f"\nand {more:,} more" if more > 0 else "")
+
+    def metadata(self, name: str) -> dict[str, MetadataValue]:
+        """How many members, called `name`, were read, and which were not."""
+        found: dict[str, MetadataValue] = {name: self.read_count}
+        if self._skipped:
+            found[f"skipped_{name}"] = len(self._skipped)
+            found["skipped"] = self.skipped
+        return found
+
+    def require_one(self) -> None:
+        if not self.read_count:
+            reasons = f"\n{self.skipped}" if self._skipped else ""
+            raise DocumentError(f"This {self._kind} holds no file that can be read.{reasons}")
+
+
+def _shown(name: str) -> str:
+    """A member's name is text that a stranger wrote: one line, and no way up the tree."""
+    parts = [part for part in " ".join(name.replace("\\", "/").split()).split("/") if part not in ("", ".", "..")]
+    return "/".join("".join(filter(str.isprintable, part)) for part in parts)[-_MAX_NAME:] or "unnamed"

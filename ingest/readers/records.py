@@ -1,0 +1,83 @@
+"""JSON and JSON lines: each record becomes a paragraph of `key: value`, with dotted keys for what lies deeper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from app.errors import DocumentError
+from app.types import ExtractedText
+from ingest.readers.limits import ReadLimits
+from ingest.readers.tables import join_paragraphs, render_fields
+from ingest.readers.text import clean_text, decode_text
+
+_TITLE_KEYS = ("title", "name", "headline")
+
+
+def read_json(data: bytes, limits: ReadLimits) -> ExtractedText:
+    value = _parse(clean_text(decode_text(data)), "This JSON")
+    title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
+    return ExtractedText(join_paragraphs(_paragraphs(value, ""), limits), title=title, media_type="application/json")
+
+
+def read_json_lines(data: bytes, limits: ReadLimits) -> ExtractedText:
+    lines = clean_text(decode_text(data)).split("\n")
+
+    def paragraphs() -> Iterator[str]:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield from _paragraphs(_parse(line, f"Line {number:,}"), "")
+
+    return ExtractedText(join_paragraphs(paragraphs(), limits), title="", media_type="application/x-ndjson")
+
+
+def _parse(text: str, what: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and mend it.") from error
+
+
+def _paragraphs(value: object, name: str) -> Iterator[str]:
+    if isinstance(value, list):
+        if all(_is_scalar(item) for item in value):
+            for item in value:
+                yield from render_fields([(name, _text(item))])
+            return
+        for item in value:
+            yield from _paragraphs(item, name)
+    elif isinstance(value, dict):
+        fields: list[tuple[str, str]] = []
+        lists: list[tuple[str, list[object]]] = []
+        _sort_out(value, name, fields, lists)
+        yield from render_fields(fields)
+        for path, items in lists:
+            yield from _paragraphs(items, path)
+    else:
+        yield from render_fields([(name, _text(value))])
+
+
+def _sort_out(
+    value: dict[str, object], name: str, fields: list[tuple[str, str]], lists: list[tuple[str, list[object]]]
+) -> None:
+    """Into the fields of this record, and the lists of records that it holds."""
+    for key, item in value.items():
+        path = f"{name}.{key}" if name else key
+        if isinstance(item, dict):
+            _sort_out(item, path, fields, lists)
+        elif isinstance(item, list) and not all(_is_scalar(each) for each in item):
+            lists.append((path, item))
+        elif isinstance(item, list):
+            fields.append((path, ", ".join(filter(None, map(_text, item)))))
+        else:
+            fields.append((path, _text(item)))
+
+
+def _is_scalar(value: object) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,81 @@
+"""PowerPoint presentations, a page per slide: titles, text, tables and notes. Needs the extra `office`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+
+from app.errors import DocumentError
+from app.types import ExtractedText
+from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.media_types import PPTX
+from ingest.readers.package import check_package, core_metadata
+from ingest.readers.tables import render_rows
+from ingest.readers.text import clean_text
+
+try:
+    import pptx
+    from pptx.exc import PythonPptxError
+    from pptx.shapes.autoshape import Shape
+    from pptx.shapes.base import BaseShape
+    from pptx.shapes.graphfrm import GraphicFrame
+    from pptx.shapes.group import GroupShape
+    from pptx.slide import Slide
+except ImportError:
+    pptx = None  # type: ignore[assignment]
+
+_SLIDE_BREAK = "\n\n"
+
+
+def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
+    if pptx is None:
+        raise DocumentError(
+            "PowerPoint presentations need a library that is not installed. Run pip install 'gircse-search[office]' "
+            "on the server, then retry the job."
+        )
+    check_package(data, limits, kind="PowerPoint presentation", folder="ppt/")
+    try:
+        presentation = pptx.Presentation(io.BytesIO(data))
+    except PythonPptxError as error:
+        raise DocumentError(f"This PowerPoint presentation is damaged ({error}). Open it and save it again.") from error
+    count = len(presentation.slides)
+    if count > limits.max_pages:
+        raise DocumentError(f"This presentation has {count:,} slides; the limit is {limits.max_pages:,}. Split it.")
+    texts: list[str] = []
+    starts: list[int] = []
+    length = 0
+    for slide in presentation.slides:
+        starts.append(length)
+        texts.append(clean_text("\n\n".join(_slide_paragraphs(slide))))
+        length += len(texts[-1]) + len(_SLIDE_BREAK)
+        check_length(length, limits)
+    if not any(texts):
+        raise DocumentError("This presentation has no text: its slides hold pictures. Add a version with text.")
+    first = next((slide.shapes.title for slide in presentation.slides if slide.shapes.title is not None), None)
+    properties = presentation.core_properties
+    metadata = core_metadata(properties.author, properties.created, properties.modified, ignored_author="python-pptx")
+    return ExtractedText(
+        _SLIDE_BREAK.join(texts),
+        title=properties.title.replace("PowerPoint Presentation", "") or (first.text_frame.text if first else ""),
+        media_type=PPTX,
+        metadata={**metadata, "pages": count},
+        page_starts=tuple(starts),
+    )
+
+
+def _slide_paragraphs(slide: Slide) -> Iterator[str]:
+    yield from _shape_paragraphs(slide.shapes)
+    if slide.has_notes_slide:
+        notes = slide.notes_slide.notes_text_frame
+        if notes is not None and notes.text.strip():
+            yield f"Notes: {notes.text.strip()}"
+
+
+def _shape_paragraphs(shapes: Iterable[BaseShape]) -> Iterator[str]:
+    for shape in shapes:
+        if isinstance(shape, GroupShape):
+            yield from _shape_paragraphs(shape.shapes)
+        elif isinstance(shape, GraphicFrame) and shape.has_table:
+            yield from render_rows([cell.text for cell in row.cells] for row in shape.table.rows)
+        elif isinstance(shape, Shape) and shape.text_frame.text.strip():
+            yield shape.text_frame.text.replace("\v", "\n").strip()
