@@ -155,8 +155,24 @@ class IndexLedger(Protocol):
         ...
 
     def chunk_count(self, index: str) -> int: ...
-    def forget_indexed(self, index: str) -> None:
-        """As when nothing had been written to this index."""
+    def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
+        """As when nothing, or nothing of this document, had been written to this index."""
+        ...
+
+    def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
+        """All chunks that the index should hold, in the order of their ids."""
+        ...
+
+    def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
+        """Chunk → document, of those ids that are chunks of this index."""
+        ...
+
+    def settled_documents(self, ids: Sequence[str]) -> dict[str, bool]:
+        """Of those that exist: whether no job of theirs is open, so that index and catalog should agree on them."""
+        ...
+
+    def queue_again(self, document_id: str) -> bool:
+        """Queues the ingestion of a ready document, or the deletion of one that is going. False for all others."""
         ...
 
     def switch_index(self, collection: str, role: IndexRole) -> bool:

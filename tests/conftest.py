@@ -11,6 +11,7 @@ import pytest
 from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
 from app.library import Library
+from app.ports import VectorIndex
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
@@ -25,11 +26,14 @@ from ingest.worker import Worker
 class ToyHouse:
     """`services` as the wiring gives them; `work_off` does every job that is due, as a worker would."""
 
-    def __init__(self, home: Path, opened: ExitStack, *, embedder: ToyEmbedder) -> None:
+    def __init__(
+        self, home: Path, opened: ExitStack, *, embedder: ToyEmbedder, index: VectorIndex | None = None
+    ) -> None:
         engine = connect(f"sqlite:///{home / 'catalog_test.db'}")
         opened.callback(engine.dispose)
         upgrade(engine)
-        catalog, index, blobs = SqlCatalog(engine), InMemoryVectorIndex(), FolderBlobStore(home / "files")
+        index = index or InMemoryVectorIndex()
+        catalog, blobs = SqlCatalog(engine), FolderBlobStore(home / "files")
         self.embedder = embedder
         self.index = index
         self.services = Services(
@@ -43,7 +47,7 @@ class ToyHouse:
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
         )
-        pipeline = IngestPipeline(
+        self.pipeline = IngestPipeline(
             catalog=catalog,
             blobs=blobs,
             index=index,
@@ -51,7 +55,7 @@ class ToyHouse:
             read=read_document,
             splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),
         )
-        self._worker = Worker(catalog=catalog, pipeline=pipeline, owner="test")
+        self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")
 
     def work_off(self) -> None:
         while self._worker.run_once():
@@ -72,8 +76,8 @@ class ToyHouse:
 def toy_house_factory(tmp_path: Path) -> Iterator[Callable[..., ToyHouse]]:
     with ExitStack() as opened:
 
-        def build(*, embedder: ToyEmbedder | None = None) -> ToyHouse:
-            return ToyHouse(tmp_path, opened, embedder=embedder or ToyEmbedder())
+        def build(name: str = "", *, embedder: ToyEmbedder | None = None, index: VectorIndex | None = None) -> ToyHouse:
+            return ToyHouse(tmp_path / name, opened, embedder=embedder or ToyEmbedder(), index=index)
 
         yield build
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
+from app.catalog.auditing import AuditQueries
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow, JobRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
@@ -31,7 +32,7 @@ from app.types import (
 _MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
-class SqlCatalog(IndexLedger):
+class SqlCatalog(IndexLedger, AuditQueries):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -102,10 +102,6 @@ class IndexLedger(Sessions):
         with self._session(self._engine) as session:
             return session.scalar(select(func.count()).where(ChunkRow.index_name == index)) or 0
 
-    def forget_indexed(self, index: str) -> None:
-        with self._session(self._writer) as session:
-            _forget_contents(session, index)
-
     # Switching
 
     def switch_index(self, collection: str, role: IndexRole) -> bool:

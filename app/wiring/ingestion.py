@@ -1,4 +1,4 @@
-"""The worker over the services, and the files that it can read."""
+"""The worker over the services."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from app.errors import GircseError
+from app.errors import GircseError, UnavailableError
 from app.ports import Embedder
 from app.services import Services
 from app.types import Collection
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
-from ingest.sources import find_files
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
-
-__all__ = ["find_files", "run_worker"]
 
 log = logging.getLogger(__name__)
 
 _MODEL_POLL_S = 2.0
 
 
-def run_worker(services: Services, stop: threading.Event) -> None:
-    """Works off the ledger until `stop` is set, once the model is there."""
+@contextmanager
+def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
+    """Its reader, a process of its own, ends with the block."""
 
     def splitter_for(collection: Collection) -> TokenSplitter:
         return TokenSplitter(
             services.token_counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap
         )
 
-    with ProcessReader(is_stopping=stop.is_set) as read:
-        pipeline = IngestPipeline(
+    with ProcessReader(is_stopping=is_stopping) as read:
+        yield IngestPipeline(
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
@@ -42,10 +42,24 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             read=read,
             splitter_for=splitter_for,
         )
+
+
+def run_worker(services: Services, stop: threading.Event) -> None:
+    """Works off the ledger until `stop` is set, once the model is there."""
+    with open_pipeline(services, is_stopping=stop.is_set) as pipeline:
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
         if _model_is_there(services.embedder, stop):
+            _finish_deletions(services)
             Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease).run(stop)
+
+
+def _finish_deletions(services: Services) -> None:
+    """What a crash interrupted. Where a part is away, the worker waits for it, and the next deletion does this too."""
+    try:
+        services.library.remove_unneeded()
+    except UnavailableError as error:
+        log.warning("What deletions left behind could not be removed yet: %s", error)
 
 
 def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:

@@ -1,0 +1,221 @@
+"""What is deleted is gone, counted in the engine and looked for on the disk, also after a crash in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.blobs import FolderBlobStore
+from app.errors import IncompleteDeletionError, NotFoundError, UnknownCollectionError, VectorIndexUnavailableError
+from app.removals import remove_unneeded
+from app.testing import InMemoryVectorIndex
+from app.types import Collection, JobState, RemovalKind
+from ingest.pipeline import IngestPipeline
+
+LEASE = timedelta(minutes=1)
+
+
+class FlakyIndex(InMemoryVectorIndex):
+    """Loses the next deletions, as a server does that answers before it has applied them."""
+
+    lost_deletions = 0
+
+    def delete_points(self, index: str, ids: Sequence[str]) -> None:
+        if self.lost_deletions:
+            self.lost_deletions -= 1
+        else:
+            super().delete_points(index, ids)
+
+
+class UnreachableIndex(InMemoryVectorIndex):
+    is_away = False
+
+    def drop(self, index: str) -> None:
+        if self.is_away:
+            raise VectorIndexUnavailableError("away")
+        super().drop(index)
+
+
+def files_of(house: Any) -> set[str]:
+    return set(house.services.blobs.hashes())
+
+
+def test_a_deletion_that_left_points_is_tried_again_until_none_is_left(toy_house_factory: Callable[..., Any]) -> None:
+    index = FlakyIndex()
+    house = toy_house_factory(index=index)
+    document = house.add("The cat sleeps.")
+    index.lost_deletions = 1
+    job = house.services.library.delete_document(document.id)
+    house.work_off()
+    waiting = house.services.catalog.job(job.id)
+    assert waiting.state is JobState.QUEUED
+    assert "still has 1 points" in (waiting.error or "")
+    house.services.catalog.retry(job.id)  # now rather than after the pause
+    house.work_off()
+    assert house.services.catalog.job(job.id).state is JobState.DONE
+    assert index.count("library--1") == 0
+
+
+def test_a_deleted_document_takes_its_file_and_text_along(toy_house: Any, tmp_path: Path) -> None:
+    kept, gone = toy_house.add("The cat sleeps."), toy_house.add("The dog barks.")
+    toy_house.services.library.delete_document(gone.id)
+    toy_house.work_off()
+    assert files_of(toy_house) == {kept.content_hash}
+    assert len(list((tmp_path / "files").iterdir())) == 2  # bytes and text
+
+
+def test_bytes_that_another_document_has_stay(toy_house: Any) -> None:
+    first, _ = toy_house.add("Same."), toy_house.add("Same.")
+    toy_house.services.library.delete_document(first.id)
+    toy_house.work_off()
+    assert toy_house.services.blobs.get(first.content_hash) == b"Same."
+    assert toy_house.services.blobs.get_text(first.content_hash) == "Same."
+
+
+def test_a_replaced_document_lets_go_of_its_old_bytes(toy_house: Any) -> None:
+    document = toy_house.add("The cat sleeps.")
+    toy_house.services.library.add_document("library", b"It woke up.", uri=document.uri, media_type="text/plain")
+    toy_house.work_off()
+    assert files_of(toy_house) == {toy_house.services.catalog.document(document.id).content_hash}
+    with pytest.raises(NotFoundError):
+        toy_house.services.blobs.get(document.content_hash)
+
+
+@pytest.mark.parametrize("added_after", [1, 2])
+def test_bytes_added_again_while_they_are_removed_are_there_afterwards(tmp_path: Path, added_after: int) -> None:
+    """The add falls right after the first, or the second, time that the removal asks."""
+    blobs = FolderBlobStore(tmp_path)
+    content_hash = blobs.put(b"same bytes")
+    answers: list[bool] = []
+
+    def is_needed() -> bool:
+        answers.append(len(answers) >= added_after)
+        if len(answers) == added_after:
+            assert blobs.get(content_hash) == b"same bytes"  # a reader finds them meanwhile
+            if not blobs.path(content_hash).exists():  # as `Library.add_document` does
+                blobs.put(b"same bytes")
+        return answers[-1]
+
+    blobs.discard(content_hash, is_needed=is_needed)
+    assert len(answers) == 2
+    assert blobs.get(content_hash) == b"same bytes"
+    assert list(blobs.hashes()) == [content_hash]
+
+
+def test_bytes_put_aside_by_a_removal_that_crashed_are_still_read_and_put_back(tmp_path: Path) -> None:
+    blobs = FolderBlobStore(tmp_path)
+    content_hash = blobs.put(b"bytes")
+    blobs.put_text(content_hash, "text")
+
+    def crash() -> bool:
+        if not blobs.path(content_hash).exists():
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        blobs.discard(content_hash, is_needed=crash)
+    assert (blobs.get(content_hash), blobs.get_text(content_hash)) == (b"bytes", "text")
+    blobs.discard(content_hash, is_needed=lambda: True)
+    assert blobs.path(content_hash).read_bytes() == b"bytes"
+    blobs.discard(content_hash, is_needed=lambda: False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_document_is_deleted_from_every_index_of_its_collection(toy_house: Any) -> None:
+    document = toy_house.add("The cat sleeps.")
+    catalog, index = toy_house.services.catalog, toy_house.index
+    building = add_building_index(toy_house)
+    point = index.retrieve("library--1", list(index.point_ids("library--1")))[0]
+    index.upsert(building, [point])
+    toy_house.services.library.delete_document(document.id)
+    toy_house.work_off()
+    assert (index.count("library--1"), index.count(building)) == (0, 0)
+    assert catalog.count_unindexed("library", building) == 0
+
+
+def add_building_index(house: Any, collection: str = "library") -> str:
+    catalog = house.services.catalog
+    name = catalog.reserve_index(collection, lease=LEASE)
+    present = catalog.collection(collection)
+    house.index.create(name, dimension=present.dimension)
+    catalog.add_building_index(Collection(**{**fields_of(present), "active_index": name}))
+    return str(name)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def test_a_deleted_collection_leaves_no_index_and_no_file(toy_house: Any) -> None:
+    toy_house.add("The cat sleeps.", collection="letters")
+    kept = toy_house.add("The dog barks.", collection="notes")
+    building = add_building_index(toy_house, "letters")
+    toy_house.services.library.delete_collection("letters")
+    assert toy_house.index.indexes() == ["notes--1"]
+    assert files_of(toy_house) == {kept.content_hash}
+    assert building == "letters--2"
+
+
+def test_a_deletion_of_a_collection_that_broke_off_is_finished_by_the_next_one_who_looks(
+    toy_house_factory: Callable[..., Any],
+) -> None:
+    index = UnreachableIndex()
+    house = toy_house_factory(index=index)
+    document = house.add("The cat sleeps.", collection="letters")
+    index.is_away = True
+    with pytest.raises(VectorIndexUnavailableError):
+        house.services.library.delete_collection("letters")
+    with pytest.raises(UnknownCollectionError):
+        house.services.catalog.collection("letters")
+    index.is_away = False
+    house.add("Another.", collection="letters")  # a new collection of that name is not in the way
+    house.services.library.remove_unneeded()
+    assert index.indexes() == ["letters--2"]
+    assert document.content_hash not in files_of(house)
+
+
+def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_house: Any) -> None:
+    library, catalog = toy_house.services.library, toy_house.services.catalog
+    library.ensure_collection("letters")
+    library.add_document("letters", b"One.\n\nTwo.", uri="a", media_type="text/plain")
+    job = catalog.claim("worker", lease=LEASE)
+    pipeline: IngestPipeline = toy_house.pipeline
+
+    def delete_now(_: float) -> None:
+        if any(each.name == "letters" for each in catalog.collections()):
+            library.delete_collection("letters")
+            library.create_collection("letters")  # what the job still writes must not reach the new one
+
+    with pytest.raises(NotFoundError):
+        pipeline.run(job, heartbeat=delete_now)
+    assert toy_house.index.indexes() == ["letters--2"]
+    assert toy_house.index.count("letters--2") == 0
+
+
+def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_ends(toy_house: Any) -> None:
+    catalog = toy_house.services.catalog
+    name = catalog.reserve_index("letters", lease=timedelta(0))
+    used = catalog.reserve_index("letters", lease=LEASE)
+    for each in (name, used):
+        toy_house.index.create(each, dimension=2)
+    toy_house.services.library.remove_unneeded()
+    assert toy_house.index.indexes() == [used]
+    assert catalog.reserved_names(RemovalKind.INDEX) == [used]
+
+
+def test_an_index_that_stays_after_it_was_dropped_is_an_error(toy_house_factory: Callable[..., Any]) -> None:
+    class Stubborn(InMemoryVectorIndex):
+        def drop(self, index: str) -> None:
+            pass
+
+    house = toy_house_factory(index=Stubborn())
+    house.services.library.create_collection("letters")
+    with pytest.raises(IncompleteDeletionError, match="letters--1"):
+        house.services.library.delete_collection("letters")
+    services = house.services
+    with pytest.raises(IncompleteDeletionError):  # it is not forgotten
+        remove_unneeded(catalog=services.catalog, index=services.index, blobs=services.blobs)
