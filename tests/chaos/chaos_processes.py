@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Self
@@ -33,6 +34,11 @@ _CONTEXT.set_forkserver_preload(
 _TICK_S = 0.02
 _TARGET_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 20
+
+
+def begin_imports() -> None:
+    """Starts the process that workers are forked from; its imports go on beside whatever the caller does next."""
+    forkserver.ensure_running()
 
 
 def run_worker_program(environment: Mapping[str, str], log_file: str) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from chaos_corpus import real_files
 from chaos_plan import Delete, Operation, Plan, Put, Target, make_plan
 from chaos_postgres import KillablePostgres
-from chaos_processes import Supervisor, processes_of
+from chaos_processes import Supervisor, begin_imports, processes_of
 from chaos_proxy import FaultyProxy
 from chaos_state import State, differences, read_state
 
@@ -75,6 +75,7 @@ class Outcome:
 def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
     """`folder` is new or empty; what the processes logged is left in it."""
     started = time.monotonic()
+    begin_imports()
     files = real_files(settings.documents)
     plan = make_plan(seed, files, kills=settings.kills, targets=settings.targets, workers=WORKERS)
     expected = run_undisturbed(plan, settings, folder / "undisturbed")

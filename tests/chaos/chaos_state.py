@@ -111,6 +111,7 @@ def _fields(document: Document) -> str:
 
 def _points_by_document(services: Services, index: str) -> dict[str, list[StoredPoint]]:
     found: dict[str, list[StoredPoint]] = defaultdict(list)
+    services.index.count(index)  # connects anew when the engine was killed, which the bare client does not
     client: Any = services.index.client  # type: ignore[attr-defined]  # the port gives ids alone
     offset = None
     while True:

@@ -20,7 +20,9 @@ from typing import Any
 from chaos_model import tiny_model
 from chaos_run import ChaosSettings, run_seed
 
-DEFAULT_LOG = Path("chaos-log.jsonl")
+from app.errors import GircseError
+
+DEFAULT_LOG = Path("runs/chaos.jsonl")
 TINY = "tiny"
 
 
@@ -58,9 +60,10 @@ def _run(
     record: dict[str, Any]
     try:
         record = run_seed(seed, settings, folder).to_record()
-    except TimeoutError as error:
+    except (TimeoutError, GircseError) as error:
         record = {"passed": False, "seed": seed, "differences": [str(error)]}
     record |= {"settings": key}
+    options.log.parent.mkdir(parents=True, exist_ok=True)
     with options.log.open("a", encoding="utf-8") as log:
         log.write(json.dumps(record) + "\n")
     if record["passed"]:
