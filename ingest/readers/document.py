@@ -72,7 +72,8 @@ def read_document(
     metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in found.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
-    name = path_of(uri).name if language else path_of(uri).stem
+    path = path_of(uri)
+    name = path.name if language else path.stem.removesuffix(".tar")
     title = " ".join(clean_text(found.title).split())[:_MAX_TITLE] or clean_text(name)
     return replace(found, title=title, media_type=known, metadata=metadata)
 

@@ -18,7 +18,11 @@ from ingest.readers.text import clean_text, decode_text
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
 _HEAD_BYTES = 2048
 _SELF_CLOSED = re.compile(rb"<(title|script|style|iframe|div|span|p|a|i|b|em|td|th)\b([^<>]*)/>")  # only XHTML means it
-_MODIFIED = {"article:modified_time", "og:updated_time", "last-modified", "dcterms.modified", "modified"}
+_META_NAMES = {
+    "author": {"author", "dc.creator", "dcterms.creator", "citation_author"},
+    "created": {"article:published_time", "dc.date", "dcterms.created", "citation_publication_date", "date"},
+    "modified": {"article:modified_time", "og:updated_time", "dcterms.modified", "last-modified"},
+}
 _INVISIBLE = "script|style|template|noscript|svg|head|iframe|object"
 _BLOCKS = (
     "address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|header|"
@@ -31,7 +35,7 @@ _BLANK_LINES = re.compile(r"\s*\n\s*")
 def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
     tree = _parse(data)
     title = _title(tree)
-    metadata = _dates(tree)
+    metadata = _declared(tree)
     _spell_out_tables(tree)
     text, found = _main_text(tree)
     return ExtractedText(text or _body_text(tree), title=title, media_type="text/html", metadata=found | metadata)
@@ -81,12 +85,17 @@ def _main_text(tree: lxml.html.HtmlElement) -> tuple[str, dict[str, MetadataValu
     return _BLANK_LINES.sub("\n\n", clean_text(found.text or "")).strip(), metadata
 
 
-def _dates(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
+def _declared(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
+    """What the page says of itself in `meta` elements."""
+    found: dict[str, MetadataValue] = {}
     for meta in tree.iter("meta"):
         name = (meta.get("property") or meta.get("name") or meta.get("http-equiv") or "").lower()
-        if name in _MODIFIED and (modified := iso_date(meta.get("content") or "")):
-            return {"modified": modified}
-    return {}
+        content = " ".join((meta.get("content") or "").split())
+        for key, names in _META_NAMES.items():
+            value = content if key == "author" else iso_date(content)
+            if name in names and value:
+                found.setdefault(key, value)
+    return found
 
 
 def _spell_out_tables(tree: lxml.html.HtmlElement) -> None:

@@ -1,0 +1,191 @@
+"""Damages real files of every format and reads them through the child process.
+
+`python tests/unit/reader_fuzz.py --files 2000 --seed 1` prints what came of it. A seed always gives the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import random
+import resource
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sample_files import samples
+
+from app.errors import DocumentError
+from ingest.readers import ProcessLimits, ProcessReader
+
+PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000)
+# Numbers at the edges, ends of structures, and what starts a new one.
+TOKENS = (
+    *(b"\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1", b"-1", b"99999999999999999999"),
+    *(
+        b"<",
+        b"</",
+        b"]]>",
+        b"<!ENTITY x 'y'>",
+        b"&x;",
+        b"{",
+        b"[" * 2_000,
+        b"<a>" * 2_000,
+        b'"',
+        b"\r",
+        b"\xed\xa0\x80",
+    ),
+    *(
+        b"PK\x03\x04",
+        b"\x1f\x8b",
+        b"%PDF-",
+        b"endobj",
+        b"stream\n",
+        b" 0 R",
+        b"\nFrom x\n",
+        b"Content-Type: multipart/mixed\n",
+    ),
+)
+
+
+@dataclass
+class Outcome:
+    """How many files were read, refused, or ended their process, and everything that should not have been."""
+
+    read: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    ended: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    slowest_s: float = 0.0
+
+
+def damaged_files(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    files = samples()
+    names = sorted(files)
+    for number in range(count):
+        rng = random.Random(f"{seed}-{number}")
+        name = names[number % len(names)]
+        other = files[rng.choice(names)]
+        yield name, _damage(name, files[name], other, rng)
+
+
+def fuzz(count: int, seed: int) -> Outcome:
+    outcome = Outcome()
+    with ProcessReader(process_limits=PROCESS_LIMITS) as read:
+        for number, (name, data) in enumerate(damaged_files(count, seed)):
+            started = time.monotonic()
+            _read_one(read, name, data, f"file {number} of seed {seed} ({name})", outcome)
+            outcome.slowest_s = max(outcome.slowest_s, time.monotonic() - started)
+    return outcome
+
+
+def _read_one(read: ProcessReader, name: str, data: bytes, label: str, outcome: Outcome) -> None:
+    kind = name.partition(".")[2]
+    children = read.child_ids
+    try:
+        found = read(data, uri=name)
+    except DocumentError as error:
+        reason = str(error)
+        outcome.refused[kind] += 1
+        outcome.reasons[" ".join(reason.split()[:4])] += 1
+        if len(reason) < 30 or "Traceback" in reason or (not reason.isprintable() and "\n" not in reason):
+            outcome.faults.append(f"{label}: no reason that a person can act on: {reason!r}")
+        if children and not children & read.child_ids:
+            outcome.ended.append(f"{label}: {reason}")
+        return
+    outcome.read[kind] += 1
+    if "\0" in found.text or not found.text.strip() or not found.title:
+        outcome.faults.append(f"{label}: its text cannot be stored")
+
+
+def _damage(name: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
+    """Archives mostly inside, since a changed byte outside only breaks a checksum."""
+    if data.startswith(b"PK") and rng.random() < 0.7:
+        return _damage_zipped(data, other, rng)
+    if data.startswith(b"\x1f\x8b") and rng.random() < 0.7:
+        return gzip.compress(_changed(gzip.decompress(data), other, rng))
+    return _changed(data, other, rng)
+
+
+def _damage_zipped(data: bytes, other: bytes, rng: random.Random) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as target:
+        names = source.namelist()
+        chosen = set(rng.sample(names, k=min(len(names), rng.randint(1, 3))))
+        for name in names:
+            content = source.read(name)
+            target.writestr(name, _changed(content, other, rng) if name in chosen else content)
+    return buffer.getvalue()
+
+
+def _changed(data: bytes, other: bytes, rng: random.Random) -> bytes:
+    for _ in range(rng.randint(1, 4)):
+        data = rng.choice(CHANGES)(data, other, rng)
+    return data
+
+
+def _flip_bits(data: bytes, _: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 20) if data else 0):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def _cut_short(data: bytes, _: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
+
+
+def _splice(data: bytes, other: bytes, rng: random.Random) -> bytes:
+    start, end = sorted((rng.randrange(len(other) + 1), rng.randrange(len(other) + 1)))
+    at = rng.randrange(len(data) + 1)
+    return data[:at] + other[start:end] + data[at + rng.choice((0, end - start)) :]
+
+
+def _remove(data: bytes, _: bytes, rng: random.Random) -> bytes:
+    start = rng.randrange(len(data) + 1)
+    return data[:start] + data[start + rng.randint(1, 200) :]
+
+
+def _repeat(data: bytes, _: bytes, rng: random.Random) -> bytes:
+    start = rng.randrange(len(data) + 1)
+    piece = data[start : start + rng.randint(1, 300)]
+    return data[:start] + piece * rng.choice((2, 3, 500)) + data[start:]
+
+
+def _insert_token(data: bytes, _: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    token = rng.choice(TOKENS)
+    return data[:at] + token + data[at + rng.choice((0, len(token))) :]
+
+
+CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
+    *(_flip_bits, _flip_bits, _cut_short, _splice, _remove, _repeat, _insert_token, _insert_token),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    started = time.monotonic()
+    outcome = fuzz(options.files, options.seed)
+    for kind in sorted(outcome.read | outcome.refused):
+        print(f"{kind:10} {outcome.read[kind]:5} read {outcome.refused[kind]:5} refused with a reason")
+    print(f"{'all':10} {outcome.read.total():5} read {outcome.refused.total():5} refused with a reason")
+    print("Reasons begin:", *(f"{count:6} {reason} …" for reason, count in outcome.reasons.most_common(12)), sep="\n")
+    print("Ended their process:", *(outcome.ended or ["none"]), sep="\n  ")
+    print("Faults:", *(outcome.faults or ["none"]), sep="\n  ")
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"{time.monotonic() - started:.0f} s, {own.ru_utime + children.ru_utime:.0f} s of CPU, ", end="")
+    print(f"slowest file {outcome.slowest_s:.1f} s, largest process {children.ru_maxrss / 1000:.0f} MB")
+    return 1 if outcome.faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

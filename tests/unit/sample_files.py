@@ -1,0 +1,214 @@
+"""Files of every format that the readers know, made by the libraries that people write such files with."""
+
+from __future__ import annotations
+
+import bz2
+import datetime
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from email.message import EmailMessage
+
+import docx
+import openpyxl
+import pptx
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
+
+
+def pdf(*pages: str, title: str = "", author: str = "", password: str | None = None, owner: str | None = None) -> bytes:
+    encrypt = None if password is None else StandardEncryption(password, ownerPassword=owner)
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, encrypt=encrypt, invariant=True)  # always of 1 January 2000
+    if title:
+        canvas.setTitle(title)
+    if author:
+        canvas.setAuthor(author)
+    for page in pages:
+        for number, line in enumerate(page.split("\n")):
+            canvas.drawString(72, 720 - 14 * number, line)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def word_file(*, title: str = "", author: str = "Ada") -> bytes:
+    document = docx.Document()
+    document.core_properties.title = title
+    document.core_properties.author = author
+    document.core_properties.created = datetime.datetime(2024, 5, 1, 12)
+    document.core_properties.modified = datetime.datetime(2024, 6, 2, 12)
+    document.add_paragraph("Before the heading.")
+    document.add_heading("Of cities", level=1)
+    table = document.add_table(2, 2)
+    for cell, text in zip(table._cells, ["City", "Country", "Paris", "France"], strict=True):
+        cell.text = text
+    document.add_paragraph("After the table.")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def workbook(sheets: dict[str, list[list[object]]]) -> bytes:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def with_part(archive: bytes, part: str, change: Callable[[bytes], bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as source, zipfile.ZipFile(buffer, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(name, change(content) if name == part else content)
+    return buffer.getvalue()
+
+
+def presentation(*slides: tuple[str, str], table: list[list[str]] | None = None, notes: str = "") -> bytes:
+    """Slides of a title and a body; the table and the notes are on the last."""
+    show = pptx.Presentation()
+    show.core_properties.author = "Ada"
+    show.core_properties.created = datetime.datetime(2024, 5, 1, 12)
+    show.core_properties.modified = datetime.datetime(2024, 6, 2, 12)
+    for title, body in slides:
+        slide = show.slides.add_slide(show.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = body
+    if table:
+        grid = slide.shapes.add_table(len(table), len(table[0]), 0, 0, 100, 100).table
+        for row, cells in enumerate(table):
+            for column, text in enumerate(cells):
+                grid.cell(row, column).text = text
+    if notes:
+        slide.notes_slide.notes_text_frame.text = notes
+    buffer = io.BytesIO()
+    show.save(buffer)
+    return buffer.getvalue()
+
+
+def book(*chapters: str, title: str = "A book", extra: Mapping[str, str] | None = None) -> bytes:
+    items = "".join(
+        f'<item id="c{n}" href="text/c%20{n}.xhtml" media-type="application/xhtml+xml"/>' for n in range(len(chapters))
+    )
+    # The manifest is in another order than the spine, which alone counts.
+    spine = "".join(f'<itemref idref="c{n}"/>' for n in range(len(chapters)))
+    package = f"""<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
+        <dc:title>{title}</dc:title><dc:creator>Ada</dc:creator><dc:date>1999-05</dc:date>
+        <meta property="dcterms:modified">2020-01-02T00:00:00Z</meta></metadata>
+        <manifest>{items}</manifest><spine>{spine}</spine></package>"""
+    container = """<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
+        <rootfile full-path="OPS/package.opf"/></rootfiles></container>"""
+    page = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body>{}</body></html>'
+    files = {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "OPS/package.opf": package}
+    files |= {f"OPS/text/c {n}.xhtml": page.format(chapter) for n, chapter in enumerate(chapters)}
+    return zip_of(files | dict(extra or {}))
+
+
+def message(
+    body: str = "The body.",
+    *,
+    subject: str = "Of cities",
+    attachments: Mapping[str, bytes] | None = None,
+    html: bool = False,
+) -> bytes:
+    mail = EmailMessage()
+    mail["From"] = "Ada Lovelace <ada@example.org>"
+    mail["To"] = "bob@example.org"
+    mail["Subject"] = subject
+    mail["Date"] = "Wed, 01 May 2024 10:00:00 +0200"
+    mail.set_content(body, subtype="html" if html else "plain")
+    for name, data in (attachments or {}).items():
+        mail.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    return mail.as_bytes()
+
+
+def mailbox(*messages: bytes) -> bytes:
+    return b"\n".join(b"From ada@example.org Wed May  1 10:00:00 2024\n" + each for each in messages)
+
+
+def zip_of(files: Mapping[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tar_of(files: Mapping[str, str | bytes], *, links: Mapping[str, str] | None = None) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            archive.addfile(entry)
+    return buffer.getvalue()
+
+
+ROWS = [
+    ["City", "Country", "Note"],
+    ["Paris", "France", "On the Seine."],
+    ["Köln", "Germany", "On the Rhine, and old."],
+]
+PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>Of cities</title><meta name="author" content="Ada">
+    <meta property="article:modified_time" content="2024-06-02T10:00:00Z"></head><body><nav>Home</nav><article>
+    <h1>Of cities</h1><p>Paris lies on the Seine, and Köln on the Rhine; both are old and both are large.</p>
+    <table><tr><th>City</th><th>Country</th></tr><tr><td>Paris</td><td>France</td></tr></table>
+    </article><script>x = 1</script></body></html>"""
+CSV = "".join(",".join(row) + "\n" for row in ([cell.replace(",", "") for cell in row] for row in ROWS))
+RECORDS = [dict(zip(ROWS[0], row, strict=True)) | {"tags": ["old", "large"], "at": {"x": 1.5}} for row in ROWS[1:]]
+XML = """<?xml version="1.0" encoding="utf-8"?><library xmlns="urn:example"><!-- two -->
+    <book id="1"><title>Of cities</title><year>1999</year></book>
+    <text><p>Some <b>bold</b> prose.</p></text></library>"""
+SOURCE = "import os\n\n\ndef name(path: str) -> str:\n    return os.path.basename(path)  # the last part\n"
+
+
+def samples() -> dict[str, bytes]:
+    """A small real file of every format, by its name."""
+    texts = {
+        "a.txt": "Paris lies on the Seine.\n\nKöln lies on the Rhine.\n",
+        "a.md": "# Of cities\n\n- Paris\n- Köln\n",
+    }
+    mail = message("Paris and Köln.", attachments={"cities.csv": CSV.encode(), "b.pdf": pdf("Attached page.")})
+    files = {**texts, "table.csv": CSV, "page.html": PAGE, "deep/mail.eml": mail}
+    return {
+        "utf8.txt": texts["a.txt"].encode(),
+        "utf16.txt": texts["a.txt"].encode("utf-16"),
+        "latin1.txt": (texts["a.txt"] * 4).encode("latin-1"),
+        "shift_jis.txt": ("今日は良い天気ですね。公園に行きましょう。" * 4).encode("shift_jis"),
+        "a.md": texts["a.md"].encode(),
+        "a.html": PAGE.encode(),
+        "a.pdf": pdf("First page.\nWith two lines.", "Second page.", title="Of cities", author="Ada"),
+        "a.docx": word_file(title="Of cities"),
+        "a.pptx": presentation(("Of cities", "Paris\nKöln"), ("Two", ""), table=ROWS, notes="Speak slowly."),
+        "a.xlsx": workbook({"Cities": list(map(list, ROWS)), "Numbers": [["n"], [1], [2.5]]}),
+        "a.csv": CSV.encode(),
+        "a.tsv": CSV.replace(",", "\t").encode(),
+        "a.json": json.dumps({"title": "Of cities", "rows": RECORDS}).encode(),
+        "a.jsonl": "\n".join(map(json.dumps, RECORDS)).encode(),
+        "a.xml": XML.encode(),
+        "a.py": SOURCE.encode(),
+        "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
+        "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
+        "a.eml": mail,
+        "a.mbox": mailbox(mail, message("<p>Hello <b>you</b></p>", html=True)),
+        "a.zip": zip_of(files),
+        "a.tar": tar_of(files, links={"link.txt": "/etc/passwd"}),
+        "a.tar.gz": gzip.compress(tar_of(files)),
+        "a.tar.bz2": bz2.compress(tar_of(files)),
+        "a.tar.xz": lzma.compress(tar_of(files)),
+    }
