@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from app.commands import console
+from app.commands import audit, console
 from app.commands.house import wiring
 from app.errors import GircseError
 from app.settings import Settings, load_settings
@@ -29,12 +29,33 @@ class Finding:
     detail: str
 
 
-def doctor() -> None:
+def doctor(
+    orphans: Annotated[bool, typer.Option("--orphans", help="Compare the catalog with the vectors instead.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="With --orphans: mend what differs.")] = False,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="With --fix: also delete points and collections that are not ours.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make missing indexes and points again from the stored documents.")
+    ] = False,
+) -> None:
     """Ask every part whether it works: versions, disk, catalog, index, model and its golden vectors.
 
-    Exit code 1 when one does not.
+    Exit code 1 when one does not. With --orphans: exit code 1 when catalog and vectors differ.
+
+    Example: gircse doctor --orphans --fix
     """
-    settings = load_settings()
+    if (fix and not orphans) or (foreign and not fix) or (rebuild and orphans):
+        raise typer.BadParameter("use --orphans, --orphans --fix, --orphans --fix --foreign, or --rebuild")
+    if rebuild:
+        audit.rebuild()
+    elif orphans:
+        audit.find_orphans(fix=fix, foreign=foreign)
+    else:
+        _check_parts(load_settings())
+
+
+def _check_parts(settings: Settings) -> None:
     checks: dict[str, Callable[[Settings], Finding]] = {
         "versions": _versions,
         "disk": _disk,

@@ -1,0 +1,48 @@
+"""What `gircse doctor --orphans` and `--rebuild` do: print how catalog and vectors differ, and mend it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import typer
+
+from app.audit import FOREIGN, Audit, Difference, Fault
+from app.commands import console
+from app.commands.house import open_services
+from app.types import JobState
+
+_REBUILT = frozenset({Fault.MISSING_INDEX, Fault.MISSING_POINTS, Fault.WRONG_POINTS, Fault.WRONG_ALIAS})
+
+
+def find_orphans(*, fix: bool, foreign: bool) -> None:
+    """Exit code 1 when something differs that is ours and was not mended."""
+    left = _look(lambda difference: fix, removes_foreign=fix and foreign)
+    if left:
+        typer.echo("`gircse doctor --orphans --fix` mends this.", err=True)
+        raise typer.Exit(1)
+
+
+def rebuild() -> None:
+    _look(lambda difference: difference.fault in _REBUILT, removes_foreign=False)
+
+
+def _look(is_to_mend: Callable[[Difference], bool], *, removes_foreign: bool) -> int:
+    """How many things of ours differ and were not mended."""
+    found: Counter[tuple[Fault, str, str]] = Counter()
+    with open_services() as services:
+        audit = Audit(catalog=services.catalog, index=services.index, blobs=services.blobs)
+        for difference in audit.differences():
+            is_mended = is_to_mend(difference) and audit.mend(difference, removes_foreign=removes_foreign)
+            verdict = "mended" if is_mended else "left" if difference.fault in FOREIGN else "found"
+            found[difference.fault, difference.index, verdict] += difference.count
+        counts = services.catalog.job_counts()
+    if not found:
+        typer.echo("Catalog and vectors agree.")
+        return 0
+    rows = [(count, fault, where, verdict) for (fault, where, verdict), count in sorted(found.items())]
+    console.stdout.print(console.plain_table(("count", "what", "index", ""), rows))
+    waiting = counts[JobState.QUEUED] + counts[JobState.RUNNING] + counts[JobState.FAILED]
+    if waiting:
+        typer.echo(f"{waiting} documents are queued; a running `gircse up` or `gircse worker` takes them in.")
+    return sum(count for (_, _, verdict), count in found.items() if verdict == "found")
