@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import doctor, evaluate, ingest, manage, search, serve, train
+from app.commands import doctor, evaluate, ingest, manage, search, serve, train, watch
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
@@ -78,6 +78,7 @@ app.command(rich_help_panel=SEARCHING)(search.search)
 app.command(rich_help_panel=SEARCHING)(search.refine)
 app.command(rich_help_panel=SEARCHING)(search.embed)
 app.command(rich_help_panel=FILLING)(ingest.ingest)
+app.command(rich_help_panel=FILLING)(watch.watch)
 app.add_typer(manage.documents, name="documents", rich_help_panel=FILLING)
 app.add_typer(manage.collections, name="collections", rich_help_panel=FILLING)
 app.command(rich_help_panel=SERVING)(serve.up)

@@ -3,73 +3,133 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from app.errors import DocumentError
-from ingest.readers import media_type_of
-
-_HIDDEN = (".", "~$")  # ~$ marks the lock files of Word and Excel
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    path: Path
-    uri: str  # file:// and the absolute path: the document's identity in its collection
-    media_type: str
+from app.types import Source, SourceFault
+from ingest.readers.media_types import media_type_of
+from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
+from ingest.selection import IGNORE_FILES, Selection
+from ingest.sidecars import described_by, read_sidecar
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    files: list[SourceFile] = field(default_factory=list)
-    skipped: list[tuple[Path, str]] = field(default_factory=list)
-
-
-def find_files(paths: Sequence[Path | str], *, globs: Sequence[str] | None = None) -> FoundFiles:
+def find_files(
+    paths: Sequence[Path | str],
+    *,
+    globs: Sequence[str] | None = None,
+    excludes: Sequence[str] | None = None,
+    rows: RowFields | None = None,
+) -> Iterator[Source | SourceFault]:
     """Walks files and folders, each file once, in a fixed order.
 
-    Inside folders: hidden files and, with `globs` (such as `*.md` or `notes/*.txt`), files that match none are left
-    out silently; links that lead out of the folder and linked folders are never followed. A file named itself is
-    always taken.
+    Inside folders, what `Selection` leaves out goes unmentioned, and links that lead out of the folder or to folders
+    are never followed. A file named itself is always taken. The URI is file:// and the absolute path. With `rows`
+    every row of a JSONL or CSV file is a document.
     """
-    found = FoundFiles()
-    seen: set[Path] = set()
+    roots = []
     for path in map(Path, paths):
         try:
             # The folders above may be links (as /tmp on macOS); a link that is named itself is meant.
-            root = path.resolve(strict=True)
+            roots.append(path.resolve(strict=True))
         except (OSError, RuntimeError):
-            found.skipped.append((path, "there is no such file or folder"))
-            continue
-        candidates = _walk(root, globs, found.skipped) if root.is_dir() else iter([root])
-        for file in candidates:
-            _add(file, found, seen)
-    return found
+            yield SourceFault(str(path), "there is no such file or folder")
+    seen: set[Path] = set()
+    for root in roots:
+        found = _walk(root, Selection(root, globs=globs, excludes=excludes)) if root.is_dir() else _take(root)
+        for each in found:
+            if not isinstance(each, Path):
+                yield each
+            elif (target := each.resolve() if each.is_symlink() else each) not in seen:
+                seen.add(target)
+                yield from _open(each, was_named=each in roots, rows=rows)
 
 
-def _walk(root: Path, globs: Sequence[str] | None, skipped: list[tuple[Path, str]]) -> Iterator[Path]:
-    def report(error: OSError) -> None:
-        skipped.append((Path(error.filename), f"the folder cannot be opened ({error.strerror})"))
-
-    links: list[Path] = []
-    for folder, folder_names, file_names in os.walk(root, onerror=report):
-        folder_names[:] = sorted(name for name in folder_names if not name.startswith(_HIDDEN))
-        links.extend(Path(folder, name) for name in folder_names if Path(folder, name).is_symlink())
-        for name in sorted(file_names):
-            file = Path(folder, name)
-            if name.startswith(_HIDDEN) or (globs and not _matches(file.relative_to(root), globs)):
-                continue
-            if file.is_symlink():
-                links.append(file)
+def find_changed(
+    root: Path,
+    changed: Iterable[Path],
+    *,
+    globs: Sequence[str] | None = None,
+    excludes: Sequence[str] | None = None,
+) -> Iterator[Source | SourceFault]:
+    """What `find_files([root])` finds at and below the paths `changed`; `root` is a resolved folder."""
+    selection = Selection(root, globs=globs, excludes=excludes)
+    for path in outermost(affected(root, changed)):
+        for each in _walk_part(path, selection):
+            if isinstance(each, Path):
+                yield from _open(each, was_named=False, rows=None)
             else:
-                yield file
-    # Last, so that a file found both ways goes by its own name.
-    for link in links:
-        if reason := _why_not_followed(link, root):
-            skipped.append((link, reason))
-        else:
-            yield link
+                yield each
+
+
+def affected(root: Path, changed: Iterable[Path]) -> Iterator[Path]:
+    """`changed`, what its sidecars describe, and the folders that its ignore files speak of."""
+    for path in changed:
+        yield path
+        if path.name in IGNORE_FILES and path != root:
+            yield path.parent
+        elif (file := described_by(path)) is not None:
+            yield file
+
+
+def outermost(paths: Iterable[Path]) -> list[Path]:
+    """Without repeats and without what lies below another one."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):  # a folder sorts right before what is below it
+        if not kept or not path.is_relative_to(kept[-1]):
+            kept.append(path)
+    return kept
+
+
+def _walk_part(path: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+    if not selection.reaches(path):
+        return
+    if path.is_dir() and not path.is_symlink():
+        if path == selection.root or selection.takes_folder(path):
+            yield from _walk(path, selection)
+    elif os.path.lexists(path) and selection.takes_file(path):
+        yield from _visit(path, selection)
+
+
+def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+    unopened: list[OSError] = []
+    for name, folder_names, file_names in os.walk(start, onerror=unopened.append):
+        folder = Path(name)
+        taken = [folder / each for each in sorted(folder_names) if selection.takes_folder(folder / each)]
+        folder_names[:] = [each.name for each in taken]
+        for link in taken:
+            if link.is_symlink():
+                yield SourceFault(str(link), _why_not_followed(link, selection.root) or "", was_named=False)
+        for each in sorted(file_names):
+            if selection.takes_file(folder / each):
+                yield from _visit(folder / each, selection)
+    for error in unopened:
+        yield SourceFault(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
+
+
+def _visit(file: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+    """A file inside a folder; a link to a file that is found by its own name stands back."""
+    if file.is_symlink():
+        if reason := _why_not_followed(file, selection.root):
+            yield SourceFault(str(file), reason, was_named=False)
+            return
+        target = file.resolve()
+        if selection.reaches(target) and selection.takes_file(target):
+            return
+    described = described_by(file)
+    if described is None:
+        yield file
+    elif not os.path.lexists(described):
+        yield SourceFault(str(file), f"there is no {described.name} that it could describe", was_named=False)
+
+
+def _take(file: Path) -> Iterator[Path | SourceFault]:
+    """A file that is named itself."""
+    described = described_by(file)
+    if described is not None and os.path.lexists(described):
+        yield SourceFault(str(file), f"this is the sidecar of {described.name}; name that")
+    else:
+        yield file
 
 
 def _why_not_followed(link: Path, root: Path) -> str | None:
@@ -82,21 +142,21 @@ def _why_not_followed(link: Path, root: Path) -> str | None:
     return "links to folders are not followed" if target.is_dir() else None
 
 
-def _add(file: Path, found: FoundFiles, seen: set[Path]) -> None:
-    target = file.resolve()
-    if target in seen:
+def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[Source | SourceFault]:
+    if not file.is_file():
+        yield SourceFault(str(file), "not a regular file", was_named=was_named)
         return
-    seen.add(target)
+    if rows is not None and file.suffix.lower() in ROW_SUFFIXES:
+        yield from read_rows(file, rows)
+        return
     try:
         media_type = media_type_of(file.name)
     except DocumentError as error:
-        found.skipped.append((file, str(error)))
+        yield SourceFault(str(file), str(error), was_named=was_named)
         return
-    if not target.is_file():
-        found.skipped.append((file, "not a regular file"))
+    try:
+        title, metadata = read_sidecar(file)
+    except (DocumentError, OSError) as error:
+        yield SourceFault(str(file), str(error))
         return
-    found.files.append(SourceFile(path=file, uri=file.as_uri(), media_type=media_type))
-
-
-def _matches(path: PurePath, globs: Sequence[str]) -> bool:
-    return any(path.match(pattern) for pattern in globs)
+    yield Source(name=str(file), uri=file.as_uri(), media_type=media_type, path=file, title=title, metadata=metadata)

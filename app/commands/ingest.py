@@ -1,13 +1,12 @@
-"""`gircse ingest`: puts files into a collection and shows how far their ingestion is."""
+"""`gircse ingest`: puts files, rows and pages into a collection and shows how far their ingestion is."""
 
 from __future__ import annotations
 
-import threading
+import re
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -16,134 +15,196 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.commands import console
 from app.commands.house import open_services, wiring
-from app.errors import ConflictError, GircseError, UnknownJobError
+from app.commands.working import Complaints, JobFollower, own_worker
+from app.errors import ConflictError
+from app.intake import Intake, documents_below, is_gone, require_filled
 from app.library import DEFAULT_COLLECTION
-from app.presence import WorkerPresence
 from app.services import Services
-from app.types import Job, JobState
+from app.types import DocumentKey, Source, SourceFault
 
 POLL_S = 0.2
-STOP_TIMEOUT_S = 10
-UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path
+
+Globs = Annotated[
+    list[str], typer.Option("--glob", metavar="PATTERN", help="In folders, only such files, as '*.md'. Repeatable.")
+]
+Excludes = Annotated[
+    list[str], typer.Option("--exclude", metavar="PATTERN", help="In folders, no such files or folders. Repeatable.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What to take in. `rows` is a RowFields, or None for files as documents."""
+
+    paths: list[Path]
+    urls: list[str]
+    globs: list[str]
+    excludes: list[str]
+    rows: object | None
+
+    @property
+    def folders(self) -> list[Path]:
+        return [path.resolve() for path in self.paths if path.is_dir()]
 
 
 @dataclass(slots=True)
-class Submitted:
-    """What became of the given paths. `names` maps a job's id to its file."""
-
-    jobs: list[Job] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+class _Outcome:
+    follower: JobFollower
     unchanged: int = 0
-    done: list[Job] = field(default_factory=list)
-    failures: list[tuple[str, str]] = field(default_factory=list)  # (file, reason)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-
-    def settle(self, job: Job) -> None:
-        if job.state is JobState.DONE:
-            self.done.append(job)
-        else:
-            self.failures.append((self.names[job.id], job.error or f"the job was {job.state}"))
+    moved: int = 0
+    deleted: int = 0
+    failures: Complaints = field(default_factory=Complaints)
+    skipped: Complaints = field(default_factory=Complaints)
+    row_uris: set[str] = field(default_factory=set)
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders.")],
+    paths: Annotated[list[str], typer.Argument(help="Files, folders and URLs.", show_default=False)] = [],  # noqa: B006
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where to; made if new.")] = DEFAULT_COLLECTION,
+    globs: Globs = [],  # noqa: B006
+    excludes: Excludes = [],  # noqa: B006
+    url_file: Annotated[
+        Path | None, typer.Option("--urls", metavar="FILE", help="A file with a URL per line; # begins a comment.")
+    ] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Each row of a JSONL or CSV file is a document.")] = False,
+    text_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The field with the text: text. Implies --rows.")
+    ] = None,
+    id_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field that tells rows apart: id.")] = None,
+    title_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field with the title: title.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete documents of the folders whose file is gone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until all is searchable.")] = True,
 ) -> None:
-    """Put files and folders into a collection. What is unchanged since last time costs nothing.
+    """Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.
 
-    Example: gircse ingest ~/papers notes.md -c reading
+    Example: gircse ingest ~/papers notes.md https://example.org/page -c reading
     """
+    urls = [path for path in paths if _URL.match(path)]
+    files = [Path(path) for path in paths if not _URL.match(path)]
+    if url_file is not None:
+        urls += _listed_urls(url_file)
+    elif not paths:
+        raise typer.BadParameter("name a file, a folder or a URL", param_hint="PATHS")
+    row_fields = None
+    if rows or text_field or id_field or title_field:
+        row_fields = wiring("sources").RowFields(text=text_field or "text", id=id_field, title=title_field)
+    request = _Request(files, urls, globs, excludes, row_fields)
     with open_services() as services:
         services.library.ensure_collection(collection)
-        submitted = _submit(services, paths, collection)
-        if not wait:
-            typer.echo(f"{len(submitted.jobs)} queued, {submitted.unchanged} unchanged. `gircse jobs list` shows more.")
-        else:
-            _wait(services, submitted)
-            _print_summary(services, submitted)
-    for verdict, files in (("skipped", submitted.skipped), ("failed", submitted.failures)):
-        for name, reason in files:
-            typer.echo(f"  {verdict}: {console.printable(name)}: {console.printable(reason)}", err=True)
-    if submitted.failures:
+        outcome = _take_in(services, collection, request, prune=prune, yes=yes)
+        if wait:
+            _wait(services, outcome)
+        _print_summary(outcome, has_waited=wait)
+    has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
+    for verdict, complaints in (
+        ("skipped", outcome.skipped),
+        ("failed", outcome.failures),
+        ("failed", outcome.follower.failures),
+    ):
+        complaints.tell(verdict)
+    if has_failed:
         raise typer.Exit(1)
 
 
-def _submit(services: Services, paths: list[Path], collection: str) -> Submitted:
-    submitted = Submitted()
-    found = wiring("ingestion").find_files(paths)
-    for path, reason in found.skipped:
-        # A file that was named itself was wanted; inside a folder there may be anything.
-        (submitted.failures if path in paths else submitted.skipped).append((str(path), reason))
-    for file in found.files:
-        try:
-            document, job = services.library.add_document(
-                collection, file.path.read_bytes(), uri=file.uri, media_type=file.media_type
-            )
-        except (GircseError, OSError) as error:
-            submitted.failures.append((str(file.path), str(error)))
-            continue
-        if job is None:
-            submitted.unchanged += 1
-        else:
-            submitted.jobs.append(job)
-            submitted.names[job.id] = document.uri
-    return submitted
+def _listed_urls(file: Path) -> list[str]:
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in file.read_text("utf-8-sig").splitlines())
+    return [line for line in lines if line]
 
 
-def _wait(services: Services, submitted: Submitted) -> None:
+def _take_in(services: Services, collection: str, request: _Request, *, prune: bool, yes: bool) -> _Outcome:
+    outcome = _Outcome(JobFollower(services.catalog))
+    gone: list[DocumentKey] = []
+    if prune:
+        known = documents_below(services.catalog, collection, request.folders)
+        for folder in request.folders:
+            require_filled(folder, len(known))
+        gone = [key for key in known if is_gone(key)]
+    intake = Intake(services.library, collection, gone=gone)
+    for source in _shown(_sources(services, request)):
+        _take(intake, source, outcome)
+    if prune:
+        vanished = intake.gone + _vanished_rows(services, collection, outcome)
+        _delete(services, vanished, collection, outcome, yes=yes)
+    return outcome
+
+
+def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFault]:
+    sources = wiring("sources")
+    files = sources.find_files(request.paths, globs=request.globs, excludes=request.excludes, rows=request.rows)
+    reader = sources.UrlReader(allow_private=services.settings.allow_private_urls)
+    return chain(files, reader.read_all(request.urls))
+
+
+def _shown(sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceFault]:
+    """The same, counted on the terminal."""
+    with Progress(TextColumn("reading"), TextColumn("{task.completed}"), console=console.stderr, transient=True) as bar:
+        yield from bar.track(sources, description="reading")
+
+
+def _take(intake: Intake, source: Source | SourceFault, outcome: _Outcome) -> None:
+    if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
+        outcome.row_uris.add(source.uri)
+    taken = intake.add(source) if isinstance(source, Source) else source
+    if isinstance(taken, SourceFault):
+        # What was named itself was wanted; inside a folder there may be anything.
+        (outcome.failures if taken.was_named else outcome.skipped).add(taken.name, taken.reason)
+    elif taken.job is None:
+        outcome.unchanged += 1
+    else:
+        outcome.moved += taken.has_moved
+        outcome.follower.add(taken.job, taken.uri)
+
+
+def _vanished_rows(services: Services, collection: str, outcome: _Outcome) -> list[DocumentKey]:
+    """Rows that their file no longer has; none when some row could not be read, for it may be that one."""
+    if outcome.failures.count:
+        return []
+    prefixes = sorted({uri.partition("#")[0] + "#" for uri in outcome.row_uris})
+    known = chain.from_iterable(services.catalog.document_keys(collection, uri_prefix=prefix) for prefix in prefixes)
+    return [key for key in known if key.uri not in outcome.row_uris]
+
+
+def _delete(services: Services, gone: list[DocumentKey], collection: str, outcome: _Outcome, *, yes: bool) -> None:
+    if not gone:
+        return
+    if not yes:
+        for key in gone[:10]:
+            typer.echo(f"  gone: {console.printable(key.uri)}", err=True)
+        question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
+        if not typer.confirm(question, err=True):
+            raise ConflictError("Nothing was deleted. What is there was taken in; `gircse jobs list` shows it.")
+    for key in gone:
+        outcome.follower.add(services.library.delete_document(key.id), key.uri)
+    outcome.deleted = len(gone)
+
+
+def _wait(services: Services, outcome: _Outcome) -> None:
     """Until every job has ended. Works itself unless a worker of this home is there already."""
-    waiting = deque(submitted.jobs)
+    follower = outcome.follower
     columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with _own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
-        bar = progress.add_task("ingesting", total=len(waiting))
-        while waiting:
+    with own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
+        bar = progress.add_task("ingesting", total=follower.total)
+        while follower.waiting:
             ensure_working()
-            job = _job_now(services, waiting[0])
-            if job.state not in UNFINISHED:
-                submitted.settle(job)
-                waiting.popleft()
-            elif job.state is JobState.FAILED:
-                waiting.rotate(-1)  # its next attempt comes later; the others need not wait
-            settled = len(submitted.jobs) - len(waiting)
-            progress.update(bar, completed=settled + (job.progress if job.state in UNFINISHED else 0))
-            if job.state in UNFINISHED:
+            has_news = follower.poll()
+            settled = follower.total - follower.waiting
+            progress.update(bar, completed=settled + (follower.progress if follower.waiting else 0))
+            if not has_news:
                 time.sleep(POLL_S)
 
 
-def _job_now(services: Services, job: Job) -> Job:
-    try:
-        return services.catalog.job(job.id)
-    except UnknownJobError:  # its document was deleted meanwhile
-        return replace(job, state=JobState.CANCELLED, error="the document was deleted meanwhile")
-
-
-@contextmanager
-def _own_worker(services: Services) -> Iterator[Callable[[], None]]:
-    """Yields what to call now and then: it starts a worker here as soon as no other process of this home has one."""
-    presence = WorkerPresence(services.settings.home)
-    stop = threading.Event()
-    thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
-
-    def ensure_working() -> None:
-        if thread.ident is None:
-            if presence.try_take():
-                thread.start()
-        elif not thread.is_alive():
-            raise ConflictError("The worker stopped by itself; `gircse --debug ingest …` shows why. Nothing is lost.")
-
-    try:
-        yield ensure_working
-    finally:
-        stop.set()
-        if thread.ident is not None:
-            thread.join(timeout=STOP_TIMEOUT_S)
-            presence.release()
-
-
-def _print_summary(services: Services, submitted: Submitted) -> None:
-    chunks = sum(services.catalog.document(job.document_id).chunk_count for job in submitted.done)
+def _print_summary(outcome: _Outcome, *, has_waited: bool) -> None:
+    follower = outcome.follower
+    if not has_waited:
+        typer.echo(f"{follower.total} queued, {outcome.unchanged} unchanged. `gircse jobs list` shows more.")
+        return
+    added = follower.done - outcome.deleted
+    also = "".join(
+        f", {count} {what}" for count, what in ((outcome.moved, "moved"), (outcome.deleted, "deleted")) if count
+    )
+    failed = outcome.failures.count + follower.failures.count
     typer.echo(
-        f"{len(submitted.done)} added or updated ({chunks} chunks), {submitted.unchanged} unchanged, "
-        f"{len(submitted.failures)} failed."
+        f"{added} added or updated ({follower.chunks} chunks), {outcome.unchanged} unchanged{also}, {failed} failed."
     )

@@ -48,7 +48,7 @@ def up(
     Example: gircse up --sample --open
     """
     settings = load_settings(model=model, host=host, port=port)
-    _exit_on_sigterm()
+    exit_on_sigterm()
     with listening_socket(settings) as listener, open_services(settings) as services:
         if sample:
             jobs = services.library.add_sample(sample_rows())
@@ -61,7 +61,7 @@ def up(
 def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
     settings = load_settings(model=model, host=host, port=port)
-    _exit_on_sigterm()
+    exit_on_sigterm()
     with listening_socket(settings) as listener, open_services(settings) as services:
         _serve(listener, services, open_page=False)
 
@@ -69,7 +69,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
 def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
-    _exit_on_sigterm()
+    exit_on_sigterm()
     with services_once_there(settings) as services, running_worker(services) as thread:
         typer.echo("Working. Ctrl-C stops.")
         while thread.is_alive():
@@ -155,6 +155,6 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> N
         raise KeyboardInterrupt
 
 
-def _exit_on_sigterm() -> None:
+def exit_on_sigterm() -> None:
     """As after Ctrl-C every `with` is left in order; the default would end the process and leave its children."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.sources import find_files
+from app.types import Source, SourceFault
+from ingest.rows import RowFields
+from ingest.sources import find_changed, find_files, outermost
 
 
 @pytest.fixture
@@ -26,64 +28,69 @@ def folder(tmp_path):
     return make
 
 
+def find(paths, **options):
+    return list(find_files(paths, **options))
+
+
 def names(found, root):
-    return [file.path.relative_to(root).as_posix() for file in found.files]
+    return [each.path.relative_to(root).as_posix() for each in found if isinstance(each, Source)]
 
 
 def reasons(found, root):
-    return {path.relative_to(root).as_posix(): reason for path, reason in found.skipped}
+    return {
+        Path(each.name).relative_to(root).as_posix(): each.reason for each in found if isinstance(each, SourceFault)
+    }
 
 
 def test_folder_is_walked_in_a_fixed_order(folder):
     root = folder("b.txt", "a.md", "deep/er/c.pdf", "Dé jà #1.html")
-    found = find_files([root])
+    found = find([root])
     assert names(found, root) == ["Dé jà #1.html", "a.md", "b.txt", "deep/er/c.pdf"]
-    assert found.skipped == []
-    assert [file.media_type for file in found.files] == ["text/html", "text/markdown", "text/plain", "application/pdf"]
-    assert found.files[0].uri == f"{root.as_uri()}/D%C3%A9%20j%C3%A0%20%231.html"
+    assert [file.media_type for file in found] == ["text/html", "text/markdown", "text/plain", "application/pdf"]
+    assert found[0].uri == f"{root.as_uri()}/D%C3%A9%20j%C3%A0%20%231.html"
 
 
 def test_uri_is_absolute_however_the_path_was_named(folder, monkeypatch):
     root = folder("sub/a.txt")
     monkeypatch.chdir(root)
     for name in ("sub/a.txt", "./sub/../sub", root / "sub"):
-        assert [file.uri for file in find_files([name]).files] == [(root / "sub" / "a.txt").as_uri()]
+        assert [file.uri for file in find([name])] == [(root / "sub" / "a.txt").as_uri()]
 
 
 def test_file_named_twice_is_found_once(folder):
     root = folder("a.txt", "b.txt")
-    assert names(find_files([root / "b.txt", root, root / "a.txt"]), root) == ["b.txt", "a.txt"]
+    assert names(find([root / "b.txt", root, root / "a.txt"]), root) == ["b.txt", "a.txt"]
 
 
 def test_hidden_files_are_left_out_unless_named(folder):
     root = folder("a.txt", ".hidden.txt", ".git/config.txt", "~$draft.docx", "sub/.cache/x.txt")
-    found = find_files([root])
+    found = find([root])
     assert names(found, root) == ["a.txt"]
-    assert found.skipped == []
-    assert names(find_files([root / ".hidden.txt"]), root) == [".hidden.txt"]
+    assert reasons(found, root) == {}
+    assert names(find([root / ".hidden.txt"]), root) == [".hidden.txt"]
 
 
 def test_unsupported_files_are_reported(folder):
     root = folder("a.txt", "film.mp4", "LICENSE")
-    found = find_files([root, root / "film.mp4"])
+    found = find([root, root / "film.mp4"])
     assert names(found, root) == ["a.txt"]
     assert set(reasons(found, root)) == {"LICENSE", "film.mp4"}
     assert "'.mp4' cannot be read" in reasons(found, root)["film.mp4"]
-    assert len(found.skipped) == 2
+    assert [fault.was_named for fault in found if isinstance(fault, SourceFault)] == [False, True]
 
 
 def test_missing_path_is_reported_and_the_rest_found(folder):
     root = folder("a.txt")
-    found = find_files([root / "gone", root])
+    found = find([root / "gone", root])
     assert names(found, root) == ["a.txt"]
     assert reasons(found, root) == {"gone": "there is no such file or folder"}
 
 
 def test_globs_choose_among_the_files_of_folders(folder):
     root = folder("a.txt", "a.md", "notes/b.md", "notes/b.txt", "other/c.md")
-    assert names(find_files([root], globs=["*.md"]), root) == ["a.md", "notes/b.md", "other/c.md"]
-    assert names(find_files([root], globs=["notes/*", "a.txt"]), root) == ["a.txt", "notes/b.md", "notes/b.txt"]
-    assert names(find_files([root / "a.txt"], globs=["*.md"]), root) == ["a.txt"]
+    assert names(find([root], globs=["*.md"]), root) == ["a.md", "notes/b.md", "other/c.md"]
+    assert names(find([root], globs=["notes/*", "a.txt"]), root) == ["a.txt", "notes/b.md", "notes/b.txt"]
+    assert names(find([root / "a.txt"], globs=["*.md"]), root) == ["a.txt"]
 
 
 def test_links_out_of_the_folder_are_reported_and_not_followed(folder, tmp_path):
@@ -93,7 +100,7 @@ def test_links_out_of_the_folder_are_reported_and_not_followed(folder, tmp_path)
     (secret / "key.txt").write_text("key")
     (root / "file.txt").symlink_to(secret / "key.txt")
     (root / "dir").symlink_to(secret)
-    found = find_files([root])
+    found = find([root])
     assert names(found, root) == ["a.txt"]
     assert set(reasons(found, root)) == {"file.txt", "dir"}
     assert "leads out of" in reasons(found, root)["file.txt"]
@@ -103,7 +110,7 @@ def test_link_inside_the_folder_gives_each_file_once(folder):
     root = folder("z.txt", ".versions/3.md")
     (root / "a.txt").symlink_to("z.txt")
     (root / "current.md").symlink_to(".versions/3.md")
-    assert names(find_files([root]), root) == ["z.txt", "current.md"]
+    assert names(find([root]), root) == ["current.md", "z.txt"]
 
 
 def test_links_that_lead_nowhere_or_round_are_reported(folder):
@@ -111,7 +118,7 @@ def test_links_that_lead_nowhere_or_round_are_reported(folder):
     (root / "broken.txt").symlink_to("gone.txt")
     (root / "loop.txt").symlink_to("loop.txt")
     (root / "sub" / "up").symlink_to(root)
-    found = find_files([root])
+    found = find([root])
     assert names(found, root) == ["a.txt", "sub/b.txt"]
     assert reasons(found, root) == {
         "broken.txt": "the link leads nowhere",
@@ -124,13 +131,13 @@ def test_folder_that_is_itself_a_link_is_meant(folder, tmp_path):
     root = folder("a.txt")
     alias = tmp_path / "alias"
     alias.symlink_to(root)
-    assert [file.uri for file in find_files([alias]).files] == [(root / "a.txt").as_uri()]
+    assert [file.uri for file in find([alias])] == [(root / "a.txt").as_uri()]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_pipe_is_not_read(folder):
     root = folder("a.txt")
     os.mkfifo(root / "pipe.txt")
-    found = find_files([root])
+    found = find([root])
     assert names(found, root) == ["a.txt"]
     assert reasons(found, root) == {"pipe.txt": "not a regular file"}

@@ -1,0 +1,115 @@
+"""`gircse watch`: keeps a collection as the folders are."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.house import open_services, wiring
+from app.commands.ingest import Excludes, Globs
+from app.commands.serve import exit_on_sigterm
+from app.commands.working import Complaints, JobFollower, own_worker
+from app.errors import InputError, UnavailableError
+from app.intake import FolderMirror, Followed
+from app.library import DEFAULT_COLLECTION
+from app.services import Services
+
+TICK_S = 0.25
+
+
+def watch(
+    folders: Annotated[list[Path], typer.Argument(help="Folders.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to; made if new.")] = DEFAULT_COLLECTION,
+    globs: Globs = [],  # noqa: B006
+    excludes: Excludes = [],  # noqa: B006
+    quiet_s: Annotated[
+        float, typer.Option("--quiet", metavar="SECONDS", min=0, help="Take a file once it did not change for so long.")
+    ] = 1.0,
+    poll: Annotated[
+        bool, typer.Option("--poll", help="Look at all files again and again, as network disks may need it.")
+    ] = False,
+) -> None:
+    """Keep a collection as these folders are, for ever: additions, edits, moves and deletions. Ctrl-C stops it.
+
+    Example: gircse watch ~/papers ~/notes -c reading
+    """
+    roots = wiring("sources").outermost(_resolved(folder) for folder in folders)
+    exit_on_sigterm()
+    with open_services() as services:
+        services.library.ensure_collection(collection)
+        find = partial(wiring("sources").find_changed, globs=globs, excludes=excludes)
+        mirrors = [FolderMirror(services.library, services.catalog, collection, root, find) for root in roots]
+        with (
+            own_worker(services) as ensure_working,
+            wiring("sources").FolderWatch(roots, quiet_s=quiet_s, is_polling=poll) as heard,
+        ):
+            following = _Following(services, mirrors)
+            following.start()
+            typer.echo(f"Watching {', '.join(map(str, roots))}. Ctrl-C stops.")
+            while True:
+                ensure_working()
+                heard.hear_again(following.tick(heard.settled(wait_s=TICK_S)))
+
+
+def _resolved(folder: Path) -> Path:
+    try:
+        root = folder.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise InputError(f"There is no folder {folder}. Is its disk mounted? Nothing was deleted.") from None
+    if not root.is_dir():
+        raise InputError(f"{folder} is a file. Name the folder that it is in, with --glob if only it is wanted.")
+    return root
+
+
+class _Following:
+    """Tells on the terminal what the mirrors do and how their jobs end."""
+
+    def __init__(self, services: Services, mirrors: list[FolderMirror]) -> None:
+        self._mirrors = mirrors
+        # An edit that comes before the last one was taken in cancels its job: that is no failure.
+        self._follower = JobFollower(services.catalog, tells_cancelled=False)
+        self._skipped: dict[str, str] = {}
+
+    def start(self) -> None:
+        for mirror in self._mirrors:
+            self._tell(mirror.follow_all())
+
+    def tick(self, changed: set[Path]) -> set[Path]:
+        """Those of the changed paths that have to wait since a part that is needed is away."""
+        waiting: set[Path] = set()
+        for mirror in self._mirrors:
+            mirror.require_same_root()
+            paths = {path for path in changed if path.is_relative_to(mirror.root)}
+            if not paths:
+                continue
+            try:
+                self._tell(mirror.follow(paths))
+            except UnavailableError as error:
+                typer.echo(f"  waits: {error}", err=True)
+                waiting |= paths
+        if self._follower.poll() and not self._follower.waiting:
+            typer.echo(f"{_now()}  {self._follower.done} done, nothing waits")
+        self._follower.failures.tell("failed")
+        return waiting
+
+    def _tell(self, followed: Followed) -> None:
+        for job, uri in followed.jobs:
+            self._follower.add(job, uri)
+        added = len(followed.jobs) - followed.moved - followed.deleted
+        counts = ((added, "added or updated"), (followed.moved, "moved"), (followed.deleted, "deleted"))
+        if told := ", ".join(f"{count} {what}" for count, what in counts if count):
+            typer.echo(f"{_now()}  {told}")
+        complaints = Complaints()
+        for fault in followed.faults:
+            if self._skipped.get(fault.name) != fault.reason:  # once is enough
+                self._skipped[fault.name] = fault.reason
+                complaints.add(fault.name, fault.reason)
+        complaints.tell("skipped")
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,119 @@
+"""Reads a JSONL or CSV file row by row: each row a document whose other fields are its metadata.
+
+One row is in memory at a time; a row that cannot be used is named by its line and harms no other.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from app.errors import DocumentError, InputError
+from app.texts import require_text
+from app.types import MetadataValue, Source, SourceFault
+
+JSONL_SUFFIXES, CSV_SUFFIXES = (".jsonl", ".ndjson"), (".csv", ".tsv")
+ROW_SUFFIXES = JSONL_SUFFIXES + CSV_SUFFIXES
+MAX_ROW_BYTES = 10_000_000
+_DELIMITERS = ",;\t|"
+
+Row = tuple[int, Mapping[str, Any] | str]  # the number of its line, and its fields or why there are none
+
+
+@dataclass(frozen=True, slots=True)
+class RowFields:
+    """Which fields of a row hold its text, id and title. None: `id` or `title` where a row has it."""
+
+    text: str = "text"
+    id: str | None = None
+    title: str | None = None
+
+
+def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFault]:
+    """Rows without an id go by the number of their line. The URI is that of the file, # and the id."""
+    lines_by_id: dict[str, int] = {}
+    try:
+        with file.open("rb") as opened:
+            rows = _json_rows(opened) if file.suffix.lower() in JSONL_SUFFIXES else _csv_rows(opened)
+            for line, row in rows:
+                try:
+                    yield _as_source(file, line, row, fields, lines_by_id)
+                except InputError as error:
+                    yield SourceFault(f"{file}, line {line}", str(error))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        yield SourceFault(str(file), f"its rows cannot be read ({error}); save it in UTF-8")
+
+
+def _json_rows(file: BinaryIO) -> Iterator[Row]:
+    number = 0
+    while line := file.readline(MAX_ROW_BYTES + 1):
+        number += 1
+        if len(line) > MAX_ROW_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(MAX_ROW_BYTES)
+            yield number, f"The row is longer than {MAX_ROW_BYTES:,} bytes. Split it into parts."
+        elif line.strip():
+            yield number, _parsed(line)
+
+
+def _parsed(line: bytes) -> Mapping[str, Any] | str:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:  # bytes that are no Unicode are a ValueError too
+        return f"The row is not JSON ({error})."
+    return row if isinstance(row, dict) else 'The row is not an object, as in {"text": "…"}.'
+
+
+def _csv_rows(file: BinaryIO) -> Iterator[Row]:
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")  # a quoted cell may span lines
+    lines = iter(lambda: text.readline(MAX_ROW_BYTES), "")
+    first = next(lines, "")
+    delimiter = max(_DELIMITERS, key=first.count)
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+    rows = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+    header = next(rows, [])
+    line = rows.line_num + 1
+    for cells in rows:
+        if len(cells) > len(header):
+            yield line, f"The row has {len(cells)} cells, the header {len(header)}."
+        elif cells:
+            # As pandas writes it, a column of row numbers has no name.
+            yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name and cell}
+        line = rows.line_num + 1
+
+
+def _as_source(
+    file: Path, line: int, row: Mapping[str, Any] | str, fields: RowFields, lines_by_id: dict[str, int]
+) -> Source:
+    if isinstance(row, str):
+        raise DocumentError(row)
+    text = row.get(fields.text)
+    if not isinstance(text, str) or not text.strip():
+        there = ", ".join(row) or "none"
+        raise DocumentError(f"The field {fields.text!r} holds no text. Name another with --text-field, of: {there}.")
+    id_field, title_field = fields.id or "id", fields.title or "title"
+    row_id = row.get(id_field)
+    if isinstance(row_id, bool) or not isinstance(row_id, str | int) or row_id == "":
+        if fields.id is not None or row_id is not None:
+            raise DocumentError(f"The field {id_field!r} holds no id: {row_id!r} is neither a text nor a whole number.")
+        row_id = f"line-{line}"
+    row_id = require_text(str(row_id), name="id")
+    if lines_by_id.setdefault(row_id, line) != line:
+        raise DocumentError(f"The id {row_id!r} was on line {lines_by_id[row_id]} already. Make it another one.")
+    title = row.get(title_field)
+    taken = {fields.text, id_field, title_field}
+    return Source(
+        name=f"{file}, line {line}",
+        uri=f"{file.as_uri()}#{quote(row_id)}",
+        media_type="text/plain",
+        data=require_text(text, name="text").encode(),
+        title=title if isinstance(title, str) else "",
+        metadata={key: value for key, value in row.items() if key not in taken and isinstance(value, MetadataValue)},
+    )

@@ -1,0 +1,65 @@
+"""Metadata in a file beside a document: `paper.pdf.meta.json` holds the title and the metadata of `paper.pdf`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.errors import DocumentError
+from app.types import Metadata, MetadataValue
+
+SUFFIX = ".meta.json"
+_MAX_BYTES = 1_000_000
+_EXAMPLE = '{"title": "…", "metadata": {"year": 2024}}'
+
+
+def sidecar_of(file: Path) -> Path:
+    return file.with_name(file.name + SUFFIX)
+
+
+def described_by(path: Path) -> Path | None:
+    """The file that `path` would be the sidecar of; None when its name is not that of a sidecar."""
+    name = path.name.removesuffix(SUFFIX)
+    return path.with_name(name) if name not in ("", path.name) else None
+
+
+def read_sidecar(file: Path) -> tuple[str, Metadata]:
+    """Title and metadata that the sidecar of `file` gives, empty without one. Raises DocumentError."""
+    sidecar = sidecar_of(file)
+    if sidecar.is_symlink():  # it could show any JSON file of this machine
+        raise _refused(sidecar, "it is a link; put a file in its place")
+    if not sidecar.is_file():
+        return "", {}
+    if sidecar.stat().st_size > _MAX_BYTES:
+        raise _refused(sidecar, f"it has more than {_MAX_BYTES:,} bytes")
+    try:
+        found = json.loads(sidecar.read_bytes())
+    except (ValueError, RecursionError) as error:  # bytes that are no Unicode are a ValueError too
+        raise _refused(sidecar, f"it is not JSON ({error})") from None
+    if not isinstance(found, dict) or found.keys() - {"title", "metadata"}:
+        raise _refused(sidecar, f"write it as {_EXAMPLE}")
+    return _title(sidecar, found.get("title")), _metadata(sidecar, found.get("metadata"))
+
+
+def _title(sidecar: Path, title: Any) -> str:
+    if title is None:
+        return ""
+    if not isinstance(title, str):
+        raise _refused(sidecar, f"its title must be a text, not {title!r}")
+    return title
+
+
+def _metadata(sidecar: Path, metadata: Any) -> dict[str, MetadataValue]:
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise _refused(sidecar, f"its metadata must be an object, as in {_EXAMPLE}")
+    for key, value in metadata.items():
+        if not isinstance(value, MetadataValue):
+            raise _refused(sidecar, f"its metadata {key!r} must be a text, a number, true or false, not {value!r}")
+    return metadata
+
+
+def _refused(sidecar: Path, reason: str) -> DocumentError:
+    return DocumentError(f"Its sidecar {sidecar.name} cannot be used: {reason}.")

@@ -1,0 +1,185 @@
+"""Fetches documents from URLs that anybody may have written: only from the public internet, unless allowed.
+
+A name is resolved once; the address that was checked is the one that is connected to, at every redirect again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import anyio.to_thread
+import httpx
+
+from app.errors import DocumentError
+from app.types import Source, SourceFault
+from ingest.addresses import is_public
+from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
+from ingest.readers.media_types import SUFFIXES, media_type_of
+
+log = logging.getLogger(__name__)
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]  # addresses of a host name
+
+MAX_REDIRECTS = 5
+_STEP_TIMEOUT_S = 20  # of connecting and of every single read
+_HEADERS = {"User-Agent": "gircse-search", "Accept": "*/*", "Accept-Encoding": "identity"}
+_SAME_AS = {"application/xhtml+xml": "text/html"}
+_SAYING_NOTHING = ("", "text/plain", "application/octet-stream", "binary/octet-stream")  # servers' defaults
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """For one document; `total_s` counts from the resolution of its name to its last byte, over all redirects."""
+
+    max_bytes: int = DEFAULT_LIMITS.max_bytes
+    total_s: float = 120
+
+
+async def resolve_name(host: str, port: int) -> list[str]:
+    found = await anyio.to_thread.run_sync(
+        lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), abandon_on_cancel=True
+    )
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class UrlReader:
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        limits: FetchLimits | None = None,
+        resolve: Resolver = resolve_name,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        self._allow_private = allow_private
+        self._limits = limits or FetchLimits()
+        self._resolve = resolve
+        self._verify = verify
+
+    def read_all(self, urls: Iterable[str]) -> Iterator[Source | SourceFault]:
+        for url in urls:
+            try:
+                yield self.read(url)
+            except DocumentError as error:
+                yield SourceFault(url, str(error))
+
+    def read(self, url: str) -> Source:
+        """The document at `url`, which is also its URI, wherever it redirects to. Raises DocumentError."""
+        try:
+            asked = httpx.URL(url.strip()).copy_with(fragment=None)
+            data, content_type, final = asyncio.run(self._fetch_in_time(asked))
+        except httpx.InvalidURL as error:
+            raise DocumentError(f"This is no URL: {error}. Write it as https://host/path.") from None
+        media_type = _media_type(content_type, str(final), str(asked))
+        return Source(name=url, uri=str(asked), media_type=media_type, data=data)
+
+    async def _fetch_in_time(self, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
+        transport = _GuardedTransport(resolve=self._resolve, allow_private=self._allow_private, verify=self._verify)
+        try:
+            async with asyncio.timeout(self._limits.total_s):
+                # Proxies of the environment would connect to what they like.
+                async with httpx.AsyncClient(
+                    transport=transport, trust_env=False, headers=_HEADERS, timeout=_STEP_TIMEOUT_S
+                ) as client:
+                    return await self._follow(client, url)
+        except TimeoutError:
+            raise DocumentError(f"It was not there within {self._limits.total_s:g} s. Try again later.") from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            reason = str(error) or type(error).__name__
+            raise DocumentError(f"It could not be fetched ({reason}). Try again later.") from error
+
+    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
+        asked = url
+        for _ in range(MAX_REDIRECTS + 1):
+            # httpx would read the bodies of redirects whole, so they are followed here.
+            async with client.stream("GET", url) as response:
+                if response.next_request is None:
+                    return await self._body(response), response.headers.get("content-type", ""), url
+                url = response.next_request.url
+                log.debug("%s redirects to %s", asked, url)
+        raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Name the page itself.")
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        if not response.is_success:
+            reason = f"{response.status_code} {response.reason_phrase}".strip()
+            raise DocumentError(f"The server answers {reason}. Check the address in a browser.")
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding not in ("identity", "gzip", "deflate"):  # others unpack a kilobyte to gigabytes in one step
+            raise DocumentError(f"It comes packed as {encoding!r} although that was not asked for.")
+        body = bytearray()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > self._limits.max_bytes:
+                limit = self._limits.max_bytes / MEGABYTE
+                raise DocumentError(f"It is larger than {limit:,.1f} MB. Download it and split it into parts.")
+        return bytes(body)
+
+
+class _GuardedTransport(httpx.AsyncBaseTransport):
+    """Connects to addresses that it has resolved and checked itself; Host and the name in TLS stay as asked."""
+
+    def __init__(self, *, resolve: Resolver, allow_private: bool, verify: ssl.SSLContext | bool) -> None:
+        self._resolve = resolve
+        self._allow_private = allow_private
+        # A connection kept alive would be found again by its address, whatever name it was opened for.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._inner = httpx.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.raw_host.decode("ascii")
+        failure: httpx.TransportError | None = None
+        for address in await self._addresses(request.url, host):
+            pinned = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # Host among them
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpx.ConnectError("its name has no address")
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _addresses(self, url: httpx.URL, host: str) -> Sequence[str]:
+        if url.scheme not in ("http", "https") or not host:
+            raise DocumentError(f"Only http:// and https:// are fetched, not {str(url)[:200]!r}.")
+        if url.userinfo:
+            raise DocumentError("It holds a user name or password. Remove what stands before the @.")
+        try:
+            addresses = await self._resolve(host, url.port or {"http": 80, "https": 443}[url.scheme])
+        except (OSError, UnicodeError) as error:
+            raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
+        if not self._allow_private:
+            for address in addresses:
+                if not is_public(address):
+                    raise DocumentError(
+                        f"{host} is at {address}, which is not on the public internet. "
+                        "GIRCSE_ALLOW_PRIVATE_URLS=true allows such addresses."
+                    )
+        return addresses
+
+
+def _media_type(content_type: str, *urls: str) -> str:
+    """What the server says, unless it says nothing in particular; then, and else, what the suffix of a URL says."""
+    declared = content_type.split(";", 1)[0].strip().lower()
+    declared = _SAME_AS.get(declared, declared)
+    if declared in SUFFIXES.values() and declared not in _SAYING_NOTHING:
+        return declared
+    for url in urls:
+        try:
+            return media_type_of(url)
+        except DocumentError:
+            continue
+    if declared == "text/plain":
+        return declared
+    what = f"of type {declared!r}" if declared else "of no known type"
+    raise DocumentError(f"It is {what}, which cannot be read. Known are: {', '.join(sorted(set(SUFFIXES.values())))}.")

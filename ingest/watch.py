@@ -1,0 +1,103 @@
+"""Says which paths below some folders changed, once nothing happened to them for a while. Knows no documents."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from watchfiles import watch
+
+from app.errors import UnavailableError
+
+_GROUPING_MS = 100
+_POLL_DELAY_MS = 500
+_TIMEOUT_MS = 200  # after so long without a change the watcher looks whether it is to stop
+_FLOOD = 1000  # of changes at once: the system's queue may have lost some, so everything is looked at
+
+
+class Quiet:
+    """Paths wait here until nothing was heard of them for `quiet_s`: a file that is being written is not taken."""
+
+    def __init__(self, quiet_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._heard: dict[Path, float] = {}
+
+    def hear(self, paths: set[Path]) -> None:
+        now = self._clock()
+        self._heard.update(dict.fromkeys(paths, now))
+
+    def take(self) -> set[Path]:
+        """The quiet ones, each once."""
+        until = self._clock() - self._quiet_s
+        quiet = {path for path, heard in self._heard.items() if heard <= until}
+        for path in quiet:
+            del self._heard[path]
+        return quiet
+
+
+class FolderWatch:
+    """Hears of every change from `__enter__` on. `is_polling`: by looking again and again, as network disks need it."""
+
+    def __init__(self, roots: Sequence[Path], *, quiet_s: float = 1.0, is_polling: bool = False) -> None:
+        self._roots = roots
+        self._is_polling = is_polling
+        self._quiet = Quiet(quiet_s)
+        self._batches: queue.SimpleQueue[set[Path] | Exception] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        # A thread, since in the main one the library would swallow signals.
+        self._thread = threading.Thread(target=self._listen, name="folder-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self._receive(1.0):  # the first batch, empty or not, says that it listens
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def settled(self, *, wait_s: float) -> set[Path]:
+        """Waits for changes and gives those paths that are quiet by now. Raises UnavailableError when it is deaf."""
+        self._receive(wait_s)
+        return self._quiet.take()
+
+    def hear_again(self, paths: set[Path]) -> None:
+        """Gives paths back that could not be dealt with."""
+        self._quiet.hear(paths)
+
+    def _receive(self, wait_s: float) -> bool:
+        """Whether anything came within `wait_s`."""
+        try:
+            batch = self._batches.get(timeout=wait_s)
+        except queue.Empty:
+            return False
+        if isinstance(batch, Exception):
+            raise UnavailableError(
+                f"The folders cannot be watched ({batch}). Raise the system's limit of watches (on Linux: "
+                "sysctl fs.inotify.max_user_watches), or look at them again and again with --poll."
+            ) from batch
+        self._quiet.hear(set(self._roots) if len(batch) >= _FLOOD else batch)
+        return True
+
+    def _listen(self) -> None:
+        try:
+            for changes in watch(
+                *self._roots,
+                watch_filter=None,
+                debounce=_GROUPING_MS,
+                rust_timeout=_TIMEOUT_MS,
+                yield_on_timeout=True,
+                stop_event=self._stop,
+                force_polling=self._is_polling or None,
+                poll_delay_ms=_POLL_DELAY_MS,
+                ignore_permission_denied=True,
+            ):
+                self._batches.put({Path(path) for _, path in changes})
+        except (OSError, RuntimeError) as error:  # the library's own fault is a RuntimeError
+            self._batches.put(error)
