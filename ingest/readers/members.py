@@ -9,6 +9,7 @@ from typing import Protocol
 from app.errors import DocumentError
 from app.types import ExtractedText, MetadataValue
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
+from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
 _MAX_REASONS = 5
@@ -39,6 +40,7 @@ class Members:
         self.read_count = 0
 
     def write(self, paragraph: str) -> None:
+        paragraph = clean_text(paragraph)
         self._characters += len(paragraph) + 2
         check_length(self._characters, self._limits)
         self._paragraphs.append(paragraph)

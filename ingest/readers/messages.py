@@ -86,8 +86,9 @@ def read_request(stream: BinaryIO) -> ReadRequest:
 
 def write_answer(stream: BinaryIO, answer: ReadAnswer) -> None:
     if answer.refusal is not None:
-        storable = answer.refusal[:_MAX_REFUSAL_CHARS].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-        answer = ReadAnswer(refusal=storable)
+        # Libraries quote the file, whatever stands in it.
+        readable = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in answer.refusal[:_MAX_REFUSAL_CHARS])
+        answer = ReadAnswer(refusal=readable)
     write_frame(stream, _ANSWER.dump_json(answer))
 
 

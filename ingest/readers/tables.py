@@ -19,7 +19,9 @@ from ingest.readers.package import check_package, core_metadata
 from ingest.readers.text import clean_text, decode_text
 
 _DELIMITERS = ",;\t|"
-_LONG_VALUE = 400  # characters: two such pieces fit a chunk of the default size
+# Characters. Two such paragraphs fit a chunk of the default size, so that each chunk can begin with one.
+_MAX_PARAGRAPH = 300
+_MAX_KEY = 80
 
 
 def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -65,15 +67,24 @@ def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
 
 
 def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A record as one paragraph `name: value; name: value`. Every piece of a long value repeats its name."""
-    named = [(" ".join(name.split()), value) for name, value in fields if value and not value.isspace()]
-    short = [_label(name, value) for name, value in named if len(value) <= _LONG_VALUE]
-    if short:
-        yield "; ".join(short)
-    for name, value in named:
-        if len(value) > _LONG_VALUE:
-            for piece in _pieces(value):
-                yield _label(name, piece)
+    """A record as `name: value; name: value`.
+
+    A record too long for a chunk becomes several paragraphs: each names its values, and begins with the first field,
+    which mostly tells what the record is about.
+    """
+    parts = [part for name, value in fields if value.strip() for part in _parts(" ".join(name.split()), value)]
+    key = parts[0] if parts and len(parts[0]) <= _MAX_KEY else ""
+    paragraph = ""
+    for part in parts:
+        if not paragraph:
+            paragraph = part
+        elif paragraph == key or len(paragraph) + len(part) <= _MAX_PARAGRAPH:
+            paragraph += f"; {part}"
+        else:
+            yield paragraph
+            paragraph = f"{key}; {part}" if key else part
+    if paragraph:
+        yield paragraph
 
 
 def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
@@ -95,24 +106,20 @@ def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:
             yield row
 
 
-def _label(name: str, value: str) -> str:
-    value = " ".join(value.split())
-    return f"{name}: {value}" if name else value
-
-
-def _pieces(value: str) -> Iterator[str]:
-    """Cut at sentence ends where there are any, else at a space."""
-    ends = [end for _, end in sentence_spans(value)]
+def _parts(name: str, value: str) -> Iterator[str]:
+    """`name: value`; a long value is cut at sentence ends where there are any, else at spaces."""
+    label = f"{name}: " if name else ""
+    value = value.strip()
+    ends = [end for _, end in sentence_spans(value)] if len(value) > _MAX_PARAGRAPH else []
     start = 0
-    while len(value) - start > _LONG_VALUE:
-        limit = start + _LONG_VALUE
+    while len(value) - start > _MAX_PARAGRAPH:
+        limit = start + _MAX_PARAGRAPH
         last = bisect_right(ends, limit) - 1
         end = ends[last] if last >= 0 and ends[last] > start else value.rfind(" ", start + 1, limit)
         end = end if end > start else limit
-        yield value[start:end]
+        yield label + " ".join(value[start:end].split())
         start = end
-    if value[start:].strip():
-        yield value[start:]
+    yield label + " ".join(value[start:].split())
 
 
 def _cell_text(value: object) -> str:

@@ -10,14 +10,17 @@ import json
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
+from itertools import chain
 
 import docx
 import openpyxl
 import pptx
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
+
+CITIES = (("City", "Country"), ("Paris", "France"))
 
 
 def pdf(*pages: str, title: str = "", author: str = "", password: str | None = None, owner: str | None = None) -> bytes:
@@ -36,7 +39,7 @@ def pdf(*pages: str, title: str = "", author: str = "", password: str | None = N
     return buffer.getvalue()
 
 
-def word_file(*, title: str = "", author: str = "Ada") -> bytes:
+def word_file(*, title: str = "", author: str = "Ada", table: Sequence[Sequence[str]] = CITIES) -> bytes:
     document = docx.Document()
     document.core_properties.title = title
     document.core_properties.author = author
@@ -44,8 +47,8 @@ def word_file(*, title: str = "", author: str = "Ada") -> bytes:
     document.core_properties.modified = datetime.datetime(2024, 6, 2, 12)
     document.add_paragraph("Before the heading.")
     document.add_heading("Of cities", level=1)
-    table = document.add_table(2, 2)
-    for cell, text in zip(table._cells, ["City", "Country", "Paris", "France"], strict=True):
+    cells = document.add_table(len(table), len(table[0]))._cells
+    for cell, text in zip(cells, chain.from_iterable(table), strict=True):
         cell.text = text
     document.add_paragraph("After the table.")
     buffer = io.BytesIO()
