@@ -12,6 +12,7 @@ GircseError
 ├── ConflictError              the request contradicts the present state              409
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
+│   ├── CollectionPausedError  the job is to be given back
 │   └── CatalogTooNewError
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
@@ -71,6 +72,10 @@ class FingerprintMismatchError(ConflictError):
 
 class LeaseLostError(ConflictError):
     """The fencing token is no longer the newest: another worker has taken the job over."""
+
+
+class CollectionPausedError(ConflictError):
+    """Its collection was paused while the job was running."""
 
 
 class CatalogTooNewError(ConflictError):

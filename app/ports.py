@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +18,7 @@ from app.types import (
     ExtractedText,
     IndexRole,
     Job,
+    JobPriority,
     JobState,
     NewDocument,
     Point,
@@ -200,6 +202,12 @@ class IndexLedger(Protocol):
     def needs_file(self, content_hash: str) -> bool: ...
 
 
+class JobListener(Protocol):
+    def wait(self, timeout_s: float) -> bool:
+        """Until a job may have become due (True), or the time is over. Raises CatalogUnavailableError."""
+        ...
+
+
 class Catalog(IndexLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
@@ -219,7 +227,12 @@ class Catalog(IndexLedger, Protocol):
     def delete_collection(self, name: str) -> None: ...
 
     def submit(
-        self, collection: str, document: NewDocument, *, moved_from: str | None = None
+        self,
+        collection: str,
+        document: NewDocument,
+        *,
+        moved_from: str | None = None,
+        priority: JobPriority = JobPriority.INTERACTIVE,
     ) -> tuple[Document, Job | None]:
         """Adds or replaces the document with this uri and queues its ingestion.
 
@@ -254,11 +267,24 @@ class Catalog(IndexLedger, Protocol):
     def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
 
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
-        """Takes the oldest job that is due (queued, failed and due, or running with an expired lease)."""
+        """Takes a job whose lease ended; else one that is due, by priority, the collections taking turns.
+
+        Within a priority, the collection with the fewest running jobs comes first, then the one whose last claim is
+        oldest; within a collection, the job that has been due for longest. Paused collections are passed over.
+        """
+        ...
+
+    def listening(self) -> AbstractContextManager[JobListener]:
+        """Hears of jobs that become due from the start of the block on, where the database can tell."""
         ...
 
     def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
-        """Prolongs the lease. Raises LeaseLostError when the fencing token is not the newest, or it was cancelled."""
+        """Prolongs the lease. Raises LeaseLostError when the fencing token is not the newest, or it was cancelled;
+        CollectionPausedError when the job is to be given back."""
+        ...
+
+    def check_lease(self, job: Job) -> None:
+        """Raises what `heartbeat` would raise, and writes nothing."""
         ...
 
     def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
@@ -278,7 +304,22 @@ class Catalog(IndexLedger, Protocol):
         ...
 
     def retry(self, job_id: str) -> Job: ...
+    def retry_dead(self, collection: str | None = None) -> int:
+        """Queues the dead jobs that nothing newer has replaced; returns how many."""
+        ...
+
     def cancel(self, job_id: str) -> Job: ...
+    def pause(self, collection: str | None = None) -> list[str]:
+        """No job of the collection (None: of any that there is now) is claimed; running ones are given back.
+
+        Returns the names. Raises UnknownCollectionError.
+        """
+        ...
+
+    def resume(self, collection: str | None = None) -> list[str]:
+        """Undoes `pause`."""
+        ...
+
     def is_alive(self) -> bool: ...
 
 

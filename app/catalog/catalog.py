@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy import func, select
@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from app.catalog import jobs, removals
 from app.catalog.auditing import AuditQueries
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
-from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow, JobRow
+from app.catalog.ledger import JobLedger
+from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
     Chunk,
@@ -24,6 +25,7 @@ from app.types import (
     DocumentState,
     Job,
     JobKind,
+    JobPriority,
     JobState,
     NewDocument,
     RemovalKind,
@@ -32,7 +34,7 @@ from app.types import (
 _MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
-class SqlCatalog(IndexLedger, AuditQueries):
+class SqlCatalog(JobLedger, IndexLedger, AuditQueries):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -104,7 +106,12 @@ class SqlCatalog(IndexLedger, AuditQueries):
     # Documents
 
     def submit(
-        self, collection: str, document: NewDocument, *, moved_from: str | None = None
+        self,
+        collection: str,
+        document: NewDocument,
+        *,
+        moved_from: str | None = None,
+        priority: JobPriority = JobPriority.INTERACTIVE,
     ) -> tuple[Document, Job | None]:
         if len(document.uri.encode("utf-8", "backslashreplace")) > _MAX_URI_BYTES:
             raise InputError(f"The URI {document.uri[:80]!r}… is longer than {_MAX_URI_BYTES} bytes: shorten it.")
@@ -124,7 +131,7 @@ class SqlCatalog(IndexLedger, AuditQueries):
                 removals.note(session, RemovalKind.FILE, {row.content_hash} - {document.content_hash}, now)
                 _replace_input(row, document)
                 row.revision += 1
-            job = jobs.enqueue(session, row, JobKind.INGEST, now)
+            job = jobs.enqueue(session, row, JobKind.INGEST, now, priority=priority)
             return row.as_document(), job.as_job()
 
     def submit_delete(self, document_id: str) -> Job:
@@ -136,7 +143,7 @@ class SqlCatalog(IndexLedger, AuditQueries):
             present = jobs.open_job(session, document_id)
             if present is not None and present.kind is JobKind.DELETE and present.state is JobState.RUNNING:
                 return present.as_job()
-            return jobs.enqueue(session, row, JobKind.DELETE, now).as_job()
+            return jobs.enqueue(session, row, JobKind.DELETE, now, priority=JobPriority.INTERACTIVE).as_job()
 
     def document(self, document_id: str) -> Document:
         with self._session(self._engine) as session:
@@ -177,42 +184,6 @@ class SqlCatalog(IndexLedger, AuditQueries):
         with self._session(self._engine) as session:
             return [row.as_chunk() for row in session.scalars(statement)]
 
-    # Jobs
-
-    def job(self, job_id: str) -> Job:
-        with self._session(self._engine) as session:
-            return jobs.find(session, job_id).as_job()
-
-    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
-        """Newest first."""
-        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id).limit(limit)
-        if state is not None:
-            statement = statement.where(JobRow.state == state)
-        if collection is not None:
-            statement = statement.where(JobRow.collection == collection)
-        with self._session(self._engine) as session:
-            return [row.as_job() for row in session.scalars(statement)]
-
-    def job_counts(self, collection: str | None = None) -> dict[JobState, int]:
-        statement = select(JobRow.state, func.count()).group_by(JobRow.state)
-        if collection is not None:
-            statement = statement.where(JobRow.collection == collection)
-        with self._session(self._engine) as session:
-            counted = dict(session.execute(statement).tuples().all())
-        return {state: counted.get(state, 0) for state in JobState}
-
-    def claim(self, owner: str, *, lease: timedelta) -> Job | None:
-        now = self._clock()
-        with self._session(self._writer) as session:
-            jobs.bury_abandoned(session, now)
-        with self._session(self._writer) as session:
-            row = jobs.claim(session, owner, lease, now)
-            return None if row is None else row.as_job()
-
-    def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
-        with self._session(self._writer) as session:
-            jobs.heartbeat(session, job, self._clock() + lease, progress)
-
     def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
         now = self._clock()
         with self._session(self._writer) as session:
@@ -230,22 +201,6 @@ class SqlCatalog(IndexLedger, AuditQueries):
             removals.note(session, RemovalKind.FILE, [document.content_hash], self._clock())
             session.delete(document)  # its chunks go with it
             jobs.finish(row, self._clock())
-
-    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
-        with self._session(self._writer) as session:
-            jobs.fail(session, job, reason, retry_in, self._clock())
-
-    def release(self, job: Job, *, reason: str | None = None) -> None:
-        with self._session(self._writer) as session:
-            jobs.release(session, job, reason, self._clock())
-
-    def retry(self, job_id: str) -> Job:
-        with self._session(self._writer) as session:
-            return jobs.retry(session, job_id, self._clock()).as_job()
-
-    def cancel(self, job_id: str) -> Job:
-        with self._session(self._writer) as session:
-            return jobs.cancel(session, job_id, self._clock()).as_job()
 
     def is_alive(self) -> bool:
         try:

@@ -56,8 +56,11 @@ def faults_translated(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-        shown = engine.url.render_as_string(hide_password=True)
-        cause = getattr(error, "orig", None) or error
-        raise CatalogUnavailableError(
-            f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
-        ) from error
+        raise unavailable(engine, getattr(error, "orig", None) or error) from error
+
+
+def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:
+    shown = engine.url.render_as_string(hide_password=True)
+    return CatalogUnavailableError(
+        f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
+    )

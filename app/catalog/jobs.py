@@ -1,6 +1,7 @@
 """The ledger of jobs inside an open transaction: enqueue, claim, heartbeat, finish, fail, release, cancel, retry.
 
 On PostgreSQL rows are locked in one order, the document before its job, so that transactions never deadlock.
+Whatever makes a job due rings, so that an idle worker takes it at once.
 """
 
 from __future__ import annotations
@@ -8,12 +9,23 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import and_, bindparam, exists, func, select, update
 from sqlalchemy.orm import Session, aliased
 
-from app.catalog.tables import OPEN_STATES, WAITING_STATES, DocumentRow, JobRow, is_open, is_running, is_waiting
-from app.errors import ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types import DocumentState, Job, JobKind, JobState
+from app.catalog.tables import (
+    OPEN_STATES,
+    WAITING_STATES,
+    CollectionRow,
+    DocumentRow,
+    JobRow,
+    UtcDateTime,
+    is_open,
+    is_running,
+    is_waiting,
+)
+from app.catalog.wake import ring
+from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
+from app.types import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
 MAX_PAUSE = timedelta(minutes=1)
@@ -21,6 +33,39 @@ MAX_PAUSES = 1440  # about a day of pauses of a minute each
 _CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
 _DELETE_CANCELLED = "Its deletion was cancelled. Add it again to make it searchable, or delete it."
 _STATE_BY_KIND = {JobKind.INGEST: DocumentState.QUEUED, JobKind.DELETE: DocumentState.DELETING}
+
+# Built once: a claim is made for every document. Each takes a look into an index, however many jobs wait.
+_NOW = bindparam("now", type_=UtcDateTime())
+_other = aliased(JobRow)
+_is_document_free = ~exists().where(_other.document_id == JobRow.document_id, _other.lease_until > _NOW)
+_is_due = and_(is_waiting, JobRow.priority == bindparam("priority"), JobRow.not_before <= _NOW)
+_is_abandoned = and_(is_running, JobRow.lease_until <= _NOW)
+_is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
+_ABANDONED = (
+    select(JobRow)
+    .where(_is_abandoned, JobRow.attempts < MAX_ATTEMPTS, ~_is_paused, _is_document_free)
+    .order_by(JobRow.lease_until)
+    .limit(1)
+    .with_for_update(skip_locked=True, of=JobRow)
+)
+_EXHAUSTED = select(JobRow).where(_is_abandoned, JobRow.attempts >= MAX_ATTEMPTS).limit(1)
+_DUE = (
+    select(JobRow)
+    .where(_is_due, JobRow.collection == bindparam("collection"), _is_document_free)
+    .order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
+    .limit(1)
+    .with_for_update(skip_locked=True, of=JobRow)
+)
+_running = (
+    select(JobRow.collection, func.count().label("jobs")).where(is_running).group_by(JobRow.collection).subquery()
+)
+_last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
+_COLLECTIONS_IN_TURN = (
+    select(CollectionRow.name)
+    .outerjoin(_running, _running.c.collection == CollectionRow.name)
+    .where(~CollectionRow.is_paused, exists().where(_is_due, JobRow.collection == CollectionRow.name))
+    .order_by(func.coalesce(_running.c.jobs, 0), _last_claim.nulls_first(), CollectionRow.name)
+)
 
 
 def lock_document(session: Session, document_id: str) -> DocumentRow | None:
@@ -44,11 +89,21 @@ def open_job(session: Session, document_id: str) -> JobRow | None:
     return session.scalar(select(JobRow).where(JobRow.document_id == document_id, is_open).with_for_update())
 
 
-def enqueue(session: Session, document: DocumentRow, kind: JobKind, now: datetime) -> JobRow:
+def enqueue(
+    session: Session,
+    document: DocumentRow,
+    kind: JobKind,
+    now: datetime,
+    *,
+    priority: JobPriority = JobPriority.BULK,
+) -> JobRow:
     """A queued job for a locked document. A waiting job of this kind is used again, any other one is superseded."""
     document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
+    ring(session)
     present = open_job(session, document.id)
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
+        if priority is JobPriority.INTERACTIVE:
+            present.priority = priority
         return _start_over(present, now)
     if present is not None:
         present.state, present.finished_at = JobState.CANCELLED, now
@@ -60,6 +115,7 @@ def enqueue(session: Session, document: DocumentRow, kind: JobKind, now: datetim
         collection=document.collection,
         document_id=document.id,
         state=JobState.QUEUED,
+        priority=priority,
         not_before=now,
         created_at=now,
     )
@@ -75,35 +131,33 @@ def _start_over(row: JobRow, now: datetime) -> JobRow:
 
 
 def claim(session: Session, owner: str, lease: timedelta, now: datetime) -> JobRow | None:
-    """Takes the job whose lease ended first, else the one that has been due for longest."""
-    other = aliased(JobRow)
-    is_document_free = ~exists().where(other.document_id == JobRow.document_id, other.lease_until > now)
-    abandoned = (
-        select(JobRow)
-        .where(is_running, JobRow.lease_until <= now, JobRow.attempts < MAX_ATTEMPTS)
-        .order_by(JobRow.lease_until)
-    )
-    due = (
-        select(JobRow)
-        .where(is_waiting, JobRow.not_before <= now)
-        .order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
-    )
-    for candidates in (abandoned, due):
-        statement = candidates.where(is_document_free).limit(1).with_for_update(skip_locked=True, of=JobRow)
-        row = session.scalar(statement)
-        if row is not None:
-            row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
-            row.attempts += 1
-            row.fencing_token += 1
-            return row
+    row = session.scalar(_ABANDONED, {"now": now}) or _take_turn(session, now)
+    if row is None:
+        return None
+    row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
+    row.claimed_at = now
+    row.attempts += 1
+    row.fencing_token += 1
+    return row
+
+
+def _take_turn(session: Session, now: datetime) -> JobRow | None:
+    """A job of the highest priority that any is due of, from the collection whose turn it is.
+
+    Claims at the same moment may see the same turn; the next ones make up for it.
+    """
+    for priority in JobPriority:
+        due = {"now": now, "priority": priority}
+        for collection in session.scalars(_COLLECTIONS_IN_TURN, due).all():
+            row = session.scalar(_DUE, {**due, "collection": collection})
+            if row is not None:  # else other workers have just taken the last ones
+                return row
     return None
 
 
 def bury_abandoned(session: Session, now: datetime) -> None:
     """Gives up one job whose workers died with it as often as it may be tried: it would kill the next one too."""
-    exhausted = session.scalar(
-        select(JobRow).where(is_running, JobRow.lease_until <= now, JobRow.attempts >= MAX_ATTEMPTS).limit(1)
-    )
+    exhausted = session.scalar(_EXHAUSTED, {"now": now})
     if exhausted is None:
         return
     document, row = lock_document(session, exhausted.document_id), _lock_job(session, exhausted.id)
@@ -114,18 +168,27 @@ def bury_abandoned(session: Session, now: datetime) -> None:
 
 
 def heartbeat(session: Session, job: Job, until: datetime, progress: float) -> None:
+    check_lease(session, job)
     changed = session.execute(
         update(JobRow)
-        .where(
-            JobRow.id == job.id,
-            JobRow.fencing_token == job.fencing_token,
-            is_running,
-        )
+        .where(JobRow.id == job.id, JobRow.fencing_token == job.fencing_token, is_running)
         .values(lease_until=until, progress=progress)
         .returning(JobRow.id)
     ).first()
-    if changed is None:
+    if changed is None:  # since it was checked
         raise _lease_lost(job)
+
+
+def check_lease(session: Session, job: Job) -> None:
+    is_paused = session.scalar(
+        select(CollectionRow.is_paused)
+        .join(JobRow, JobRow.collection == CollectionRow.name)
+        .where(JobRow.id == job.id, JobRow.fencing_token == job.fencing_token, is_running)
+    )
+    if is_paused is None:
+        raise _lease_lost(job)
+    if is_paused:
+        raise CollectionPausedError(f"Job {job.id} is given back: the collection {job.collection!r} is paused.")
 
 
 def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
@@ -155,10 +218,12 @@ def release(session: Session, job: Job, reason: str | None, now: datetime) -> No
     document, row = lock_document(session, job.document_id), _lock_job(session, job.id)
     if row is None or row.fencing_token != job.fencing_token:
         return  # another worker has it
-    is_running = row.state is JobState.RUNNING
+    was_cancelled = row.state is not JobState.RUNNING
     row.lease_owner, row.lease_until = None, None
-    if not is_running:
-        return  # it was cancelled: the document is free for its next job
+    if was_cancelled or reason is None:
+        ring(session)
+    if was_cancelled:
+        return  # the document is free for its next job
     row.state, row.attempts, row.not_before = JobState.QUEUED, row.attempts - 1, now
     if reason is None:
         return
@@ -195,7 +260,23 @@ def retry(session: Session, job_id: str, now: datetime) -> JobRow:
     if present is not None and present.id != job_id:
         raise ConflictError(f"Job {job_id} was superseded: job {present.id} of the same document is {present.state}.")
     document.state, document.error, document.updated_at = _STATE_BY_KIND[row.kind], None, now
+    ring(session)
     return _start_over(row, now)
+
+
+def dead_ids(session: Session, collection: str | None) -> list[str]:
+    """Dead jobs that a retry makes sense for: nothing newer was asked for the document, and it is still there."""
+    newer = aliased(JobRow)
+    statement = (
+        select(JobRow.id)
+        .join(DocumentRow, DocumentRow.id == JobRow.document_id)
+        .where(JobRow.state == JobState.DEAD)
+        .where(~exists().where(newer.document_id == JobRow.document_id, newer.created_at > JobRow.created_at))
+        .order_by(JobRow.created_at, JobRow.id)
+    )
+    if collection is not None:
+        statement = statement.where(JobRow.collection == collection)
+    return list(session.scalars(statement))
 
 
 def _bury(document: DocumentRow | None, row: JobRow, reason: str, now: datetime) -> None:

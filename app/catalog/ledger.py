@@ -1,0 +1,119 @@
+"""The catalog's part of jobs. Each method is a transaction around what app.catalog.jobs does."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs, wake
+from app.catalog.sessions import Sessions
+from app.catalog.tables import CollectionRow, JobRow
+from app.errors import ConflictError, NotFoundError, UnknownCollectionError
+from app.ports import JobListener
+from app.types import Job, JobState
+
+_RETRY_BATCH_SIZE = 100  # jobs in one transaction
+
+
+class JobLedger(Sessions):
+    def job(self, job_id: str) -> Job:
+        with self._session(self._engine) as session:
+            return jobs.find(session, job_id).as_job()
+
+    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
+        """Newest first."""
+        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id).limit(limit)
+        if state is not None:
+            statement = statement.where(JobRow.state == state)
+        if collection is not None:
+            statement = statement.where(JobRow.collection == collection)
+        with self._session(self._engine) as session:
+            return [row.as_job() for row in session.scalars(statement)]
+
+    def job_counts(self, collection: str | None = None) -> dict[JobState, int]:
+        statement = select(JobRow.state, func.count()).group_by(JobRow.state)
+        if collection is not None:
+            statement = statement.where(JobRow.collection == collection)
+        with self._session(self._engine) as session:
+            counted = dict(session.execute(statement).tuples().all())
+        return {state: counted.get(state, 0) for state in JobState}
+
+    def claim(self, owner: str, *, lease: timedelta) -> Job | None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            jobs.bury_abandoned(session, now)
+        with self._session(self._writer) as session:
+            row = jobs.claim(session, owner, lease, now)
+            return None if row is None else row.as_job()
+
+    def listening(self) -> AbstractContextManager[JobListener]:
+        return wake.listening(self._engine)
+
+    def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
+        with self._session(self._writer) as session:
+            jobs.heartbeat(session, job, self._clock() + lease, progress)
+
+    def check_lease(self, job: Job) -> None:
+        with self._session(self._engine) as session:
+            jobs.check_lease(session, job)
+
+    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
+        with self._session(self._writer) as session:
+            jobs.fail(session, job, reason, retry_in, self._clock())
+
+    def release(self, job: Job, *, reason: str | None = None) -> None:
+        with self._session(self._writer) as session:
+            jobs.release(session, job, reason, self._clock())
+
+    def retry(self, job_id: str) -> Job:
+        with self._session(self._writer) as session:
+            return jobs.retry(session, job_id, self._clock()).as_job()
+
+    def retry_dead(self, collection: str | None = None) -> int:
+        with self._session(self._engine) as session:
+            _require_collection(session, collection)
+            dead = jobs.dead_ids(session, collection)
+        count = 0
+        for start in range(0, len(dead), _RETRY_BATCH_SIZE):
+            with self._session(self._writer) as session:
+                count += sum(self._retry_still(session, job_id) for job_id in dead[start : start + _RETRY_BATCH_SIZE])
+        return count
+
+    def _retry_still(self, session: Session, job_id: str) -> bool:
+        """False when the job has changed since it was looked for, so that it needs no retry."""
+        try:
+            jobs.retry(session, job_id, self._clock())
+        except (ConflictError, NotFoundError):
+            return False
+        return True
+
+    def cancel(self, job_id: str) -> Job:
+        with self._session(self._writer) as session:
+            return jobs.cancel(session, job_id, self._clock()).as_job()
+
+    def pause(self, collection: str | None = None) -> list[str]:
+        return self._set_paused(collection, is_paused=True)
+
+    def resume(self, collection: str | None = None) -> list[str]:
+        return self._set_paused(collection, is_paused=False)
+
+    def _set_paused(self, collection: str | None, *, is_paused: bool) -> list[str]:
+        # Always locked in one order, and not against the documents that are being added.
+        statement = select(CollectionRow).order_by(CollectionRow.name).with_for_update(key_share=True)
+        if collection is not None:
+            statement = statement.where(CollectionRow.name == collection)
+        with self._session(self._writer) as session:
+            _require_collection(session, collection)
+            rows = session.scalars(statement).all()
+            for row in rows:
+                row.is_paused = is_paused
+            wake.ring(session)
+            return [row.name for row in rows]
+
+
+def _require_collection(session: Session, name: str | None) -> None:
+    if name is not None and session.get(CollectionRow, name) is None:
+        raise UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
