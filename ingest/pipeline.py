@@ -118,12 +118,13 @@ class IngestPipeline:
             heartbeat(_READ_PROGRESS + (1 - _READ_PROGRESS) * start / len(new))  # still ours? then write
             points = [Point(c.id, vector, payloads[c.id]) for c, vector in zip(batch, vectors, strict=True)]
             self._index.upsert(index, points)
-        heartbeat(1.0)
         kept = [chunk.id for chunk in chunks if chunk.id in present]
         for start in range(0, len(kept), _PAYLOAD_BATCH_SIZE):
+            heartbeat(1.0)
             ids = kept[start : start + _PAYLOAD_BATCH_SIZE]
             self._index.set_payloads(index, {point_id: payloads[point_id] for point_id in ids})
         stale = sorted(present - payloads.keys())
+        heartbeat(1.0)
         if stale:
             self._index.delete_points(index, stale)
         return IngestReport(embedded=len(new), reused=len(kept), deleted=len(stale))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import faults_translated, unavailable
@@ -37,7 +38,7 @@ def listening(engine: Engine) -> Iterator[JobListener]:
             connection.execution_options(isolation_level="AUTOCOMMIT").execute(text(f"LISTEN {_CHANNEL}"))
         yield listener
     finally:
-        with suppress(listener.fault):  # the server may be gone
+        with suppress(listener.fault, DBAPIError):  # the server may be gone
             connection.close()
 
 

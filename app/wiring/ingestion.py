@@ -46,12 +46,13 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    with open_pipeline(services, is_stopping=stop.is_set) as pipeline:
+    leave = threading.Event()  # the job in hand
+    with open_pipeline(services, is_stopping=lambda: stop.is_set() or leave.is_set()) as pipeline:
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
         if _model_is_there(services.embedder, stop):
             _finish_deletions(services)
-            Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease).run(stop)
+            Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease, leave=leave).run(stop)
 
 
 def _finish_deletions(services: Services) -> None:
