@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,8 +27,11 @@ class FolderBlobStore:
         content_hash = hashlib.sha256(data).hexdigest()
         path = self.path(content_hash)
         if not path.exists():
-            _write_whole(path, data)
+            _write_whole(path, [data])
         return content_hash
+
+    def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
+        _write_whole(self.path(content_hash), parts)
 
     def get(self, content_hash: str) -> bytes:
         return _read(self.path(content_hash), content_hash)
@@ -56,7 +59,7 @@ class FolderBlobStore:
         return self._folder / _checked(content_hash)
 
     def put_text(self, content_hash: str, text: str) -> None:
-        _write_whole(self._text_path(content_hash), text.encode("utf-8", "surrogatepass"))
+        _write_whole(self._text_path(content_hash), [text.encode("utf-8", "surrogatepass")])
 
     def get_text(self, content_hash: str) -> str:
         return _read(self._text_path(content_hash), content_hash).decode("utf-8", "surrogatepass")
@@ -71,14 +74,14 @@ def _checked(content_hash: str) -> str:
     return content_hash
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
     with _faults_translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+                file.writelines(parts)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

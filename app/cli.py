@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import doctor, evaluate, ingest, manage, search, serve, train, watch
+from app.commands import archive, doctor, evaluate, ingest, manage, reindex, search, serve, train, watch
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
@@ -86,6 +86,11 @@ app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
+app.command(rich_help_panel=KEEPING)(reindex.reindex)
+app.command(rich_help_panel=KEEPING)(reindex.rollback)
+app.command(rich_help_panel=KEEPING)(archive.export)
+app.command("import", rich_help_panel=KEEPING)(archive.import_)
+manage.collections.command("prune")(reindex.prune)
 # These parse their own arguments, --help included.
 _HANDED_OVER: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 app.command(rich_help_panel=KEEPING, context_settings=_HANDED_OVER)(train.train)

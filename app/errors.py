@@ -4,7 +4,8 @@ GircseError
 ├── InputError                 the caller's input cannot be used                      422
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; the reason goes on its row
-│   └── FilterError
+│   ├── FilterError
+│   └── ArchiveError
 ├── NotFoundError              something named does not exist                         404
 │   ├── UnknownCollectionError
 │   ├── UnknownDocumentError
@@ -42,6 +43,10 @@ class DocumentError(InputError):
 
 class FilterError(InputError):
     pass
+
+
+class ArchiveError(InputError):
+    """A file is no archive of a collection, or is damaged, or is not to be trusted."""
 
 
 class NotFoundError(GircseError, LookupError):

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 
@@ -66,17 +66,18 @@ class Library:
             document_instruction = self._embedder.default_document_instruction
         if document_steps is None:
             document_steps = self._embedder.default_document_steps
-        self._check_contract(name, document_instruction, document_steps, chunk_tokens, chunk_overlap)
         collection = Collection(
-            name=name,
+            name=check_collection_name(name),
             fingerprint=self._embedder.fingerprint,
             dimension=self._embedder.dimension,
             document_instruction=document_instruction,
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
-            active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE),
+            active_index="",
         )
+        check_contract(collection, self._embedder)
+        collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
         # The index first: after a crash its reservation ends and it is removed, while a row without it would stay.
         self._index.create(collection.active_index, dimension=collection.dimension)
         created = self._catalog.create_collection(collection)
@@ -156,22 +157,28 @@ class Library:
             return False
         return True
 
-    def _check_contract(self, name: str, instruction: str, steps: int, chunk_tokens: int, chunk_overlap: int) -> None:
-        if not _COLLECTION_NAME.fullmatch(name):
-            raise InputError(
-                f"{name!r} cannot name a collection: use 1 to 63 of a-z, 0-9, - and _ (no --), a letter or digit first."
-            )
-        require_text(instruction, name="document instruction")
-        if not 1 <= steps <= self._embedder.max_steps:
-            raise InputError(f"document_steps must be 1 to {self._embedder.max_steps}, not {steps}.")
-        if not 16 <= chunk_tokens <= 8192:
-            raise InputError(f"chunk_tokens must be 16 to 8192, not {chunk_tokens}.")
-        if not 0 <= chunk_overlap <= chunk_tokens // 2:
-            raise InputError(
-                f"chunk_overlap must be 0 to {chunk_tokens // 2}, half of chunk_tokens, not {chunk_overlap}."
-            )
-        # An instruction that is too long for the model would fail every document later.
-        self._embedder.embed_documents(["a"], instruction=instruction, steps=1)
+
+def check_contract(collection: Collection, embedder: Embedder) -> None:
+    """Raises InputError unless documents can be split and embedded like this with the model in use."""
+    tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
+    require_text(collection.document_instruction, name="document instruction")
+    if not 1 <= collection.document_steps <= embedder.max_steps:
+        raise InputError(f"document_steps must be 1 to {embedder.max_steps}, not {collection.document_steps}.")
+    if not 16 <= tokens <= 8192:
+        raise InputError(f"chunk_tokens must be 16 to 8192, not {tokens}.")
+    if not 0 <= overlap <= tokens // 2:
+        raise InputError(f"chunk_overlap must be 0 to {tokens // 2}, half of chunk_tokens, not {overlap}.")
+    # An instruction that is too long for the model would fail every document later.
+    embedder.embed_documents(["a"], instruction=collection.document_instruction, steps=1)
+
+
+def check_collection_name(name: str) -> str:
+    """`name` itself. Raises InputError."""
+    if not _COLLECTION_NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a collection: use 1 to 63 of a-z, 0-9, - and _ (no --), a letter or digit first."
+        )
+    return name
 
 
 def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from app.types import (
     CountedCollection,
     Document,
     DocumentKey,
+    DocumentRecord,
     DocumentState,
     ExtractedText,
     IndexRole,
@@ -189,6 +190,17 @@ class IndexLedger(Protocol):
         """Its name, when there was one; it is to be removed."""
         ...
 
+    def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
+        """All documents but those that are going, page by page."""
+        ...
+
+    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
+        """Makes the collection, whose index is reserved, in one transaction. Each document comes before its chunks.
+
+        What was waiting to be ingested is queued. Raises ConflictError when the name or a document id is taken.
+        """
+        ...
+
     def removals(self, *, limit: int = 100) -> list[Removal]:
         """Those that are due."""
         ...
@@ -327,6 +339,10 @@ class BlobStore(Protocol):
     """Original bytes, named by their SHA-256, and the text that was extracted from them."""
 
     def put(self, data: bytes) -> str: ...
+    def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
+        """For bytes too many to hold at once, whose hash the caller has checked."""
+        ...
+
     def get(self, content_hash: str) -> bytes:
         """Raises NotFoundError."""
         ...

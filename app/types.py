@@ -194,6 +194,15 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """Everything that the catalog keeps of a document: `given_*` is what was handed in, by which a repetition is known."""
+
+    document: Document
+    given_title: str
+    given_metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
 class Removal:
     """Something outside of the catalog that it needs no more from `due_at` on: an index, or a stored file."""
 

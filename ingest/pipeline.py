@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from uuid import UUID, uuid5
 
 from app.errors import DocumentError
 from app.fingerprints import require_same_model
+from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
 from app.types import Chunk, Collection, Document, ExtractedText, Job, JobKind, Metadata, Point, Span
@@ -24,7 +23,6 @@ log = logging.getLogger(__name__)
 
 Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the job is to be left
 
-_POINT_NAMESPACE = UUID("6d3c3f0e-6b8a-5f0a-9a53-0d5f6f1c7a11")  # never change it: all points would be new
 _READ_PROGRESS = 0.05  # of the whole job; embedding takes nearly all of it
 _PAYLOAD_BATCH_SIZE = 256
 
@@ -36,6 +34,14 @@ class IngestReport:
     embedded: int = 0
     reused: int = 0
     deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    title: str
+    metadata: Metadata
+    chunks: Sequence[Chunk]
+    report: IngestReport
 
 
 class IngestPipeline:
@@ -65,20 +71,25 @@ class IngestPipeline:
         collection = self._catalog.collection(job.collection)
         if job.kind is JobKind.DELETE:
             return self._delete(job, collection, heartbeat)
-        require_same_model(collection, self._embedder)
         document = self._catalog.document(job.document_id)
+        indexed = self.index_document(document, collection, heartbeat=heartbeat)
+        self._catalog.complete_ingest(job, title=indexed.title, metadata=indexed.metadata, chunks=indexed.chunks)
+        if document.revision > 1:  # the file of the version before
+            self._remove_unneeded()
+        return indexed.report
+
+    def index_document(self, document: Document, collection: Collection, *, heartbeat: Heartbeat) -> IndexedDocument:
+        """Makes its points in the active index of `collection` what they should be. Records nothing in the catalog."""
+        require_same_model(collection, self._embedder)
         extracted = self._extract(document)
         heartbeat(_READ_PROGRESS)
         chunks = make_chunks(document, self._splitter_for(collection)(extracted))
         # The reader's findings come first: what the person said about the document wins.
         title = document.title or extracted.title or document.uri
         metadata = {**extracted.metadata, **document.metadata}
-        points = {chunk.id: make_payload(document, chunk, title, metadata) for chunk in chunks}
-        report = self._write(collection, document, chunks, points, heartbeat)
-        self._catalog.complete_ingest(job, title=title, metadata=metadata, chunks=chunks)
-        if document.revision > 1:  # the file of the version before
-            self._remove_unneeded()
-        return report
+        payloads = {chunk.id: make_payload(document, chunk, title, metadata) for chunk in chunks}
+        report = self._write(collection, document, chunks, payloads, heartbeat)
+        return IndexedDocument(title, metadata, chunks, report)
 
     def _delete(self, job: Job, collection: Collection, heartbeat: Heartbeat) -> IngestReport:
         count = 0
@@ -146,15 +157,13 @@ class IngestPipeline:
 
 def make_chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
     """Chunks whose ids depend on the text alone, so that text which only moved keeps its point."""
-    occurrences: Counter[str] = Counter()
+    point_ids = PointIds(document.collection, document.id)
     chunks = []
     for ordinal, span in enumerate(spans):
         text_hash = hashlib.sha256(span.text.encode("utf-8", "surrogatepass")).hexdigest()
-        name = f"{document.collection}\n{document.id}\n{text_hash}\n{occurrences[text_hash]}"
-        occurrences[text_hash] += 1
         chunks.append(
             Chunk(
-                id=str(uuid5(_POINT_NAMESPACE, name)),
+                id=point_ids.next(text_hash),
                 document_id=document.id,
                 ordinal=ordinal,
                 text=span.text,

@@ -125,7 +125,7 @@ class IndexLedger(Sessions):
             session.add(_standby_row(former, IndexRole.PREVIOUS, now))
             for field in (*CONTRACT, "active_index"):
                 setattr(row, field, getattr(target, field))
-            _count_chunks_again(session, collection, target.active_index)
+            count_chunks_again(session, collection, target.active_index)
             _start_running_jobs_over(session, collection, now)
             for document in stale:
                 if jobs.open_job(session, document.id) is None:
@@ -171,7 +171,7 @@ def write_indexed(session: Session, index: str, document_id: str, revision: int,
     for table in (ChunkRow, IndexedDocumentRow):
         session.execute(delete(table).where(table.document_id == document_id, table.index_name == index))
     if chunks:
-        session.execute(insert(ChunkRow), [_chunk_values(index, chunk) for chunk in chunks])
+        session.execute(insert(ChunkRow), [chunk_values(index, chunk) for chunk in chunks])
     session.execute(
         insert(IndexedDocumentRow), [{"index_name": index, "document_id": document_id, "revision": revision}]
     )
@@ -185,7 +185,8 @@ def note_collection(session: Session, row: CollectionRow, now: datetime) -> None
     removals.note(session, RemovalKind.FILE, files, now)
 
 
-def _chunk_values(index: str, chunk: Chunk) -> dict[str, object]:
+def chunk_values(index: str, chunk: Chunk) -> dict[str, object]:
+    """Of a row of `ChunkRow`."""
     names = ("id", "document_id", "ordinal", "text_hash", "start", "end", "page")
     return {"index_name": index, **{name: getattr(chunk, name) for name in names}}
 
@@ -235,7 +236,8 @@ def _forget_contents(session: Session, index: str) -> None:
     session.execute(delete(IndexedDocumentRow).where(IndexedDocumentRow.index_name == index))
 
 
-def _count_chunks_again(session: Session, collection: str, index: str) -> None:
+def count_chunks_again(session: Session, collection: str, index: str) -> None:
+    """What every document says about itself, after another index became the active one."""
     counted = (
         select(func.count())
         .where(ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)

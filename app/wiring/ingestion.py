@@ -6,14 +6,15 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 from app.errors import GircseError, UnavailableError
 from app.ports import Embedder
+from app.reindex import Reindexer
 from app.services import Services
-from app.types import Collection
+from app.types import Chunk, Collection, Document
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.splitter import TokenSplitter
@@ -77,3 +78,19 @@ def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
         else:
             return True
     return False
+
+
+@contextmanager
+def open_reindexer(services: Services) -> Iterator[Reindexer]:
+    with open_pipeline(services, is_stopping=lambda: False) as pipeline:
+
+        def index_document(document: Document, collection: Collection) -> Sequence[Chunk]:
+            return pipeline.index_document(document, collection, heartbeat=lambda _: None).chunks
+
+        yield Reindexer(
+            catalog=services.catalog,
+            index=services.index,
+            blobs=services.blobs,
+            embedder=services.embedder,
+            index_document=index_document,
+        )

@@ -24,6 +24,7 @@ CORE = {
     "app.refinement_view",
     "app.texts",
     "app.fingerprints",
+    "app.point_ids",
     "app.removals",
 }
 

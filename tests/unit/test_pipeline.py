@@ -161,7 +161,7 @@ def test_a_document_without_text_is_refused(run: Callable[..., IngestReport], co
 
 def test_another_model_is_refused_with_what_to_do(run: Callable[..., IngestReport], parts: IngestParts) -> None:
     other = ToyEmbedder(fingerprint="toy-2")
-    with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*gircse up --model.*delete the collection"):
+    with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*gircse up --model.*gircse reindex library"):
         run(FIVE, pipeline=parts.pipeline(other))
     assert (other.embedded_texts, parts.index.count(INDEX)) == ([], 0)
 

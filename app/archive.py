@@ -1,0 +1,218 @@
+"""The file format of an exported collection: a tar with a manifest of SHA-256 sums at its end.
+
+Nothing is ever extracted by a name from inside: members have fixed names, and are read one after another.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+import zstandard
+
+from app.errors import ArchiveError, InputError
+
+FORMAT, VERSION = "gircse collection", 1
+CONTRACT_MEMBER, MANIFEST_MEMBER = "collection.json", "manifest.json"
+ZSTD, GZIP = ".tar.zst", ".tar.gz"
+MAX_EXPANSION = 250  # texts and vectors compress to a twentieth at best
+_FREE_EXPANSION_BYTES = 200_000_000  # a small archive may be a very repetitive one
+MAX_ROWS_BYTES = 512_000_000  # of a member that is read at once
+_BLOCK = 1 << 20
+_MEMBER = re.compile(
+    r"collection\.json|manifest\.json|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
+    r"|documents/\d{6,9}\.jsonl|chunks/\d{6,9}\.jsonl|vectors/\d{6,9}\.npy"
+)
+_DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`parts` gives its bytes once, before the next member is asked for."""
+
+    name: str
+    byte_count: int
+    parts: Iterable[bytes]
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition("/")[0]
+
+    def read(self) -> bytes:
+        if self.byte_count > MAX_ROWS_BYTES:
+            raise ArchiveError(
+                f"{self.name} claims {self.byte_count} bytes; at most {MAX_ROWS_BYTES} are read at once."
+            )
+        return b"".join(self.parts)
+
+
+class ArchiveWriter:
+    """Writes beside `path` and takes its name at the end, so that a broken export leaves no half archive."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._draft = path.with_name(f".{path.name}.part")
+        self._sums: dict[str, list[object]] = {}
+        self._file: IO[bytes] = open(self._draft, "wb")  # noqa: SIM115 - closed by __exit__
+        try:
+            self._packed = _packing(path, self._file)
+        except InputError:
+            self._discard()
+            raise
+        self._tar = tarfile.open(fileobj=self._packed, mode="w|")  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._discard()
+            return
+        manifest = {"format": FORMAT, "version": VERSION, "members": self._sums}
+        self._add(MANIFEST_MEMBER, io.BytesIO(json.dumps(manifest, indent=0).encode()))
+        self._tar.close()
+        self._packed.close()
+        self._file.close()
+        self._draft.replace(self._path)
+
+    def add(self, name: str, data: bytes) -> None:
+        self._sums[name] = [hashlib.sha256(data).hexdigest(), len(data)]
+        self._add(name, io.BytesIO(data))
+
+    def add_file(self, name: str, path: Path) -> None:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            self._sums[name] = [digest, file.tell()]
+            file.seek(0)
+            self._add(name, file)
+
+    def _add(self, name: str, content: IO[bytes]) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = content.seek(0, io.SEEK_END)
+        content.seek(0)
+        self._tar.addfile(member, content)
+
+    def _discard(self) -> None:
+        self._file.close()
+        self._draft.unlink(missing_ok=True)
+
+
+def read_members(path: Path, *, tell: Callable[[int], None] = lambda position: None) -> Generator[Member, None, None]:
+    """In the order of the file. `tell` hears the position in the packed file. Raises ArchiveError."""
+    with path.open("rb") as file, _damage_translated(path):
+        packed = path.stat().st_size
+        plain = _CappedReader(_unpacking(path, file), _FREE_EXPANSION_BYTES + MAX_EXPANSION * packed)
+        seen: set[str] = set()
+        with tarfile.open(fileobj=plain, mode="r|") as tar:
+            for info in tar:
+                if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.issparse() or info.name in seen:
+                    raise ArchiveError(f"{path} holds {info.name!r} twice, or as something else than a plain file.")
+                if not _MEMBER.fullmatch(info.name):
+                    raise ArchiveError(f"{path} holds {info.name!r}, which has no place in an exported collection.")
+                seen.add(info.name)
+                content = tar.extractfile(info)
+                assert content is not None
+                yield Member(info.name, info.size, _blocks(path, content, lambda: tell(file.tell())))
+
+
+def verify(path: Path, *, tell: Callable[[int], None] = lambda position: None) -> dict[str, tuple[str, int]]:
+    """Member → SHA-256 and length. Raises ArchiveError unless every member is what the manifest says."""
+    found: dict[str, tuple[str, int]] = {}
+    manifest: bytes | None = None
+    for member in read_members(path, tell=tell):
+        if manifest is not None:
+            raise ArchiveError(f"{path} goes on behind its manifest.")
+        if member.name == MANIFEST_MEMBER:
+            manifest = member.read()
+            continue
+        digest, count = hashlib.sha256(), 0
+        for block in member.parts:
+            digest.update(block)
+            count += len(block)
+        found[member.name] = (digest.hexdigest(), count)
+    if manifest is None:
+        raise ArchiveError(f"{path} has no manifest: its export broke off, or it is something else.")
+    listed = _listed(path, manifest)
+    for name in sorted({*listed, *found}):
+        if listed.get(name) != found.get(name):
+            what = "is missing" if name not in found else "is not listed" if name not in listed else "was altered"
+            raise ArchiveError(f"{name} in {path} {what}. Take another copy of the archive; nothing was changed here.")
+    return found
+
+
+def _listed(path: Path, manifest: bytes) -> dict[str, tuple[str, int]]:
+    try:
+        content = json.loads(manifest)
+        kind, version = content["format"], content["version"]
+        listed = {str(name): (str(digest), int(count)) for name, (digest, count) in content["members"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ArchiveError(f"The manifest of {path} cannot be read: {error}.") from error
+    if kind != FORMAT or version != VERSION:
+        raise ArchiveError(
+            f"{path} is of format {kind!r}, version {version!r}; this release reads {FORMAT!r}, version {VERSION}."
+        )
+    return listed
+
+
+def _blocks(path: Path, content: IO[bytes], tell: Callable[[], None]) -> Iterator[bytes]:
+    while True:
+        with _damage_translated(path):
+            block = content.read(_BLOCK)
+        if not block:
+            return
+        yield block
+        tell()
+
+
+def _packing(path: Path, file: IO[bytes]) -> IO[bytes]:
+    if path.name.endswith(ZSTD):
+        return zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(file, closefd=False)
+    if path.name.endswith(GZIP):
+        return gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)  # type: ignore[return-value]
+    raise InputError(f"{path.name!r} does not say how to pack: name the archive *{ZSTD} or *{GZIP}.")
+
+
+def _unpacking(path: Path, file: IO[bytes]) -> IO[bytes]:
+    start = file.read(4)
+    file.seek(0)
+    if start == zstandard.FRAME_HEADER:
+        return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=False)
+    if start[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=file, mode="rb")  # type: ignore[return-value]
+    raise ArchiveError(f"{path} is neither a {ZSTD} nor a {GZIP} archive.")
+
+
+class _CappedReader(io.RawIOBase):
+    """Refuses to unpack more than could have been packed honestly."""
+
+    def __init__(self, source: IO[bytes], most: int) -> None:
+        self._source = source
+        self._left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveError("The archive unpacks to far more than a collection can: it may be a zip bomb.")
+        return data
+
+
+@contextmanager
+def _damage_translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ArchiveError(f"{path} is damaged: {error}. Take another copy of it; nothing was changed here.") from error

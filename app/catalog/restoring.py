@@ -1,0 +1,90 @@
+"""Reads a collection out of the catalog for an archive, and puts one back in a single transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs, removals
+from app.catalog.indexes import chunk_values, count_chunks_again
+from app.catalog.sessions import Sessions
+from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow
+from app.errors import ConflictError
+from app.types import Chunk, Collection, DocumentRecord, DocumentState, JobKind
+
+_PAGE = 500
+
+
+class Restoring(Sessions):
+    def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
+        after = ""
+        while True:
+            statement = (
+                select(DocumentRow)
+                .where(DocumentRow.collection == collection, DocumentRow.id > after)
+                .where(DocumentRow.state != DocumentState.DELETING)
+                .order_by(DocumentRow.id)
+                .limit(_PAGE)
+            )
+            with self._session(self._engine) as session:
+                rows = list(session.scalars(statement))
+                page = [DocumentRecord(row.as_document(), row.given_title, row.given_metadata) for row in rows]
+            if not page:
+                return
+            yield page
+            after = page[-1].document.id
+
+    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
+        now = self._clock()
+        contract = {field: getattr(collection, field) for field in (*CONTRACT, "active_index", "is_paused")}
+        try:
+            with self._session(self._writer) as session:
+                if not removals.adopt_index(session, collection.active_index):
+                    raise ConflictError(f"The reservation of {collection.active_index!r} has ended: start again.")
+                session.add(CollectionRow(name=collection.name, created_at=now, **contract))
+                session.flush()
+                _insert_rows(session, collection, rows)
+                count_chunks_again(session, collection.name, collection.active_index)
+                waiting = select(DocumentRow).where(
+                    DocumentRow.collection == collection.name, DocumentRow.state == DocumentState.QUEUED
+                )
+                for document in session.scalars(waiting).all():
+                    jobs.enqueue(session, document, JobKind.INGEST, now)
+        except IntegrityError as error:
+            raise ConflictError(
+                f"The collection {collection.name!r}, or a document of it, is in the catalog already; "
+                "take it in under another name."
+            ) from error
+
+
+def _insert_rows(session: Session, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
+    index = collection.active_index
+    chunks: list[dict[str, object]] = []
+    for row in rows:
+        if isinstance(row, Chunk):
+            chunks.append(chunk_values(index, row))
+            if len(chunks) == _PAGE:
+                session.execute(insert(ChunkRow), chunks)
+                chunks.clear()
+            continue
+        session.execute(insert(DocumentRow), [_document_values(row)])
+        if row.document.state is DocumentState.READY:
+            held = {"document_id": row.document.id, "index_name": index, "revision": row.document.revision}
+            session.execute(insert(IndexedDocumentRow), [held])
+    if chunks:
+        session.execute(insert(ChunkRow), chunks)
+
+
+def _document_values(record: DocumentRecord) -> dict[str, object]:
+    document = record.document
+    same = ("id", "collection", "uri", "title", "media_type", "content_hash", "byte_count", "state", "error")
+    return {
+        **{name: getattr(document, name) for name in (*same, "created_at", "updated_at", "revision")},
+        "document_metadata": dict(document.metadata),
+        "given_title": record.given_title,
+        "given_metadata": dict(record.given_metadata),
+        "chunk_count": 0,
+    }

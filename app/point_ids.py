@@ -1,0 +1,21 @@
+"""The ids of points: the same text of the same document always gets the same one, so its vector is made once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID, uuid5
+
+_POINT_NAMESPACE = UUID("6d3c3f0e-6b8a-5f0a-9a53-0d5f6f1c7a11")  # never change it: all points would be new
+
+
+class PointIds:
+    """For the chunks of one document, in their order; a text that comes again is another point."""
+
+    def __init__(self, collection: str, document_id: str) -> None:
+        self._prefix = f"{collection}\n{document_id}"
+        self._occurrences: Counter[str] = Counter()
+
+    def next(self, text_hash: str) -> str:
+        occurrence = self._occurrences[text_hash]
+        self._occurrences[text_hash] += 1
+        return str(uuid5(_POINT_NAMESPACE, f"{self._prefix}\n{text_hash}\n{occurrence}"))

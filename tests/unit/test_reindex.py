@@ -1,0 +1,349 @@
+"""Another index grows beside the live one: stopped and resumed, under changes, switched in one step, and back."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.audit import Audit
+from app.edge import EdgeProcess
+from app.errors import ConflictError, FingerprintMismatchError, InputError, UnknownCollectionError
+from app.reindex import ContractChange, Reindexer
+from app.testing import ToyEmbedder
+from app.types import Collection, Document, IndexRole, JobState, SearchRequest
+from app.vectors import QdrantVectorIndex
+
+TEXTS = [
+    f"The {animal} sleeps in the {place}.\n\nIt wakes up at {hour} and looks around for something to eat."
+    for animal, place, hour in zip(
+        ("cat", "dog", "owl", "fox", "bee", "eel"),
+        ("house", "barn", "tree", "den", "hive", "sea"),
+        range(6),
+        strict=True,
+    )
+]
+SHORTER = ContractChange(chunk_tokens=16, chunk_overlap=0)
+INSTRUCTED = ContractChange(document_instruction="Identify the animal")
+
+
+class HookedEmbedder(ToyEmbedder):
+    """Calls `hook` with the number of document texts that it has embedded, before each further call."""
+
+    hook: Callable[[int], None] | None = None
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        if self.hook is not None:
+            self.hook(len(self.embedded_texts))
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+
+@pytest.fixture
+def house(toy_house_factory: Callable[..., Any]) -> Any:
+    """Six documents of one chunk each."""
+    return filled(toy_house_factory(embedder=HookedEmbedder()))
+
+
+def filled(house: Any, texts: Sequence[str] = TEXTS) -> Any:
+    house.services.library.ensure_collection("library")
+    for number, text in enumerate(texts):
+        house.services.library.add_document("library", text.encode(), uri=f"text://{number}", media_type="text/plain")
+    house.work_off()
+    house.embedder.embedded_texts.clear()
+    return house
+
+
+def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
+    services = house.services
+    embedder = embedder or house.embedder
+
+    def index_document(document: Document, collection: Collection) -> Any:
+        house.pipeline._embedder = embedder
+        return house.pipeline.index_document(document, collection, heartbeat=lambda _: None).chunks
+
+    return Reindexer(
+        catalog=services.catalog,
+        index=services.index,
+        blobs=services.blobs,
+        embedder=embedder,
+        index_document=index_document,
+    )
+
+
+def reindex(house: Any, change: ContractChange = SHORTER, **options: Any) -> Any:
+    reindexer = reindexer_of(house, **options)
+    return reindexer.build(reindexer.begin("library", change))
+
+
+def contents(house: Any) -> dict[str, tuple[object, list[float]]]:
+    """By document and place, since ids of documents differ from house to house."""
+    index = house.services.index
+    name = house.services.catalog.collection("library").active_index
+    found = {}
+    for point in index.retrieve(name, list(index.point_ids(name))):
+        metadata = dict(point.payload["metadata"])
+        del metadata["document_id"]
+        found[f"{metadata['uri']} {metadata['ordinal']}"] = (
+            (point.payload["page_content"], metadata),
+            [round(value, 6) for value in point.vector],
+        )
+    return found
+
+
+def searched(house: Any) -> list[str]:
+    result = house.services.search.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
+    return [hit.chunk.text for hit in result.hits]
+
+
+def differences(house: Any) -> list[object]:
+    services = house.services
+    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+
+
+@pytest.fixture
+def undisturbed(toy_house_factory: Callable[..., Any]) -> Any:
+    """A house whose documents were ingested with the short chunks from the start."""
+    house = toy_house_factory("undisturbed")
+    house.services.library.create_collection("library", chunk_tokens=16, chunk_overlap=0)
+    return filled(house)
+
+
+def test_the_new_index_is_what_ingestion_would_have_made(house: Any, undisturbed: Any) -> None:
+    report = reindex(house)
+    assert (report.documents, report.chunks, report.unreadable) == (6, len(contents(undisturbed)), {})
+    assert report.chunks > 6
+    assert contents(house) == contents(undisturbed)
+    assert house.index.aliases() == {"library": "library--2"}
+    catalog = house.services.catalog
+    assert catalog.counted_collection("library").chunk_count == report.chunks
+    assert catalog.collection("library").chunk_tokens == 16
+    assert differences(house) == []
+
+
+def test_searches_are_answered_by_the_old_index_until_the_switch(house: Any) -> None:
+    before = searched(house)
+    seen: list[list[str]] = []
+    house.embedder.hook = lambda _: seen.append(searched(house))
+    reindex(house)
+    assert len(seen) >= 6
+    assert all(texts == before for texts in seen)
+    assert searched(house) != before
+
+
+def test_a_stop_in_the_middle_keeps_what_is_done(house: Any, undisturbed: Any) -> None:
+    def stop(embedded: int) -> None:
+        if embedded == 7:
+            raise KeyboardInterrupt
+
+    house.embedder.hook = stop
+    with pytest.raises(KeyboardInterrupt):
+        reindex(house)
+    assert house.services.catalog.collection("library").active_index == "library--1"
+    house.embedder.hook = None
+    reindex(house, ContractChange())  # without options it goes on with those of the first run
+    assert contents(house) == contents(undisturbed)
+    # Two more for the check of the contract; no text was embedded again.
+    assert len([text for text in house.embedder.embedded_texts if text != "a"]) == len(contents(undisturbed))
+
+
+KILLED = """
+import os, sys, time
+sys.path[:0] = sys.argv[4:]
+from conftest import ToyHouse
+from contextlib import ExitStack
+from pathlib import Path
+from test_reindex import HookedEmbedder, filled, reindex
+from app.vectors import QdrantVectorIndex
+
+home, url, token = sys.argv[1:4]
+embedder = HookedEmbedder()
+house = ToyHouse(Path(home), ExitStack(), embedder=embedder, index=QdrantVectorIndex.at(url, api_key=token))
+filled(house)
+def hook(embedded):
+    print(embedded, flush=True)
+    time.sleep(0.05)
+embedder.hook = hook
+reindex(house)
+"""
+
+
+def test_a_killed_process_is_resumed_by_the_next_one(
+    toy_house_factory: Callable[..., Any], undisturbed: Any, tmp_path: Path
+) -> None:
+    with EdgeProcess(tmp_path / "edge") as edge:
+        connection = edge.start()
+        folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "home"), connection.url, connection.token, *folders]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if int(line) >= 5:
+                    process.kill()
+                    break
+        assert process.returncode == -signal.SIGKILL
+        index = QdrantVectorIndex.over_edge(edge)
+        house = toy_house_factory("home", index=index)
+        assert house.services.catalog.collection("library").active_index == "library--1"
+        assert searched(house)
+        done = index.count("library--2")
+        assert 0 < done < len(contents(undisturbed))
+        reindex(house, ContractChange())
+        assert contents(house) == contents(undisturbed)
+        assert len(house.embedder.embedded_texts) == len(contents(undisturbed)) - done
+        assert differences(house) == []
+        index.close()
+
+
+def test_documents_that_change_meanwhile_are_in_the_new_index_too(house: Any) -> None:
+    library, catalog = house.services.library, house.services.catalog
+    ids = {document.uri: document.id for document in catalog.documents()}
+
+    def change(embedded: int) -> None:
+        house.embedder.hook = None  # once
+        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
+        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
+        library.add_document("library", b"The eel has left.", uri="text://5", media_type="text/plain")
+        library.delete_document(ids["text://1"])
+        library.delete_document(ids["text://4"])
+        house.work_off()
+
+    house.embedder.hook = change
+    reindex(house)
+    house.work_off()
+    texts = " ".join(text for (text, _), _ in contents(house).values())
+    assert all(part in texts for part in ("A new text.", "The cat has left.", "The eel has left.", "owl", "fox"))
+    assert not any(part in texts for part in ("dog", "bee", "house", "sea"))
+    assert differences(house) == []
+
+
+def test_a_job_that_runs_across_the_switch_starts_over(house: Any) -> None:
+    library, catalog = house.services.library, house.services.catalog
+    reindexer = reindexer_of(house)
+    target = reindexer.begin("library", SHORTER)
+    library.add_document("library", b"A late text.", uri="text://late", media_type="text/plain")
+    job = catalog.claim("another worker", lease=timedelta(minutes=1))
+    reindexer.build(target)
+    assert catalog.job(job.id).state is JobState.QUEUED
+    catalog.release(job)  # as its worker does when it learns that the lease is lost
+    house.work_off()
+    assert catalog.job(job.id).state is JobState.DONE
+    assert differences(house) == []
+
+
+def test_points_lost_before_the_switch_are_made_again(house: Any, undisturbed: Any) -> None:
+    reindexer = reindexer_of(house)
+    target = reindexer.begin("library", SHORTER)
+    first = house.services.catalog.documents()[0]
+
+    def lose(done: int, total: int) -> None:
+        if done == total:
+            house.index.delete_document("library--2", first.id)
+            lost.append(1)
+
+    lost: list[int] = []
+    reindexer.build(target, tell=lambda done, total: lose(done, total) if not lost else None)
+    assert lost
+    assert contents(house) == contents(undisturbed)
+
+
+def test_another_model_takes_over(house: Any) -> None:
+    newer = ToyEmbedder(dimension=128, fingerprint="toy-2")
+    reindex(house, ContractChange(), embedder=newer)
+    made = house.services.catalog.collection("library")
+    assert (made.fingerprint, made.dimension) == ("toy-2", 128)
+    with pytest.raises(FingerprintMismatchError, match="gircse reindex library"):
+        searched(house)
+
+
+def test_a_document_that_cannot_be_read_is_named_and_does_not_hold_up_the_rest(house: Any) -> None:
+    house.services.library.add_document("library", b" ", uri="text://empty", media_type="text/plain")
+    house.work_off()
+    report = reindex(house)
+    assert list(report.unreadable) == ["text://empty"]
+    assert differences(house) == []
+
+
+class TestRollBack:
+    def test_returns_to_the_former_answers_and_forth_again(self, house: Any) -> None:
+        before = searched(house)
+        reindex(house)
+        after = searched(house)
+        reindexer = reindexer_of(house)
+        assert reindexer.roll_back("library").active_index == "library--1"
+        assert searched(house) == before
+        assert house.index.aliases() == {"library": "library--1"}
+        assert house.services.catalog.counted_collection("library").chunk_count == 6
+        assert reindexer.roll_back("library").active_index == "library--2"
+        assert searched(house) == after
+        assert differences(house) == []
+
+    def test_takes_in_what_changed_since(self, house: Any) -> None:
+        reindex(house)
+        library, catalog = house.services.library, house.services.catalog
+        gone = next(document for document in catalog.documents() if document.uri == "text://1")
+        library.delete_document(gone.id)
+        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
+        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
+        house.work_off()
+        reindexer_of(house).roll_back("library")
+        house.work_off()
+        texts = sorted(text for (text, _), _ in contents(house).values())
+        assert texts == sorted(["The cat has left.", "A new text.", *TEXTS[2:]])
+        assert differences(house) == []
+
+    def test_mends_a_previous_index_that_lost_points(self, house: Any) -> None:
+        before = contents(house)
+        reindex(house)
+        house.index.delete_points("library--1", list(house.index.point_ids("library--1"))[:2])
+        reindexer_of(house).roll_back("library")
+        house.work_off()
+        assert contents(house) == before
+
+    def test_without_a_previous_index_is_refused(self, house: Any) -> None:
+        with pytest.raises(ConflictError, match="no previous index"):
+            reindexer_of(house).roll_back("library")
+        with pytest.raises(UnknownCollectionError):
+            reindexer_of(house).roll_back("libary")
+
+
+def test_the_previous_index_is_dropped_by_the_next_switch_or_on_request(house: Any) -> None:
+    reindex(house)
+    reindex(house, INSTRUCTED)
+    assert house.index.indexes() == ["library--2", "library--3"]
+    assert reindexer_of(house).prune("library") == "library--2"
+    assert reindexer_of(house).prune("library") is None
+    assert house.index.indexes() == ["library--3"]
+    assert differences(house) == []
+
+
+def test_a_half_built_index_is_not_mixed_with_another_contract(house: Any) -> None:
+    reindexer = reindexer_of(house)
+    reindexer.begin("library", SHORTER)
+    with pytest.raises(ConflictError, match=r"chunk_tokens 16, not 64.*--restart"):
+        reindexer.begin("library", ContractChange(chunk_tokens=64))
+    assert reindexer.begin("library", ContractChange(chunk_tokens=64), restart=True).active_index == "library--3"
+    assert house.index.indexes() == ["library--1", "library--3"]
+    assert house.services.catalog.standby("library", IndexRole.BUILDING).chunk_tokens == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (ContractChange(), ConflictError),
+        (ContractChange(chunk_tokens=200), ConflictError),
+        (ContractChange(chunk_tokens=3), InputError),
+        (ContractChange(document_steps=99), InputError),
+    ],
+)
+def test_a_change_that_is_none_or_cannot_be_made_leaves_nothing(
+    house: Any, change: ContractChange, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        reindexer_of(house).begin("library", change)
+    assert house.index.indexes() == ["library--1"]

@@ -1,0 +1,363 @@
+"""Out of one house and into another: the same documents, ids and scores; nothing of a broken archive gets in."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from app.archive import ArchiveWriter, read_members, verify
+from app.audit import Audit
+from app.catalog import SqlCatalog, connect
+from app.catalog.sessions import utc_now
+from app.edge import EdgeProcess
+from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
+from app.removals import remove_unneeded
+from app.testing import ToyEmbedder
+from app.transfer import Transfer, Transferred
+from app.types import DocumentState, RemovalKind
+from app.vectors import QdrantVectorIndex
+
+HOUR = timedelta(hours=1)
+pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+TEXTS = ("The cat sleeps.\n\nThe dog barks.", "Ships sail far.", "Rain falls on ships.")
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[QdrantVectorIndex]]:
+    """The embedded engine, and a server at a URL, played by a second engine with its token as the key."""
+    with (
+        EdgeProcess(tmp_path_factory.mktemp("edge")) as embedded,
+        EdgeProcess(tmp_path_factory.mktemp("server")) as server,
+    ):
+        connection = server.start()
+        opened = [
+            QdrantVectorIndex.over_edge(embedded),
+            QdrantVectorIndex.at(connection.url, api_key=connection.token),
+        ]
+        yield opened
+        for index in opened:
+            index.close()
+
+
+@pytest.fixture
+def embedded(indexes: list[QdrantVectorIndex]) -> Iterator[QdrantVectorIndex]:
+    yield indexes[0]
+    drop_all(indexes[0])
+
+
+@pytest.fixture
+def server(indexes: list[QdrantVectorIndex]) -> Iterator[QdrantVectorIndex]:
+    yield indexes[1]
+    drop_all(indexes[1])
+
+
+def drop_all(index: QdrantVectorIndex) -> None:
+    for name in index.indexes():
+        index.drop(name)
+
+
+def transfer_of(house: Any) -> Transfer:
+    services = house.services
+    return Transfer(catalog=services.catalog, index=services.index, blobs=services.blobs, embedder=services.embedder)
+
+
+def filled(house: Any) -> Any:
+    for number, text in enumerate(TEXTS):
+        house.add(text, metadata={"year": 1990 + number, "share": 0.1})
+    return house
+
+
+@pytest.fixture
+def archive(toy_house: Any, tmp_path: Path) -> Path:
+    """Of three documents with four chunks, on the index in memory."""
+    path = tmp_path / "library.tar.zst"
+    assert transfer_of(filled(toy_house)).export_collection("library", path) == Transferred("library", 3, 3)
+    return path
+
+
+@pytest.fixture
+def elsewhere(toy_house_factory: Callable[..., Any]) -> Any:
+    return toy_house_factory("elsewhere")
+
+
+def hits(house: Any, collection: str = "library") -> list[tuple[str, float, object]]:
+    query = house.embedder.embed_query("cat dog ships rain far").vector
+    return [(hit.id, hit.score, hit.payload) for hit in house.index.search(collection, query, limit=10)]
+
+
+def differences(house: Any) -> list[object]:
+    services = house.services
+    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+
+
+def is_untouched(house: Any) -> bool:
+    services = house.services
+    noted = services.catalog.reserved_names(RemovalKind.INDEX)
+    return (services.catalog.collections(), house.index.indexes(), list(services.blobs.hashes()), noted) == ([],) * 4
+
+
+@pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
+def test_another_home_and_another_store_give_the_very_same_answers(
+    toy_house_factory: Callable[..., Any],
+    embedded: QdrantVectorIndex,
+    server: QdrantVectorIndex,
+    tmp_path: Path,
+    suffix: str,
+) -> None:
+    source, target = filled(toy_house_factory("a", index=embedded)), toy_house_factory("b", index=server)
+    # Vectors as a model gives them: every bit of the float32 is in use.
+    shuffled = random.Random(7)
+    for point in embedded.retrieve("library--1", list(embedded.point_ids("library--1"))):
+        vector = [value + shuffled.gauss(0, 0.05) for value in point.vector]
+        embedded.upsert("library--1", [type(point)(point.id, vector, point.payload)])
+    path = tmp_path / f"library{suffix}"
+    transfer_of(source).export_collection("library", path)
+    assert transfer_of(target).import_collection(path) == Transferred("library", 3, 3)
+    assert hits(target) == hits(source)
+    ids = list(embedded.point_ids("library--1"))
+    stored = [
+        {point.id: tuple(point.vector) for point in index.retrieve("library", ids)} for index in (embedded, server)
+    ]
+    assert stored[0] == stored[1]
+    assert target.services.catalog.documents() == source.services.catalog.documents()
+    for document in source.services.catalog.documents():
+        assert target.services.catalog.chunks(document.id) == source.services.catalog.chunks(document.id)
+        assert target.services.blobs.get(document.content_hash) == source.services.blobs.get(document.content_hash)
+        assert target.services.blobs.get_text(document.content_hash) == source.services.blobs.get_text(
+            document.content_hash
+        )
+    assert differences(target) == []
+
+
+def test_what_was_brought_in_is_not_embedded_again(archive: Path, elsewhere: Any) -> None:
+    transfer_of(elsewhere).import_collection(archive)
+    document = elsewhere.services.catalog.documents()[0]
+    _, job = elsewhere.services.library.add_document(
+        "library", TEXTS[0].encode(), uri=document.uri, media_type="text/plain", metadata={"year": 1990, "share": 0.1}
+    )
+    assert job is None
+    elsewhere.services.catalog.queue_again(document.id)
+    elsewhere.work_off()
+    assert elsewhere.embedder.embedded_texts == []
+
+
+def test_a_copy_lives_beside_its_original(archive: Path, toy_house: Any) -> None:
+    transfer_of(toy_house).import_collection(archive, name="copy")
+    catalog = toy_house.services.catalog
+    for (_, score, payload), (_, copied_score, copied) in zip(hits(toy_house), hits(toy_house, "copy"), strict=True):
+        # The double keeps 64 bits of a number, of which an archive takes 32.
+        assert (copied["page_content"], copied_score) == (payload["page_content"], pytest.approx(score))
+    assert not {each.id for each in catalog.documents("copy")} & {each.id for each in catalog.documents("library")}
+    # Its ids are those that ingestion would give: nothing is embedded again.
+    toy_house.embedder.embedded_texts.clear()
+    for document in catalog.documents("copy"):
+        assert catalog.queue_again(document.id)
+    toy_house.work_off()
+    assert toy_house.embedder.embedded_texts == []
+    assert differences(toy_house) == []
+    toy_house.services.library.delete_collection("library")  # the copy keeps its files
+    assert all(toy_house.services.blobs.get(each.content_hash) for each in catalog.documents("copy"))
+
+
+def test_a_name_that_is_taken_is_refused(archive: Path, toy_house: Any) -> None:
+    with pytest.raises(ConflictError, match="--as NAME"):
+        transfer_of(toy_house).import_collection(archive)
+
+
+def test_waiting_and_failed_documents_come_along_as_such(toy_house: Any, elsewhere: Any, tmp_path: Path) -> None:
+    filled(toy_house)
+    library = toy_house.services.library
+    library.add_document("library", b" ", uri="empty", media_type="text/plain")
+    toy_house.work_off()
+    library.add_document("library", b"Still waiting.", uri="waiting", media_type="text/plain")
+    transfer_of(toy_house).export_collection("library", tmp_path / "x.tar.gz")
+    transfer_of(elsewhere).import_collection(tmp_path / "x.tar.gz")
+    catalog = elsewhere.services.catalog
+    states = {each.uri: each.state for each in catalog.documents()}
+    assert (states["empty"], states["waiting"]) == (DocumentState.FAILED, DocumentState.QUEUED)
+    elsewhere.work_off()
+    assert elsewhere.embedder.embedded_texts == ["Still waiting."]
+    assert differences(elsewhere) == []
+
+
+def test_another_model_is_refused_before_anything_is_touched(
+    archive: Path, toy_house_factory: Callable[..., Any]
+) -> None:
+    house = toy_house_factory("other", embedder=ToyEmbedder(fingerprint="toy-2"))
+    with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*GIRCSE_MODEL.*reindex"):
+        transfer_of(house).import_collection(archive)
+    assert is_untouched(house)
+
+
+@pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
+def test_no_flipped_bit_and_no_cut_gets_in(toy_house: Any, elsewhere: Any, tmp_path: Path, suffix: str) -> None:
+    path, broken = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    transfer_of(filled(toy_house)).export_collection("library", path)
+    whole, chance = path.read_bytes(), random.Random(3)
+    for _ in range(40):
+        data = bytearray(whole)
+        if chance.random() < 0.3:
+            del data[chance.randrange(len(data)) :]
+        else:
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        broken.write_bytes(data)
+        try:
+            members = verify(broken)
+        except ArchiveError:
+            with pytest.raises(GircseError):
+                transfer_of(elsewhere).import_collection(broken)
+            assert is_untouched(elsewhere)
+        else:
+            assert members == verify(path)  # the bit was in a header that holds nothing of ours
+
+
+def pack(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
+    """An archive of any members, with a right manifest at its end."""
+    sums = {}
+    with zstandard.open(path, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
+        for info, data in members:
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+            sums[info.name] = [hashlib.sha256(data).hexdigest(), len(data)]
+        manifest = json.dumps({"format": "gircse collection", "version": 1, "members": sums}).encode()
+        last = tarfile.TarInfo("manifest.json")
+        last.size = len(manifest)
+        tar.addfile(last, io.BytesIO(manifest))
+    return path
+
+
+def unpacked(path: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
+    return [(tarfile.TarInfo(each.name), each.read()) for each in read_members(path) if each.name != "manifest.json"]
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "files/../../evil", "files/" + "A" * 64, "extra.txt"])
+def test_a_member_with_a_name_of_its_own_is_refused(archive: Path, elsewhere: Any, tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path / "bad.tar.zst", [*unpacked(archive), (tarfile.TarInfo(name), b"x")])
+    with pytest.raises(ArchiveError, match="no place"):
+        transfer_of(elsewhere).import_collection(path)
+    assert is_untouched(elsewhere)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE])
+def test_a_member_that_is_no_plain_file_is_refused(archive: Path, elsewhere: Any, tmp_path: Path, kind: bytes) -> None:
+    link = tarfile.TarInfo("files/" + "a" * 64)
+    link.type, link.linkname = kind, "/etc/passwd"
+    path = pack(tmp_path / "bad.tar.zst", [*unpacked(archive), (link, b"")])
+    with pytest.raises(ArchiveError):
+        transfer_of(elsewhere).import_collection(path)
+    assert is_untouched(elsewhere)
+
+
+@pytest.mark.parametrize("opened", [gzip.open, zstandard.open])
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(
+    elsewhere: Any, archive: Path, tmp_path: Path, opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.archive._FREE_EXPANSION_BYTES", 1_000_000)
+    path, size = tmp_path / "bomb", 60_000_000
+    contract = unpacked(archive)[0]
+    with opened(path, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
+        contract[0].size = len(contract[1])
+        tar.addfile(contract[0], io.BytesIO(contract[1]))
+        zeros = tarfile.TarInfo("files/" + "0" * 64)
+        zeros.size = size
+        tar.addfile(zeros, io.BytesIO(bytes(size)))
+    with pytest.raises(ArchiveError, match="bomb"):
+        transfer_of(elsewhere).import_collection(path)
+    assert is_untouched(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("member", "old", "new"),
+    [
+        ("chunks/000001.jsonl", b'"start":', b'"begin":'),
+        ("chunks/000001.jsonl", b'"document_id":"', b'"document_id":"x'),
+        ("documents/000001.jsonl", b'"byte_count":', b'"byte_count":-'),
+        ("documents/000001.jsonl", b'"content_hash":"', b'"content_hash":"../'),
+        ("vectors/000001.npy", b"<f4", b"<i4"),
+        ("vectors/000001.npy", b"<f4", b"|O4"),
+    ],
+)
+def test_rows_that_no_export_writes_leave_nothing_behind(
+    archive: Path, elsewhere: Any, tmp_path: Path, member: str, old: bytes, new: bytes
+) -> None:
+    changed = [(info, data.replace(old, new) if info.name == member else data) for info, data in unpacked(archive)]
+    path = pack(tmp_path / "bad.tar.zst", changed)
+    with pytest.raises(ArchiveError):
+        transfer_of(elsewhere).import_collection(path)
+    assert elsewhere.services.catalog.collections() == []
+    assert elsewhere.index.indexes() == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from app.blobs import FolderBlobStore
+from app.catalog import SqlCatalog, connect, upgrade
+from app.testing import ToyEmbedder
+from app.transfer import Transfer
+from app.vectors import QdrantVectorIndex
+
+class KillingCatalog(SqlCatalog):
+    def restore_collection(self, *arguments):
+        os.kill(os.getpid(), 9)  # all points are written, and no row
+
+home, url, token, archive = sys.argv[1:]
+engine = connect(f"sqlite:///{home}/catalog_test.db")
+upgrade(engine)
+index = QdrantVectorIndex.at(url, api_key=token)
+Transfer(
+    catalog=KillingCatalog(engine), index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
+).import_collection(Path(archive))
+"""
+
+
+def test_an_import_that_is_killed_leaves_no_half_collection(
+    archive: Path, toy_house_factory: Callable[..., Any], tmp_path: Path
+) -> None:
+    with EdgeProcess(tmp_path / "edge") as edge:
+        home, connection = tmp_path / "killed", edge.start()
+        home.mkdir()
+        command = [sys.executable, "-c", KILLED, str(home), connection.url, connection.token, str(archive)]
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        index = QdrantVectorIndex.over_edge(edge)
+        house = toy_house_factory("killed", index=index)
+        catalog = house.services.catalog
+        assert (catalog.collections(), index.indexes(), len(list(house.services.blobs.hashes()))) == (
+            [],
+            ["library--1"],
+            3,
+        )
+        in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
+        remove_unneeded(catalog=in_two_hours, index=index, blobs=house.services.blobs)
+        assert (index.indexes(), list(house.services.blobs.hashes())) == ([], [])
+        transfer_of(house).import_collection(archive)
+        assert index.count("library") == 3
+        index.close()
+
+
+def test_a_broken_export_leaves_no_archive(toy_house: Any, tmp_path: Path) -> None:
+    filled(toy_house)
+    toy_house.index.delete_points("library--1", list(toy_house.index.point_ids("library--1"))[:1])
+    with pytest.raises(ConflictError, match="doctor --orphans --fix"):
+        transfer_of(toy_house).export_collection("library", tmp_path / "a.tar.zst")
+    assert not list(tmp_path.glob("*a.tar*"))
+
+
+def test_an_archive_says_how_it_is_packed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"tar\.zst"):
+        ArchiveWriter(tmp_path / "a.zip")
+    assert list(tmp_path.iterdir()) == []
