@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import anyio.to_thread
 import httpx
@@ -51,15 +52,19 @@ class UrlReader:
     def __init__(
         self,
         *,
-        allow_private: bool = False,
+        is_allowed: Callable[[str], bool] = is_public,  # asked of every address before it is connected to
         limits: FetchLimits | None = None,
         resolve: Resolver = resolve_name,
-        verify: ssl.SSLContext | bool = True,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._allow_private = allow_private
+        self._is_allowed = is_allowed
         self._limits = limits or FetchLimits()
         self._resolve = resolve
-        self._verify = verify
+        self._given_tls = tls
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return self._given_tls or httpx.create_ssl_context(trust_env=False)  # reads hundreds of certificates
 
     def read_all(self, urls: Iterable[str]) -> Iterator[Source | SourceFault]:
         for url in urls:
@@ -79,7 +84,7 @@ class UrlReader:
         return Source(name=url, uri=str(asked), media_type=media_type, data=data)
 
     async def _fetch_in_time(self, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
-        transport = _GuardedTransport(resolve=self._resolve, allow_private=self._allow_private, verify=self._verify)
+        transport = _GuardedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
                 # Proxies of the environment would connect to what they like.
@@ -123,12 +128,12 @@ class UrlReader:
 class _GuardedTransport(httpx.AsyncBaseTransport):
     """Connects to addresses that it has resolved and checked itself; Host and the name in TLS stay as asked."""
 
-    def __init__(self, *, resolve: Resolver, allow_private: bool, verify: ssl.SSLContext | bool) -> None:
+    def __init__(self, *, resolve: Resolver, is_allowed: Callable[[str], bool], tls: ssl.SSLContext) -> None:
         self._resolve = resolve
-        self._allow_private = allow_private
+        self._is_allowed = is_allowed
         # A connection kept alive would be found again by its address, whatever name it was opened for.
         limits = httpx.Limits(max_keepalive_connections=0)
-        self._inner = httpx.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
+        self._inner = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.raw_host.decode("ascii")
@@ -158,13 +163,12 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
             addresses = await self._resolve(host, url.port or {"http": 80, "https": 443}[url.scheme])
         except (OSError, UnicodeError) as error:
             raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
-        if not self._allow_private:
-            for address in addresses:
-                if not is_public(address):
-                    raise DocumentError(
-                        f"{host} is at {address}, which is not on the public internet. "
-                        "GIRCSE_ALLOW_PRIVATE_URLS=true allows such addresses."
-                    )
+        for address in addresses:
+            if not self._is_allowed(address):
+                raise DocumentError(
+                    f"{host} is at {address}, which is not on the public internet. "
+                    "GIRCSE_ALLOW_PRIVATE_URLS=true allows such addresses."
+                )
         return addresses
 
 

@@ -16,7 +16,7 @@ from app.errors import UnavailableError
 _GROUPING_MS = 100
 _POLL_DELAY_MS = 500
 _TIMEOUT_MS = 200  # after so long without a change the watcher looks whether it is to stop
-_FLOOD = 1000  # of changes at once: the system's queue may have lost some, so everything is looked at
+_FLOOD = 1000  # changes that wait: the system's queue may have lost some, so everything is looked at
 
 
 class Quiet:
@@ -26,6 +26,9 @@ class Quiet:
         self._quiet_s = quiet_s
         self._clock = clock
         self._heard: dict[Path, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._heard)
 
     def hear(self, paths: set[Path]) -> None:
         now = self._clock()
@@ -82,7 +85,9 @@ class FolderWatch:
                 f"The folders cannot be watched ({batch}). Raise the system's limit of watches (on Linux: "
                 "sysctl fs.inotify.max_user_watches), or look at them again and again with --poll."
             ) from batch
-        self._quiet.hear(set(self._roots) if len(batch) >= _FLOOD else batch)
+        self._quiet.hear(batch)
+        if len(self._quiet) >= _FLOOD:
+            self._quiet.hear(set(self._roots))
         return True
 
     def _listen(self) -> None:

@@ -50,7 +50,8 @@ class SqlCatalog(JobLedger, IndexLedger, AuditQueries, Restoring):
                     **{field: getattr(collection, field) for field in CONTRACT},
                 )
                 if _add_unless_taken(session, row):
-                    removals.adopt_index(session, row.active_index)
+                    if row.active_index in removals.of_kind(session, RemovalKind.INDEX):
+                        removals.adopt_index(session, row.active_index, self._clock())
                     return Collection(**row.values())
                 row = session.get_one(CollectionRow, collection.name)
             differing = [field for field in CONTRACT if getattr(row, field) != getattr(collection, field)]
@@ -128,7 +129,7 @@ class SqlCatalog(JobLedger, IndexLedger, AuditQueries, Restoring):
                 present = jobs.open_job(session, row.id)
                 if present is not None and present.kind is JobKind.INGEST and present.state is JobState.RUNNING:
                     return row.as_document(), present.as_job()
-            if not _is_same(row, document):
+            if has_moved or not _is_same(row, document):
                 removals.note(session, RemovalKind.FILE, {row.content_hash} - {document.content_hash}, now)
                 _replace_input(row, document)
                 row.revision += 1

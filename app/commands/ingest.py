@@ -133,8 +133,7 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
 def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFault]:
     sources = wiring("sources")
     files = sources.find_files(request.paths, globs=request.globs, excludes=request.excludes, rows=request.rows)
-    reader = sources.UrlReader(allow_private=services.settings.allow_private_urls)
-    return chain(files, reader.read_all(request.urls))
+    return chain(files, sources.url_reader(services.settings).read_all(request.urls))
 
 
 def _shown(sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceFault]:

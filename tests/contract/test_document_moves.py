@@ -36,6 +36,7 @@ def test_moved_document_keeps_its_id_and_is_queued(catalog: SqlCatalog) -> None:
     moved, job = catalog.submit("library", new_document("new.txt"), moved_from=old.id)
     assert (moved.id, moved.uri, moved.state) == (old.id, "new.txt", DocumentState.QUEUED)
     assert moved.title == "Title of new.txt"
+    assert moved.revision == old.revision + 1  # an index beside the active one has to follow
     assert "pages" not in moved.metadata
     assert job is not None
     assert job.state is JobState.QUEUED

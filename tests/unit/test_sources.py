@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import InputError
 from app.types import Source, SourceFault
 from ingest.rows import RowFields
 from ingest.sources import find_changed, find_files, outermost
@@ -141,3 +142,98 @@ def test_pipe_is_not_read(folder):
     found = find([root])
     assert names(found, root) == ["a.txt"]
     assert reasons(found, root) == {"pipe.txt": "not a regular file"}
+
+
+def test_excludes_and_globs_have_the_syntax_of_ignore_files(folder):
+    root = folder("a.txt", "a.md", "drafts/b.md", "deep/drafts/c.md", "deep/d.md", "deep/er/e.md")
+    assert names(find([root], excludes=["drafts/"]), root) == ["a.md", "a.txt", "deep/d.md", "deep/er/e.md"]
+    assert names(find([root], globs=["deep/**/*.md"], excludes=["c.md"]), root) == ["deep/d.md", "deep/er/e.md"]
+    assert names(find([root / "a.md"], excludes=["*.md"]), root) == ["a.md"]
+    with pytest.raises(InputError, match="--exclude"):
+        find([root], excludes=["!"])
+
+
+def test_ignore_files_leave_out_below_their_folder(folder):
+    root = folder("a.txt", "build/b.txt", "notes/a.txt", "notes/keep.txt", "notes/deep/keep.txt", "x.tmp.txt")
+    (root / ".gitignore").write_text("build/\n*.tmp.txt\n!\n# a comment\nkeep.txt\n")
+    (root / ".gircseignore").write_text("!x.tmp.txt\n")
+    (root / "notes" / ".gircseignore").write_text("\ufeff/a.txt\n!keep.txt\n")
+    (root / "notes" / "deep" / ".gitignore").write_text("*\n")
+    assert names(find([root]), root) == ["a.txt", "x.tmp.txt", "notes/keep.txt"]
+
+
+def test_ignored_folder_keeps_its_files_ignored(folder):
+    root = folder("build/keep.txt", "a.txt")
+    (root / ".gitignore").write_text("build/\n!build/keep.txt\n")
+    assert names(find([root]), root) == ["a.txt"]
+
+
+def test_changed_paths_are_found_as_the_whole_folder_finds_them(folder):
+    root = folder("a.txt", "sub/b.txt", "sub/deep/c.md", "sub/.hidden/d.txt", "out/e.txt", "out/f.txt")
+    (root / ".gitignore").write_text("out/f.txt\n")
+    (root / "linked").symlink_to(root / "sub")
+
+    def changed(*paths):
+        return names(find_changed(root, [root / path for path in paths]), root)
+
+    assert changed("") == names(find([root]), root) == ["a.txt", "out/e.txt", "sub/b.txt", "sub/deep/c.md"]
+    assert changed("sub/deep", "sub/deep/c.md", "a.txt") == ["a.txt", "sub/deep/c.md"]
+    assert changed("gone.txt", "sub/.hidden/d.txt", "sub/.hidden", "out/f.txt", "linked/b.txt", ".gitignore/x") == []
+    assert changed("out/.gitignore") == ["out/e.txt"]
+    assert changed(".gircseignore") == changed("")
+
+
+def test_outermost_paths_are_those_below_no_other():
+    paths = [Path(each) for each in ("/a/b/c", "/a/b", "/a/b c", "/a/b", "/d")]
+    assert outermost(paths) == [Path("/a/b"), Path("/a/b c"), Path("/d")]
+
+
+def test_sidecar_gives_title_and_metadata_and_is_no_document(folder):
+    root = folder("paper.pdf", "paper.pdf.meta.json", "lonely.txt.meta.json", "plain.txt")
+    (root / "paper.pdf.meta.json").write_text('{"title": "On Tides", "metadata": {"year": 2024, "open": true}}')
+    paper, plain = [each for each in find([root]) if isinstance(each, Source)]
+    assert (paper.title, paper.metadata) == ("On Tides", {"year": 2024, "open": True})
+    assert (plain.title, plain.metadata) == ("", {})
+    assert "no lonely.txt" in reasons(find([root]), root)["lonely.txt.meta.json"]
+    assert "name that" in reasons(find([root / "paper.pdf.meta.json"]), root)["paper.pdf.meta.json"]
+    for path in ("paper.pdf.meta.json", "paper.pdf"):
+        (found,) = find_changed(root, [root / path])
+        assert found == paper
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("\udcff", "not JSON"),
+        ("[]", "write it as"),
+        ('{"year": 2024}', "write it as"),
+        ('{"title": 1}', "title must be a text"),
+        ('{"metadata": 1}', "must be an object"),
+        ('{"metadata": {"tags": ["a"]}}', "'tags' must be"),
+        ('{"metadata": {"year": null}}', "'year' must be"),
+    ],
+)
+def test_broken_sidecar_holds_its_document_back(folder, text, reason):
+    root = folder("a.txt", "b.txt")
+    (root / "a.txt.meta.json").write_text(text, errors="surrogateescape")
+    found = find([root])
+    assert names(found, root) == ["b.txt"]
+    assert reason in reasons(found, root)["a.txt"]
+    assert [fault.was_named for fault in found if isinstance(fault, SourceFault)] == [True]
+
+
+def test_sidecar_that_is_a_link_is_not_followed(folder, tmp_path):
+    root = folder("a.txt")
+    (tmp_path / "secret.json").write_text('{"title": "secret"}')
+    (root / "a.txt.meta.json").symlink_to(tmp_path / "secret.json")
+    assert "it is a link" in reasons(find([root]), root)["a.txt"]
+
+
+def test_rows_of_a_file_are_documents_when_asked_for(folder):
+    root = folder("a.txt", "b.csv")
+    (root / "b.csv").write_text("text,kind\nOne.,note\nTwo.,letter\n")
+    found = find([root, root / "b.csv"], rows=RowFields())
+    assert [each.uri.removeprefix(root.as_uri()) for each in found] == ["/a.txt", "/b.csv#line-2", "/b.csv#line-3"]
+    assert [each.metadata for each in found] == [{}, {"kind": "note"}, {"kind": "letter"}]

@@ -1,0 +1,209 @@
+"""A collection follows a folder: real files, catalog and pipeline; the toy embedder counts what is embedded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.errors import ConflictError
+from app.intake import FolderMirror, Intake, documents_below, is_gone
+from app.types import DocumentKey, SearchRequest, Source, SourceFault
+from ingest.sources import find_changed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "notes"
+    (root / "deep").mkdir(parents=True)
+    for name in ("cat", "dog", "deep/tide"):
+        (root / f"{name}.txt").write_text(f"A text about {name}.")
+    return root
+
+
+@pytest.fixture
+def mirror_factory(toy_house, folder: Path) -> Callable[..., FolderMirror]:
+    services = toy_house.services
+    services.library.ensure_collection("library")
+    return lambda: FolderMirror(services.library, services.catalog, "library", folder, find_changed)
+
+
+@pytest.fixture
+def mirror(mirror_factory: Callable[..., FolderMirror], toy_house) -> FolderMirror:
+    """After its first look at the folder."""
+    mirror = mirror_factory()
+    assert len(mirror.follow_all().jobs) == 3
+    toy_house.work_off()
+    toy_house.embedder.embedded_texts.clear()
+    return mirror
+
+
+def stored(toy_house, folder: Path) -> dict[str, str]:
+    """Path below the folder → id of its document."""
+    documents = toy_house.services.catalog.documents("library")
+    return {each.uri.removeprefix(folder.as_uri() + "/"): each.id for each in documents}
+
+
+def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path) -> None:
+    again = mirror.follow_all()
+    assert (again.jobs, again.faults) == ([], [])
+    assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).jobs == []
+
+
+def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    before = stored(toy_house, folder)
+    (folder / "cat.txt").write_text("Another text.")
+    (folder / "new.txt").write_text("A new text.")
+    (folder / "dog.txt").unlink()
+    followed = mirror.follow([folder / name for name in ("cat.txt", "new.txt", "dog.txt")])
+    assert (len(followed.jobs), followed.moved, followed.deleted) == (3, 0, 1)
+    toy_house.work_off()
+    after = stored(toy_house, folder)
+    assert after.keys() == {"cat.txt", "new.txt", "deep/tide.txt"}
+    assert after["cat.txt"] == before["cat.txt"]
+    assert toy_house.index.count("library") == 3
+
+
+def test_moved_folder_keeps_its_documents_and_embeds_nothing(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    before = stored(toy_house, folder)
+    (folder / "deep").rename(folder / "shore")
+    (folder / "cat.txt").rename(folder / "shore" / "tomcat.txt")
+    followed = mirror.follow([folder / name for name in ("deep", "shore", "cat.txt", "shore/tomcat.txt")])
+    assert (followed.moved, followed.deleted) == (2, 0)
+    toy_house.work_off()
+    after = stored(toy_house, folder)
+    assert after["shore/tide.txt"] == before["deep/tide.txt"]
+    assert after["shore/tomcat.txt"] == before["cat.txt"]
+    assert after.keys() == {"shore/tide.txt", "shore/tomcat.txt", "dog.txt"}
+    assert toy_house.embedder.embedded_texts == []
+    (hit, *_) = toy_house.services.search.search(search_for("cat")).hits
+    assert hit.document.uri.endswith("/shore/tomcat.txt")
+    assert hit.document.title == "tomcat"
+
+
+def search_for(text: str, **filters: str) -> SearchRequest:
+    return SearchRequest(query=text, collection="library", filters=filters)
+
+
+def test_copy_whose_original_goes_is_no_move(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    shutil.copy(folder / "cat.txt", folder / "copy.txt")
+    mirror.follow([folder / "copy.txt"])
+    before = stored(toy_house, folder)
+    (folder / "cat.txt").unlink()
+    followed = mirror.follow([folder])
+    assert (followed.moved, followed.deleted) == (0, 1)
+    toy_house.work_off()
+    assert stored(toy_house, folder)["copy.txt"] == before["copy.txt"]
+
+
+def test_file_under_two_moved_names_is_one_move_and_one_addition(mirror: FolderMirror, folder: Path) -> None:
+    shutil.copy(folder / "cat.txt", folder / "one.txt")
+    (folder / "cat.txt").rename(folder / "two.txt")
+    followed = mirror.follow([folder])
+    assert (len(followed.jobs), followed.moved, followed.deleted) == (2, 1, 0)
+
+
+def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
+    mirror: FolderMirror, folder: Path, toy_house
+) -> None:
+    sidecar = folder / "cat.txt.meta.json"
+    sidecar.write_text(json.dumps({"title": "Cats", "metadata": {"year": 2024}}))
+    assert len(mirror.follow([sidecar]).jobs) == 1
+    toy_house.work_off()
+    (hit,) = toy_house.services.search.search(search_for("text", year="2024")).hits
+    assert (hit.document.title, hit.document.metadata) == ("Cats", {"year": 2024})
+    sidecar.unlink()
+    assert len(mirror.follow([sidecar]).jobs) == 1
+    toy_house.work_off()
+    assert toy_house.services.search.search(search_for("text", year="2024")).hits == ()
+    assert toy_house.embedder.embedded_texts == []
+
+
+def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    before = stored(toy_house, folder)
+    (folder / ".gircseignore").write_text("*.txt\n")
+    assert mirror.follow([folder / ".gircseignore"]).jobs == []
+    assert stored(toy_house, folder) == before
+
+
+def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, folder: Path) -> None:
+    (folder / "cat.txt.meta.json").write_text("{")
+    followed = mirror.follow([folder])
+    assert [Path(fault.name).name for fault in followed.faults] == ["cat.txt"]
+    assert followed.jobs == []
+
+
+def test_folder_that_is_replaced_while_it_is_followed_deletes_nothing(
+    mirror: FolderMirror, folder: Path, toy_house
+) -> None:
+    before = stored(toy_house, folder)
+    folder.rename(folder.with_name("away"))
+    with pytest.raises(ConflictError, match="Is its disk mounted"):
+        mirror.follow([folder / "cat.txt"])
+    folder.mkdir()  # as a mount point without its disk
+    with pytest.raises(ConflictError, match="replaced or unmounted"):
+        mirror.follow([folder / "cat.txt", folder])
+    assert stored(toy_house, folder) == before
+    assert not any(job.kind == "delete" for job in toy_house.services.catalog.jobs())
+
+
+def test_folder_that_is_empty_at_the_start_deletes_nothing(
+    mirror: FolderMirror, mirror_factory: Callable[..., FolderMirror], folder: Path
+) -> None:
+    folder.rename(folder.with_name("away"))
+    folder.mkdir()
+    with pytest.raises(ConflictError, match="is empty, though the collection has 3 documents"):
+        mirror_factory().follow_all()
+
+
+def test_last_file_of_a_watched_folder_may_go(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    shutil.rmtree(folder / "deep")
+    for name in ("cat.txt", "dog.txt"):
+        (folder / name).unlink()
+    assert mirror.follow([folder]).deleted == 3
+    toy_house.work_off()
+    assert stored(toy_house, folder) == {}
+
+
+def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_house) -> None:
+    file = folder / "rows.csv"
+    file.write_text("text\nA row.\n")
+    library = toy_house.services.library
+    intake = Intake(library, "library")
+    row = Source(name="row", uri=f"{file.as_uri()}#1", media_type="text/plain", data=b"A row.")
+    assert not isinstance(intake.add(row), SourceFault)
+    library.add_document("library", b"x", uri="https://example.org/", media_type="text/plain")
+    below = documents_below(toy_house.services.catalog, "library", [file])
+    assert [key.uri for key in below] == [row.uri]
+    assert not is_gone(below[0])
+    file.unlink()
+    assert is_gone(below[0])
+    assert len(documents_below(toy_house.services.catalog, "library", [folder / "deep", file])) == 2
+
+
+def test_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
+    def key(name: str) -> DocumentKey:
+        return DocumentKey("id", (tmp_path / name).as_uri(), "hash")
+
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "here ä#1.txt").touch()
+    assert is_gone(key("nowhere.txt"))
+    assert is_gone(key("here ä#1.txt/below.txt"))
+    assert not is_gone(key("here ä#1.txt"))
+    assert not is_gone(key("loop"))
+
+
+def test_source_that_cannot_be_kept_is_a_fault(toy_house, tmp_path: Path) -> None:
+    toy_house.services.library.ensure_collection("library")
+    intake = Intake(toy_house.services.library, "library")
+    for changes, reason in (
+        ({"metadata": {"page": 1}}, "'page' is taken"),
+        ({"path": tmp_path / "gone.txt"}, "No such file"),
+        ({"title": "a\x00b"}, "NUL"),
+    ):
+        fault = intake.add(Source(**{"name": "a", "uri": "a", "media_type": "text/plain", "data": b"x", **changes}))
+        assert isinstance(fault, SourceFault)
+        assert reason in fault.reason
