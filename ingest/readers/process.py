@@ -80,7 +80,7 @@ class ProcessReader:
             answer = self._read(request)
         except _ChildLostError:
             try:
-                answer = self._read(request)  # perhaps something else ended the child: one more chance, in a fresh one
+                answer = self._read(request, fresh=True)  # perhaps something else ended the child: one more chance
             except _ChildLostError as error:
                 raise DocumentError(
                     f"The process that read this document ended twice ({error}): the file is damaged, or made to do "
@@ -110,8 +110,8 @@ class ProcessReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, request: ReadRequest) -> ReadAnswer:
-        child = self._take()
+    def _read(self, request: ReadRequest, *, fresh: bool = False) -> ReadAnswer:
+        child = self._take(fresh=fresh)
         is_kept = False
         try:
             answer = child.read(request, is_stopping=lambda: self._closed or self._is_stopping())
@@ -126,14 +126,14 @@ class ProcessReader:
                 child.stop()
         return answer
 
-    def _take(self) -> _ReaderChild:
+    def _take(self, *, fresh: bool) -> _ReaderChild:
         with self._lock:
             if self._closed:
                 raise UnavailableError("The reader is closed: its worker stops. The document is read later.")
             alive = {child for child in self._idle if child.is_alive()}
             dead = [child for child in self._idle if child not in alive]
             self._idle = [child for child in self._idle if child in alive]
-            child = self._idle.pop() if self._idle else _ReaderChild()
+            child = self._idle.pop() if self._idle and not fresh else _ReaderChild()
             self._busy.add(child)
         for each in dead:
             each.stop()

@@ -62,6 +62,7 @@ def _sort_out(
 ) -> None:
     """Into the fields of this record, and the lists of records that it holds."""
     for key, item in value.items():
+        key = " ".join(key.split())
         path = f"{name}.{key}" if name else key
         if isinstance(item, dict):
             _sort_out(item, path, fields, lists)

@@ -54,14 +54,12 @@ def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Takes the first row that is not empty as headers; a table of that row alone is given back as it is."""
     filled = (cells for cells in ([_cell_text(value) for value in row] for row in rows) if any(cells))
     headers = next(filled, [])
+    names = [name or f"Column {column}" for column, name in enumerate(headers, start=1)]
     row_count = 0
     for cells in filled:
         row_count += 1
-        names = (headers[column] if column < len(headers) else "" for column in range(len(cells)))
-        yield from render_fields(
-            (name or f"Column {column}", cell)
-            for column, (name, cell) in enumerate(zip(names, cells, strict=True), start=1)
-        )
+        names += [f"Column {column + 1}" for column in range(len(names), len(cells))]
+        yield from render_fields(zip(names, cells, strict=False))
     if not row_count and headers:
         yield "; ".join(filter(None, headers))
 
@@ -72,7 +70,13 @@ def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
     A record too long for a chunk becomes several paragraphs: each names its values, and begins with the first field,
     which mostly tells what the record is about.
     """
-    parts = [part for name, value in fields if value.strip() for part in _parts(" ".join(name.split()), value)]
+    parts: list[str] = []
+    for name, value in fields:
+        if len(value) > _MAX_PARAGRAPH:
+            parts.extend(_pieces(name, value))
+        elif value and not value.isspace():
+            value = " ".join(value.split()) if "\n" in value else value
+            parts.append(f"{name}: {value}" if name else value)
     key = parts[0] if parts and len(parts[0]) <= _MAX_KEY else ""
     paragraph = ""
     for part in parts:
@@ -106,20 +110,19 @@ def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:
             yield row
 
 
-def _parts(name: str, value: str) -> Iterator[str]:
-    """`name: value`; a long value is cut at sentence ends where there are any, else at spaces."""
+def _pieces(name: str, value: str) -> Iterator[str]:
+    """A long value, cut at sentence ends where there are any, else at spaces; each piece behind its name."""
     label = f"{name}: " if name else ""
-    value = value.strip()
-    ends = [end for _, end in sentence_spans(value)] if len(value) > _MAX_PARAGRAPH else []
+    ends = [end for _, end in sentence_spans(value)]
     start = 0
-    while len(value) - start > _MAX_PARAGRAPH:
+    while start < len(value):
         limit = start + _MAX_PARAGRAPH
         last = bisect_right(ends, limit) - 1
         end = ends[last] if last >= 0 and ends[last] > start else value.rfind(" ", start + 1, limit)
         end = end if end > start else limit
-        yield label + " ".join(value[start:end].split())
+        if piece := " ".join(value[start:end].split()):
+            yield label + piece
         start = end
-    yield label + " ".join(value[start:].split())
 
 
 def _cell_text(value: object) -> str:

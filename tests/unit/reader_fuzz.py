@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import io
 import random
 import resource
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from sample_files import samples
+from sample_files import samples, unzipped, zip_of
 
 from app.errors import DocumentError
 from ingest.readers import ProcessLimits, ProcessReader
@@ -107,19 +105,14 @@ def _damage(name: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
     if data.startswith(b"PK") and rng.random() < 0.7:
         return _damage_zipped(data, other, rng)
     if data.startswith(b"\x1f\x8b") and rng.random() < 0.7:
-        return gzip.compress(_changed(gzip.decompress(data), other, rng))
+        return gzip.compress(_changed(gzip.decompress(data), other, rng), mtime=0)
     return _changed(data, other, rng)
 
 
 def _damage_zipped(data: bytes, other: bytes, rng: random.Random) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as target:
-        names = source.namelist()
-        chosen = set(rng.sample(names, k=min(len(names), rng.randint(1, 3))))
-        for name in names:
-            content = source.read(name)
-            target.writestr(name, _changed(content, other, rng) if name in chosen else content)
-    return buffer.getvalue()
+    parts = unzipped(data)
+    chosen = set(rng.sample(sorted(parts), k=min(len(parts), rng.randint(1, 3))))
+    return zip_of({name: _changed(part, other, rng) if name in chosen else part for name, part in parts.items()})
 
 
 def _changed(data: bytes, other: bytes, rng: random.Random) -> bytes:

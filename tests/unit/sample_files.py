@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ import pptx
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
+_MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
 CITIES = (("City", "Country"), ("Paris", "France"))
 
 
@@ -53,11 +55,12 @@ def word_file(*, title: str = "", author: str = "Ada", table: Sequence[Sequence[
     document.add_paragraph("After the table.")
     buffer = io.BytesIO()
     document.save(buffer)
-    return buffer.getvalue()
+    return zip_of(unzipped(buffer.getvalue()))
 
 
 def workbook(sheets: dict[str, list[list[object]]]) -> bytes:
     book = openpyxl.Workbook()
+    book.properties.created = datetime.datetime(2024, 5, 1, 12)
     book.remove(book.active)
     for name, rows in sheets.items():
         sheet = book.create_sheet(name)
@@ -65,16 +68,19 @@ def workbook(sheets: dict[str, list[list[object]]]) -> bytes:
             sheet.append(row)
     buffer = io.BytesIO()
     book.save(buffer)
-    return buffer.getvalue()
+    # openpyxl writes the present time.
+    return with_part(
+        buffer.getvalue(), "docProps/core.xml", lambda xml: _MODIFIED.sub(rb"\g<1>2024-06-02T12:00:00Z", xml)
+    )
 
 
 def with_part(archive: bytes, part: str, change: Callable[[bytes], bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as source, zipfile.ZipFile(buffer, "w") as target:
-        for name in source.namelist():
-            content = source.read(name)
-            target.writestr(name, change(content) if name == part else content)
-    return buffer.getvalue()
+    return zip_of({name: change(content) if name == part else content for name, content in unzipped(archive).items()})
+
+
+def unzipped(archive: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(archive)) as source:
+        return {name: source.read(name) for name in source.namelist()}
 
 
 def presentation(*slides: tuple[str, str], table: list[list[str]] | None = None, notes: str = "") -> bytes:
@@ -96,7 +102,7 @@ def presentation(*slides: tuple[str, str], table: list[list[str]] | None = None,
         slide.notes_slide.notes_text_frame.text = notes
     buffer = io.BytesIO()
     show.save(buffer)
-    return buffer.getvalue()
+    return zip_of(unzipped(buffer.getvalue()))
 
 
 def book(*chapters: str, title: str = "A book", extra: Mapping[str, str] | None = None) -> bytes:
@@ -132,6 +138,8 @@ def message(
     mail.set_content(body, subtype="html" if html else "plain")
     for name, data in (attachments or {}).items():
         mail.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    if mail.is_multipart():
+        mail.set_boundary("=-between-=")
     return mail.as_bytes()
 
 
@@ -143,7 +151,9 @@ def zip_of(files: Mapping[str, str | bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
-            archive.writestr(name, content)
+            entry = zipfile.ZipInfo(name)  # of 1980: the same bytes whenever it is made
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
     return buffer.getvalue()
 
 
@@ -211,7 +221,7 @@ def samples() -> dict[str, bytes]:
         "a.mbox": mailbox(mail, message("<p>Hello <b>you</b></p>", html=True)),
         "a.zip": zip_of(files),
         "a.tar": tar_of(files, links={"link.txt": "/etc/passwd"}),
-        "a.tar.gz": gzip.compress(tar_of(files)),
+        "a.tar.gz": gzip.compress(tar_of(files), mtime=0),
         "a.tar.bz2": bz2.compress(tar_of(files)),
         "a.tar.xz": lzma.compress(tar_of(files)),
     }
