@@ -74,9 +74,9 @@ class IndexLedger(Sessions):
                 raise UnknownCollectionError(target.name, list(session.scalars(select(CollectionRow.name))))
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
                 raise ConflictError(f"Another index of {target.name!r} is being built already.")
-            if not removals.adopt_index(session, target.active_index):
-                raise ConflictError(f"The reservation of the index {target.active_index!r} has ended: start again.")
-            session.add(_standby_row(target, IndexRole.BUILDING, self._clock()))
+            now = self._clock()
+            removals.adopt_index(session, target.active_index, now)
+            session.add(_standby_row(target, IndexRole.BUILDING, now))
 
     def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
         statement = _unindexed(collection, index).where(DocumentRow.id > after).order_by(DocumentRow.id).limit(limit)

@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.catalog.tables import IndexNumberRow, RemovalRow
+from app.errors import ConflictError
 from app.types import Removal, RemovalKind
 
 
@@ -44,10 +45,13 @@ def forget(session: Session, removal: Removal) -> None:
     )
 
 
-def adopt_index(session: Session, index: str) -> bool:
-    """The index is in use from now on. False when it was not reserved, or its reservation has ended."""
-    statement = delete(RemovalRow).where(RemovalRow.kind == RemovalKind.INDEX, RemovalRow.name == index)
-    return session.scalar(statement.returning(RemovalRow.name)) is not None
+def adopt_index(session: Session, index: str, now: datetime) -> None:
+    """The reserved index is in use from now on. Raises ConflictError when its reservation has ended."""
+    statement = delete(RemovalRow).where(
+        RemovalRow.kind == RemovalKind.INDEX, RemovalRow.name == index, RemovalRow.due_at > now
+    )
+    if session.scalar(statement.returning(RemovalRow.name)) is None:
+        raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
 
 
 def prolong(session: Session, index: str, now: datetime, until: datetime) -> bool:

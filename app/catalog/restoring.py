@@ -42,8 +42,7 @@ class Restoring(Sessions):
         contract = {field: getattr(collection, field) for field in (*CONTRACT, "active_index", "is_paused")}
         try:
             with self._session(self._writer) as session:
-                if not removals.adopt_index(session, collection.active_index):
-                    raise ConflictError(f"The reservation of {collection.active_index!r} has ended: start again.")
+                removals.adopt_index(session, collection.active_index, now)
                 session.add(CollectionRow(name=collection.name, created_at=now, **contract))
                 session.flush()
                 _insert_rows(session, collection, rows)

@@ -1,0 +1,193 @@
+"""What the catalog keeps of physical indexes, on both databases: names, contents, the switch, removals, restoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_chunk, new_document
+
+from app.catalog import SqlCatalog
+from app.errors import ConflictError, LeaseLostError
+from app.types import Chunk, Collection, DocumentRecord, DocumentState, IndexRole, Job, JobKind, JobState, RemovalKind
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def building(catalog: SqlCatalog) -> Collection:
+    """A second index of the library, with longer chunks."""
+    target = replace(LIBRARY, chunk_tokens=300, active_index=catalog.reserve_index("library", lease=LEASE))
+    catalog.add_building_index(target)
+    return target
+
+
+def names(catalog: SqlCatalog, kind: RemovalKind) -> list[str]:
+    return sorted(removal.name for removal in catalog.removals() if removal.kind is kind)
+
+
+def test_a_name_is_given_once_even_after_its_collection_is_gone(catalog: SqlCatalog) -> None:
+    assert catalog.reserve_index("library", lease=LEASE) == "library--2"
+    catalog.delete_collection("library")
+    assert catalog.reserve_index("library", lease=LEASE) == "library--3"
+
+
+def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(catalog: SqlCatalog, clock: Clock) -> None:
+    unused, used, prolonged = (catalog.reserve_index(name, lease=LEASE) for name in ("a", "b", "c"))
+    catalog.create_collection(replace(LIBRARY, name="b", active_index=used))
+    catalog.prolong_reservation(prolonged, lease=3 * LEASE)
+    clock.advance(2 * LEASE)
+    assert names(catalog, RemovalKind.INDEX) == [unused]
+    with pytest.raises(ConflictError, match="has ended"):
+        catalog.prolong_reservation(unused, lease=LEASE)
+    with pytest.raises(ConflictError, match="has ended"):
+        catalog.add_building_index(replace(LIBRARY, active_index=unused))
+
+
+def test_a_removal_noted_again_while_it_is_done_is_not_forgotten(catalog: SqlCatalog, clock: Clock) -> None:
+    catalog.note_removals(RemovalKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
+    first, second = catalog.removals()
+    clock.advance(HOUR)
+    catalog.note_removals(RemovalKind.FILE, ["f"], due_in=timedelta(0))
+    for removal in (first, second):
+        catalog.forget_removal(removal)
+    assert names(catalog, RemovalKind.FILE) == ["f"]
+
+
+def test_deleted_and_replaced_documents_let_go_of_their_files(
+    catalog: SqlCatalog, ingested: Callable[..., str], submitted: Callable[..., Job]
+) -> None:
+    document_id = ingested("a.txt")
+    submitted("a.txt", content_hash="b" * 64)
+    assert names(catalog, RemovalKind.FILE) == ["a" * 64]
+    assert catalog.document(document_id).revision == 2
+    catalog.submit_delete(document_id)
+    catalog.complete_delete(claimed(catalog))
+    assert names(catalog, RemovalKind.FILE) == ["a" * 64, "b" * 64]
+    assert not catalog.needs_file("b" * 64)
+
+
+def test_a_deleted_collection_leaves_a_note_of_all_its_indexes_and_files(
+    catalog: SqlCatalog, building: Collection, ingested: Callable[..., str]
+) -> None:
+    ingested("a.txt")
+    catalog.delete_collection("library")
+    assert names(catalog, RemovalKind.INDEX) == ["library--1", building.active_index]
+    assert names(catalog, RemovalKind.FILE) == ["a" * 64]
+    assert catalog.index_names("library") == []
+
+
+def test_a_new_index_gets_what_it_lacks_and_takes_over_when_it_has_all(
+    catalog: SqlCatalog, building: Collection, ingested: Callable[..., str]
+) -> None:
+    first, second = sorted([ingested("a.txt"), ingested("b.txt")])
+    index = building.active_index
+    assert [each.id for each in catalog.unindexed_documents("library", index)] == [first, second]
+    assert [each.id for each in catalog.unindexed_documents("library", index, after=first)] == [second]
+    assert catalog.record_indexed(index, catalog.document(first), [new_chunk(first, 7)])
+    assert not catalog.switch_index("library", IndexRole.BUILDING)
+    assert catalog.record_indexed(index, catalog.document(second), [])
+    assert catalog.count_unindexed("library", index) == 0
+    assert [chunk.ordinal for chunk in catalog.chunks(first)] == [0, 1]
+    assert catalog.switch_index("library", IndexRole.BUILDING)
+    assert catalog.collection("library") == building
+    assert [chunk.ordinal for chunk in catalog.chunks(first)] == [7]
+    assert (catalog.document(first).chunk_count, catalog.document(second).chunk_count) == (1, 0)
+    assert catalog.standby("library", IndexRole.PREVIOUS) == LIBRARY
+    assert catalog.index_names("library") == [index, "library--1"]
+
+
+def test_what_changed_while_it_was_indexed_is_not_recorded(
+    catalog: SqlCatalog, building: Collection, ingested: Callable[..., str], submitted: Callable[..., Job]
+) -> None:
+    document = catalog.document(ingested("a.txt"))
+    submitted("a.txt", content_hash="b" * 64)
+    assert not catalog.record_indexed(building.active_index, document, [])
+    catalog.submit_delete(document.id)
+    assert not catalog.record_indexed(building.active_index, catalog.document(document.id), [])
+    assert catalog.count_unindexed("library", building.active_index) == 0  # what is going is not waited for
+
+
+def test_the_switch_takes_running_jobs_back(
+    catalog: SqlCatalog, building: Collection, submitted: Callable[..., Job]
+) -> None:
+    submitted("a.txt")
+    job = claimed(catalog)
+    assert catalog.record_indexed(building.active_index, catalog.document(job.document_id), [])
+    assert catalog.switch_index("library", IndexRole.BUILDING)
+    assert catalog.job(job.id).state is JobState.QUEUED
+    with pytest.raises(LeaseLostError):
+        catalog.complete_ingest(job, title="", metadata={}, chunks=[])
+    assert catalog.claim("worker-2", lease=LEASE) is None  # its worker may still be writing
+    catalog.release(job)
+    assert claimed(catalog).id == job.id
+
+
+def test_a_roll_back_queues_what_changed_since(
+    catalog: SqlCatalog, building: Collection, ingested: Callable[..., str]
+) -> None:
+    kept, changed = ingested("a.txt"), ingested("b.txt")
+    for document_id in (kept, changed):
+        catalog.record_indexed(building.active_index, catalog.document(document_id), [])
+    catalog.switch_index("library", IndexRole.BUILDING)
+    catalog.submit("library", new_document("b.txt", content="c"))
+    catalog.complete_ingest(claimed(catalog), title="", metadata={}, chunks=[])
+    assert catalog.switch_index("library", IndexRole.PREVIOUS)
+    assert catalog.collection("library") == LIBRARY
+    assert catalog.document(kept).state is DocumentState.READY
+    assert claimed(catalog).document_id == changed
+
+
+def test_an_index_that_is_given_up_is_removed_with_its_chunks(
+    catalog: SqlCatalog, building: Collection, ingested: Callable[..., str]
+) -> None:
+    document_id = ingested("a.txt")
+    catalog.record_indexed(building.active_index, catalog.document(document_id), [new_chunk(document_id, 7)])
+    assert catalog.discard_index("library", IndexRole.BUILDING) == building.active_index
+    assert catalog.chunk_count(building.active_index) == 0
+    assert names(catalog, RemovalKind.INDEX) == [building.active_index]
+    assert catalog.discard_index("library", IndexRole.BUILDING) is None
+    with pytest.raises(ConflictError, match="given up"):
+        catalog.record_indexed(building.active_index, catalog.document(document_id), [])
+
+
+def test_the_audit_sees_chunks_their_documents_and_which_are_settled(
+    catalog: SqlCatalog, ingested: Callable[..., str], submitted: Callable[..., Job]
+) -> None:
+    settled, busy = ingested("a.txt"), ingested("b.txt")
+    submitted("b.txt", content_hash="b" * 64)
+    ids = [new_chunk(document_id, ordinal).id for document_id in (settled, busy) for ordinal in (0, 1)]
+    assert [chunk.id for page in catalog.chunk_pages("library--1") for chunk in page] == sorted(ids)
+    assert catalog.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {ids[0]: settled, ids[2]: busy}
+    assert catalog.settled_documents([settled, busy, "no such id"]) == {settled: True, busy: False}
+    assert catalog.queue_again(settled)
+    assert catalog.settled_documents([settled]) == {settled: False}
+    assert not catalog.queue_again("no such id")
+
+
+def test_a_collection_is_restored_whole_or_not_at_all(
+    catalog: SqlCatalog, ingested: Callable[..., str], submitted: Callable[..., Job]
+) -> None:
+    ingested("a.txt")
+    submitted("waiting.txt")
+    records = [record for page in catalog.document_records("library") for record in page]
+    rows: list[DocumentRecord | Chunk] = []
+    for record in records:
+        rows += [record, *catalog.chunks(record.document.id)]
+    catalog.delete_collection("library")
+
+    target = replace(LIBRARY, active_index=catalog.reserve_index("library", lease=LEASE))
+    with pytest.raises(ConflictError, match="another name"):
+        catalog.restore_collection(target, [*rows, rows[0]])
+    assert catalog.collections() == []
+    catalog.restore_collection(target, rows)
+    assert catalog.collection("library") == target
+    assert [record for page in catalog.document_records("library") for record in page] == records
+    assert catalog.chunk_count(target.active_index) == 2
+    assert catalog.count_unindexed("library", target.active_index) == 1
+    waiting = claimed(catalog)
+    assert (catalog.document(waiting.document_id).uri, waiting.kind) == ("waiting.txt", JobKind.INGEST)
+    with pytest.raises(ConflictError, match="reservation"):
+        catalog.restore_collection(replace(target, name="other"), [])
