@@ -250,7 +250,7 @@ def _find_or_add(session: Session, collection: str, document: NewDocument, now: 
 
 
 def _rename(session: Session, collection: str, document_id: str, uri: str) -> bool:
-    """Gives the document another uri, by which its id and so its points stay. False when it is gone, or that uri taken."""
+    """Gives the document another uri; its id and so its points stay. False when it is gone, or that uri is taken."""
     row = jobs.lock_document(session, document_id)
     if row is None or row.collection != collection:
         return False
