@@ -19,15 +19,16 @@ _COLLECTION = "library"
 
 
 class AwayHouse:
-    def __init__(self, home: Path, **settings: object) -> None:
+    def __init__(self, home: Path, *, logs: Path, **settings: object) -> None:
         self.home = home
+        self._logs = logs
         self._settings = Settings(home=home, lease_s=2, **settings)  # type: ignore[arg-type]
         self._opened = ExitStack()
         self.services: Services
 
     def __enter__(self) -> Self:
         self.services = self._opened.enter_context(open_services(self._settings))
-        self.services.library.create_collection(_COLLECTION, document_steps=1, chunk_tokens=64)
+        self.services.library.create_collection(_COLLECTION, document_steps=1, chunk_tokens=200)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,15 +52,19 @@ class AwayHouse:
         }
         if self._settings.qdrant_api_key is not None:
             environment["GIRCSE_QDRANT_API_KEY"] = self._settings.qdrant_api_key.get_secret_value()
-        with Supervisor(self.home, environment, workers=1) as supervisor:
-            yield supervisor
+        with Supervisor(self.home, environment, logs=self._logs, workers=1) as supervisor:
+            try:
+                yield supervisor
+            except AssertionError as error:
+                error.add_note(f"Jobs: {self.services.catalog.jobs()}\nThe worker said: {supervisor.worker_logs()}")
+                raise
         assert supervisor.unexpected_exits == [], supervisor.worker_logs()
 
     def job(self) -> Job:
         """The newest one."""
         return self.services.catalog.jobs(limit=1)[0]
 
-    def assert_settles(self, *, documents: int, timeout_s: float = 60) -> None:
+    def assert_settles(self, *, documents: int, timeout_s: float = 120) -> None:
         """Every job is done, and the index holds the chunks of the documents and nothing else."""
         catalog = self.services.catalog
         open_states = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
@@ -73,7 +78,7 @@ class AwayHouse:
         assert chunks
 
 
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

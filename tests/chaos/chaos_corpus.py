@@ -19,13 +19,13 @@ class CorpusFile:
 
 
 def real_files(count: int) -> list[CorpusFile]:
-    """`count` files that share no text: file i holds the rows i, i + count, … of the sample library."""
+    """`count` files that share no text: file i holds the rows i and i + count of the sample library."""
     rows = list(sample_rows())
     writers = list(_WRITERS.items())
     files = []
     for number in range(count):
         suffix, write = writers[number % len(writers)]
-        files.append(CorpusFile(f"{number:03}{suffix}", write(rows[number::count]).encode()))
+        files.append(CorpusFile(f"{number:03}{suffix}", write(rows[number::count][:2]).encode()))
     return files
 
 

@@ -10,6 +10,8 @@ from random import Random
 from chaos_corpus import CorpusFile, edited
 
 _EDITED, _DELETED, _BROUGHT_BACK = 0.15, 0.1, 0.3  # shares; the last one of the deleted files
+_AT_WORK = 0.75  # share of the kills
+_LONGEST_GAP_AT_WORK_S = 0.05
 _LONGEST_GAP_S = 1.2
 _LONGEST_PAUSE_S = 1.5
 
@@ -36,10 +38,14 @@ Operation = Put | Delete
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """`pause_s` passes before the process is started again; the embedded engine is started by whoever needs it."""
+    """`pause_s` passes before the process is started again; the embedded engine is started by whoever needs it.
+
+    With `at_work` the gap begins when a job is in hand, of this worker when it is the target.
+    """
 
     target: Target
     worker: int
+    at_work: bool
     gap_s: float
     pause_s: float
 
@@ -72,7 +78,9 @@ def make_plan(seed: int, files: Sequence[CorpusFile], *, kills: int, targets: Se
     rounds = []
     for number, target in enumerate(order):
         pause_s = random.choice([0.0, 0.0, random.uniform(0.1, _LONGEST_PAUSE_S)])
-        kill = Kill(target, random.randrange(workers), random.uniform(0.05, _LONGEST_GAP_S), pause_s)
+        at_work = random.random() < _AT_WORK
+        gap_s = random.uniform(0, _LONGEST_GAP_AT_WORK_S if at_work else _LONGEST_GAP_S)
+        kill = Kill(target, random.randrange(workers), at_work, gap_s, pause_s)
         rounds.append(Round(tuple(operations[cuts[number] : cuts[number + 1]]), kill))
     return Plan(seed, tuple(rounds))
 

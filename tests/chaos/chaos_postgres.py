@@ -82,23 +82,23 @@ class KillablePostgres:
         )
         return status.returncode == 0
 
-    def kill(self) -> bool:
-        """False when there is no running server to kill."""
+    def kill(self) -> int:
+        """The number of the killed process; 0 when there is no running server."""
         if self._server is None or self._server.poll() is not None:
-            return False
+            return 0
         self._server.kill()
         self._server.wait()
-        return True
+        return self._server.pid
 
-    def kill_backend(self) -> bool:
-        """Kills the process of one connection; False when there is none."""
+    def kill_backend(self) -> int:
+        """Kills the process of one connection and gives its number; 0 when there is none."""
         if self._server is None or self._server.poll() is not None:
-            return False
+            return 0
         for child in psutil.Process(self._server.pid).children():
             try:
                 if "tester" in " ".join(child.cmdline()):  # its title names the user
                     child.kill()
-                    return True
+                    return child.pid
             except psutil.NoSuchProcess:
                 continue
-        return False
+        return 0

@@ -32,6 +32,7 @@ _CONTEXT.set_forkserver_preload(
     ["app.cli", "app.wiring.services", "app.wiring.ingestion", "transformers.models.qwen2.modeling_qwen2"]
 )
 _TICK_S = 0.02
+_INTERPOSE_S = 0.002
 _TARGET_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 20
 
@@ -71,6 +72,7 @@ class Supervisor:
         home: Path,
         environment: Mapping[str, str],
         *,
+        logs: Path,
         workers: int,
         proxy: FaultyProxy | None = None,
         postgres: KillablePostgres | None = None,
@@ -78,21 +80,24 @@ class Supervisor:
         self.kills: Counter[Target] = Counter()
         self._edge_folder = home / "edge"
         self._environment = dict(environment)
-        self._slots = [_Slot(home / f"worker-{number}.log") for number in range(workers)]
-        self._proxy = proxy
+        self._slots = [_Slot(logs / f"worker-{number}.log") for number in range(workers)]
         self._postgres = postgres
         self._postgres_start_at = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
+        self._threads = [threading.Thread(target=self._supervise, name="supervisor", daemon=True)]
+        if proxy is not None:
+            self._threads.append(threading.Thread(target=self._put_in_between, args=(proxy,), daemon=True))
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         processes = [slot.process for slot in self._slots if slot.process is not None]
         for process in processes:
             process.terminate()
@@ -107,23 +112,26 @@ class Supervisor:
         """Exit codes of workers that ended without being killed."""
         return [code for slot in self._slots for code in slot.unexpected_exits]
 
-    @property
-    def worker_pids(self) -> list[int | None]:
-        return [None if slot.process is None else slot.process.pid for slot in self._slots]
+    def pid_of(self, worker: int) -> int:
+        """0 while it is not running."""
+        process = self._slots[worker].process
+        return 0 if process is None or process.pid is None else process.pid
 
     def worker_logs(self) -> str:
         return "\n".join(slot.log_file.read_text("utf-8") for slot in self._slots if slot.log_file.exists())
 
-    def kill(self, kill: Kill) -> None:
-        """`kill -9`, once the target is there to be killed."""
+    def kill(self, kill: Kill) -> int:
+        """`kill -9`, once the target is there to be killed. Returns the number of the process."""
         deadline = time.monotonic() + _TARGET_TIMEOUT_S
-        while not self._try_kill(kill):
+        while not (pid := self._try_kill(kill)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"There was no {kill.target} to kill for {_TARGET_TIMEOUT_S} s.")
             time.sleep(_TICK_S)
         self.kills[kill.target] += 1
+        return pid
 
-    def _try_kill(self, kill: Kill) -> bool:
+    def _try_kill(self, kill: Kill) -> int:
+        """The number of the process; 0 when there was none."""
         with self._lock:
             if kill.target is Target.WORKER:
                 return self._kill_worker(self._slots[kill.worker], kill.pause_s)
@@ -137,25 +145,26 @@ class Supervisor:
             return self._postgres.kill()
 
     @staticmethod
-    def _kill_worker(slot: _Slot, pause_s: float) -> bool:
-        if slot.process is None or not slot.process.is_alive():
-            return False
+    def _kill_worker(slot: _Slot, pause_s: float) -> int:
+        if slot.process is None or slot.process.pid is None or not slot.process.is_alive():
+            return 0
+        pid = slot.process.pid
         slot.process.kill()
         slot.process.join()
         slot.process, slot.start_at = None, time.monotonic() + pause_s
-        return True
+        return pid
 
-    def _kill_edge(self) -> bool:
+    def _kill_edge(self) -> int:
         connection = read_connection(self._edge_folder)
         if connection is None:
-            return False
+            return 0
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(connection.pid)
             # The file outlives its server, whose number may have gone to another process.
             if process.status() != psutil.STATUS_ZOMBIE and "app.edge.server" in process.cmdline():
                 process.kill()
-                return True
-        return False
+                return connection.pid
+        return 0
 
     def _supervise(self) -> None:
         while not self._stop.wait(_TICK_S):
@@ -164,7 +173,6 @@ class Supervisor:
                     self._keep_running(slot)
                 if self._postgres is not None and time.monotonic() >= self._postgres_start_at:
                     self._postgres.ensure_running()
-                self._put_proxy_in_between()
 
     def _keep_running(self, slot: _Slot) -> None:
         if slot.process is not None and not slot.process.is_alive():
@@ -176,13 +184,13 @@ class Supervisor:
             )
             slot.process.start()
 
-    def _put_proxy_in_between(self) -> None:
-        """Every server writes where it listens; whoever looks there next finds the proxy instead."""
-        connection = read_connection(self._edge_folder)
-        if self._proxy is None or connection is None or connection.port == self._proxy.port:
-            return
-        self._proxy.target_port = connection.port
-        write_connection(self._edge_folder, replace(connection, port=self._proxy.port))
+    def _put_in_between(self, proxy: FaultyProxy) -> None:
+        """Every server writes where it listens; whoever looks there, some 50 ms later, finds the proxy instead."""
+        while not self._stop.wait(_INTERPOSE_S):
+            connection = read_connection(self._edge_folder)
+            if connection is not None and connection.port != proxy.port:
+                proxy.target_port = connection.port
+                write_connection(self._edge_folder, replace(connection, port=proxy.port))
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chaos_corpus import real_files
-from chaos_plan import Delete, Operation, Plan, Put, Target, make_plan
+from chaos_plan import Delete, Kill, Operation, Plan, Put, Target, make_plan
 from chaos_postgres import KillablePostgres
 from chaos_processes import Supervisor, begin_imports, processes_of
 from chaos_proxy import FaultyProxy
@@ -34,6 +34,8 @@ _CHUNK_TOKENS, _CHUNK_OVERLAP, _DOCUMENT_STEPS = 100, 15, 2
 _PATIENCE_S = 60  # of a client whose catalog is away
 _SETTLE_TIMEOUT_S = 180
 _POLL_S = 0.1
+_MOMENT_S = 0.01
+_WORK_TIMEOUT_S = 10
 _OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 
@@ -68,7 +70,7 @@ class Outcome:
     disturbed_s: float
     seconds: float
 
-    def to_record(self) -> dict[str, object]:
+    def to_record(self) -> dict[str, Any]:
         return {"passed": not self.differences, **asdict(self)}
 
 
@@ -127,7 +129,7 @@ class DisturbedRun:
             **({} if url is None else {"GIRCSE_DATABASE_URL": url}),
         }
         home.mkdir(parents=True)
-        self.supervisor = Supervisor(home, environment, workers=WORKERS, proxy=self.proxy, postgres=postgres)
+        self.supervisor = Supervisor(home, environment, logs=home, workers=WORKERS, proxy=self.proxy, postgres=postgres)
         self.in_hand = 0
         self.faults: list[str] = []
 
@@ -138,8 +140,8 @@ class DisturbedRun:
             opened.enter_context(self.proxy)
             opened.enter_context(self.supervisor)
             self._disturb(services)
-            self.proxy.is_breaking = False
             wait_until_settled(services)
+            self.proxy.is_breaking = False
             found = read_state(services, COLLECTION)
         self._look_for_remains()
         return found
@@ -150,15 +152,19 @@ class DisturbedRun:
         for each in self._plan.rounds:
             for operation in each.operations:
                 client.carry_out(operation)
-            time.sleep(each.kill.gap_s)
-            if each.kill.target is Target.WORKER:
-                self.in_hand += self._holds_a_job(services, self.supervisor.worker_pids[each.kill.worker])
-            self.supervisor.kill(each.kill)
+            self._strike(services, each.kill)
 
-    @staticmethod
-    def _holds_a_job(services: Services, pid: int | None) -> bool:
-        running = patiently(lambda: services.catalog.jobs(state=JobState.RUNNING))
-        return any(f"-{pid}-" in (job.lease_owner or "") for job in running)
+    def _strike(self, services: Services, kill: Kill) -> None:
+        """Work that does not come within a few seconds is not waited for: the queue may be empty."""
+        is_worker = kill.target is Target.WORKER
+        deadline = time.monotonic() + (_WORK_TIMEOUT_S if kill.at_work else 0)
+        while time.monotonic() < deadline:
+            if _holds_a_job(services, self.supervisor.pid_of(kill.worker) if is_worker else None):
+                break
+            time.sleep(_MOMENT_S)
+        time.sleep(kill.gap_s)
+        killed = self.supervisor.kill(kill)
+        self.in_hand += is_worker and _holds_a_job(services, killed)
 
     def _look_for_remains(self) -> None:
         deadline = time.monotonic() + 10
@@ -214,6 +220,12 @@ def wait_until_settled(services: Services, *, timeout_s: float = _SETTLE_TIMEOUT
             waiting = [job for state in _OPEN_STATES for job in services.catalog.jobs(state=state)]
             raise TimeoutError(f"After {timeout_s} s there are still {counts}, as {waiting[:3]}")
         time.sleep(_POLL_S)
+
+
+def _holds_a_job(services: Services, pid: int | None) -> bool:
+    """Whether the worker of this process does; any worker without one."""
+    running = patiently(lambda: services.catalog.jobs(state=JobState.RUNNING))
+    return any(pid is None or f"-{pid}-" in (job.lease_owner or "") for job in running)
 
 
 def _create_collection(services: Services) -> None:

@@ -21,6 +21,8 @@ def house_factory(tmp_path: Path, model: Path) -> Iterator[Callable[..., AwayHou
     with ExitStack() as opened:
 
         def build(home: Path | None = None, **settings: object) -> AwayHouse:
-            return opened.enter_context(AwayHouse(home or tmp_path / "home", model=str(model), **settings))
+            return opened.enter_context(
+                AwayHouse(home or tmp_path / "home", logs=tmp_path, model=str(model), **settings)
+            )
 
         yield build

@@ -62,7 +62,7 @@ def _run(
         record = run_seed(seed, settings, folder).to_record()
     except (TimeoutError, GircseError) as error:
         record = {"passed": False, "seed": seed, "differences": [str(error)]}
-    record |= {"settings": key}
+    record["settings"] = dict(key)
     options.log.parent.mkdir(parents=True, exist_ok=True)
     with options.log.open("a", encoding="utf-8") as log:
         log.write(json.dumps(record) + "\n")

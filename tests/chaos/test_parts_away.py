@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -94,10 +94,14 @@ def read_only(file: Path) -> Iterator[Callable[[], None]]:
         pytest.skip("root may write to any file, and chattr (package e2fsprogs) is not installed")
     if subprocess.run([*refuse, str(file)], check=False, capture_output=True).returncode:
         pytest.skip(f"this file system cannot make a file immutable for root: {file.parent}")
-    try:
-        yield lambda: subprocess.run([*allow, str(file)], check=True) and None
-    finally:
+
+    def allow_writing() -> None:
         subprocess.run([*allow, str(file)], check=True)
+
+    try:
+        yield allow_writing
+    finally:
+        allow_writing()
 
 
 @pytest.fixture
@@ -113,14 +117,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("left_kb", [0, 600], ids=["nothing-left", "enough-for-the-catalog"])
+@pytest.mark.parametrize("left_kb", [0, 150], ids=["nothing-left", "enough-for-the-catalog"])
 def test_jobs_wait_for_a_full_disk(house_factory: Callable[..., AwayHouse], small_disk: Path, left_kb: int) -> None:
     house = house_factory(small_disk / "home")
     house.add(TEXT, name="small.txt")
-    house.add(TEXT * 15_000, name="large.txt")  # a megabyte, more than is left
+    house.add(TEXT * 4_000, name="large.txt")  # more than is left
     fill(small_disk, left_kb)
     with pytest.raises(UnavailableError, match=r"No space|full"):
-        house.add(TEXT * 15_001, name="refused.txt")
+        house.add(TEXT * 4_001, name="refused.txt")
     with house.worker() as supervisor:
         wait_until(lambda: "No space" in seen(house, supervisor.worker_logs()) or "full" in supervisor.worker_logs())
         (small_disk / "ballast").unlink()
@@ -129,9 +133,10 @@ def test_jobs_wait_for_a_full_disk(house_factory: Callable[..., AwayHouse], smal
 
 def fill(disk: Path, left_kb: int) -> None:
     with open(disk / "ballast", "wb", buffering=0) as ballast:
-        free = shutil.disk_usage(disk).free
-        for size in (free - left_kb * 1024 - 4096, 4096 if left_kb == 0 else 0):
-            ballast.write(bytes(max(size, 0)))
+        with suppress(OSError):
+            while ballast.write(bytes(65536)):
+                pass
+        ballast.truncate(ballast.tell() - left_kb * 1024)
 
 
 def seen(house: AwayHouse, log: str) -> str:
