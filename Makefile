@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos bench docs train evaluation tour screenshots clean
+.PHONY: help run test check chaos fuzz bench docs train evaluation tour screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -32,6 +32,9 @@ check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import d
 
 chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos ARGS="--seeds 1-20 --catalog postgres"
 	$(TEST_ENV) $(BIN)/python tests/chaos/run_seeds.py $(ARGS)
+
+fuzz: $(VENV)/dev.stamp ## read 2,000 damaged files of every format: make fuzz ARGS="--files 2500 --seed 1"
+	$(TEST_ENV) $(BIN)/python tests/unit/reader_fuzz.py $(ARGS)
 
 bench: $(VENV)/app.stamp ## measure the speed of embedding and search on this machine
 	$(BIN)/python benchmarks/measure_speed.py $(ARGS)
