@@ -18,7 +18,7 @@ from urllib.request import url2pathname
 from app.errors import ConflictError, GircseError, UnavailableError
 from app.library import Library
 from app.ports import Catalog
-from app.types import DocumentKey, Job, Source, SourceFault
+from app.types import DocumentKey, Job, JobPriority, Source, SourceFault
 
 Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFault]]  # a folder, and where in it to look
 
@@ -35,9 +35,17 @@ class Taken:
 class Intake:
     """`gone` are documents without their file; one whose content comes back under another name has moved there."""
 
-    def __init__(self, library: Library, collection: str, *, gone: Iterable[DocumentKey] = ()) -> None:
+    def __init__(
+        self,
+        library: Library,
+        collection: str,
+        *,
+        gone: Iterable[DocumentKey] = (),
+        priority: JobPriority = JobPriority.BULK,
+    ) -> None:
         self._library = library
         self._collection = collection
+        self._priority = priority
         self._gone: defaultdict[str, list[DocumentKey]] = defaultdict(list)
         for key in gone:
             self._gone[key.content_hash].append(key)
@@ -60,6 +68,7 @@ class Intake:
                 title=source.title,
                 metadata=source.metadata,
                 moved_from=alike[0].id if alike else None,
+                priority=self._priority,
             )
         except UnavailableError:
             raise
@@ -136,13 +145,13 @@ class FolderMirror:
     def follow_all(self) -> Followed:
         """What changed since whenever; refuses an empty folder."""
         require_filled(self.root, len(documents_below(self._catalog, self._collection, [self.root])))
-        return self.follow([self.root])
+        return self.follow([self.root], priority=JobPriority.BULK)
 
-    def follow(self, changed: Iterable[Path]) -> Followed:
+    def follow(self, changed: Iterable[Path], *, priority: JobPriority = JobPriority.INTERACTIVE) -> Followed:
         """What changed at and below these paths."""
         paths, followed = list(changed), Followed()
         known = documents_below(self._catalog, self._collection, paths)
-        intake = Intake(self._library, self._collection, gone=filter(is_gone, known))
+        intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
         for source in self._find(self.root, paths):
             taken = intake.add(source) if isinstance(source, Source) else source
             if isinstance(taken, SourceFault):

@@ -17,7 +17,7 @@ from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import remove_unneeded
 from app.search import CHUNK_KEYS
 from app.texts import require_text
-from app.types import Collection, Document, Job, Metadata, MetadataValue, NewDocument
+from app.types import Collection, Document, Job, JobPriority, Metadata, MetadataValue, NewDocument
 
 DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
@@ -112,6 +112,7 @@ class Library:
         title: str = "",
         metadata: Metadata | None = None,
         moved_from: str | None = None,
+        priority: JobPriority = JobPriority.INTERACTIVE,
     ) -> tuple[Document, Job | None]:
         """Keeps the bytes and queues their ingestion. The job is None when this very document is there already.
 
@@ -128,7 +129,7 @@ class Library:
             byte_count=len(data),
             metadata=check_metadata(metadata or {}),
         )
-        return self._catalog.submit(collection, new, moved_from=moved_from)
+        return self._catalog.submit(collection, new, moved_from=moved_from, priority=priority)
 
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)
@@ -144,7 +145,13 @@ class Library:
             if hashes.get(row.uri) == hashlib.sha256(data).hexdigest():
                 continue
             _, job = self.add_document(
-                SAMPLE_COLLECTION, data, uri=row.uri, media_type="text/plain", title=row.title, metadata=row.metadata
+                SAMPLE_COLLECTION,
+                data,
+                uri=row.uri,
+                media_type="text/plain",
+                title=row.title,
+                metadata=row.metadata,
+                priority=JobPriority.BULK,
             )
             if job is not None:
                 jobs.append(job)

@@ -1,14 +1,22 @@
-"""Jobs over HTTP: what ingestion is doing, try again, cancel."""
+"""Jobs over HTTP: what ingestion is doing, try again, cancel, pause."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.api.schemas import JobAnswer
+from app.api.schemas import JobAnswer, PausesAnswer
 from app.ports import Catalog
 from app.types import Job, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The collections that were paused, or resumed."""
+
+    collections: list[str]
 
 
 def job_routes(catalog: Catalog) -> APIRouter:
@@ -21,6 +29,15 @@ def job_routes(catalog: Catalog) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> list[Job]:
         return catalog.jobs(state=state, collection=collection, limit=limit)
+
+    @routes.post("/pause", response_model=PausesAnswer)
+    def pause_jobs(collection: str | None = None) -> Pauses:
+        """Lets the jobs of a collection wait, or of every collection there is now; running ones are given back."""
+        return Pauses(catalog.pause(collection))
+
+    @routes.post("/resume", response_model=PausesAnswer)
+    def resume_jobs(collection: str | None = None) -> Pauses:
+        return Pauses(catalog.resume(collection))
 
     @routes.get("/{job_id}", response_model=JobAnswer)
     def show_job(job_id: str) -> Job:

@@ -139,6 +139,10 @@ class JobAnswer(Answer):
     priority: JobPriority
 
 
+class PausesAnswer(Answer):
+    collections: list[str] = Field(description="Those that were paused, or resumed.")
+
+
 class SubmissionAnswer(Answer):
     document: DocumentAnswer
     job: JobAnswer | None = Field(description="Null when this very document is there already.")

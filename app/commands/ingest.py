@@ -20,7 +20,7 @@ from app.errors import ConflictError
 from app.intake import Intake, documents_below, is_gone, require_filled
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
-from app.types import DocumentKey, Source, SourceFault
+from app.types import DocumentKey, JobPriority, Source, SourceFault
 
 POLL_S = 0.2
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path
@@ -46,6 +46,12 @@ class _Request:
     @property
     def folders(self) -> list[Path]:
         return [path.resolve() for path in self.paths if path.is_dir()]
+
+    @property
+    def priority(self) -> JobPriority:
+        """One file or page need not wait for a bulk run."""
+        is_single = len(self.paths) + len(self.urls) == 1 and not self.folders and self.rows is None
+        return JobPriority.INTERACTIVE if is_single else JobPriority.BULK
 
 
 @dataclass(slots=True)
@@ -92,7 +98,9 @@ def ingest(
         row_fields = wiring("sources").RowFields(text=text_field or "text", id=id_field, title=title_field)
     request = _Request(files, urls, globs, excludes, row_fields)
     with open_services() as services:
-        services.library.ensure_collection(collection)
+        if services.library.ensure_collection(collection).is_paused and wait:
+            wait = False
+            typer.echo(f"The collection is paused: `gircse jobs resume {collection}` lets its jobs run.", err=True)
         outcome = _take_in(services, collection, request, prune=prune, yes=yes)
         if wait:
             _wait(services, outcome)
@@ -121,7 +129,7 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
         for folder in request.folders:
             require_filled(folder, len(known))
         gone = [key for key in known if is_gone(key)]
-    intake = Intake(services.library, collection, gone=gone)
+    intake = Intake(services.library, collection, gone=gone, priority=request.priority)
     for source in _shown(_sources(services, request)):
         _take(intake, source, outcome)
     if prune:

@@ -12,11 +12,14 @@ from app.errors import ConflictError
 from app.types import DocumentState, JobState
 
 documents = typer.Typer(no_args_is_help=True, help="List, show and delete documents.")
-jobs = typer.Typer(no_args_is_help=True, help="List, retry and cancel ingestion jobs.")
+jobs = typer.Typer(no_args_is_help=True, help="List, retry, cancel and pause ingestion jobs.")
 collections = typer.Typer(no_args_is_help=True, help="List, show and delete collections.")
 
 CollectionFilter = Annotated[str | None, typer.Option("--collection", "-c", help="Only of this collection.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+PausedCollection = Annotated[
+    str | None, typer.Argument(metavar="COLLECTION", help="Without it: every one.", show_default=False)
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -66,24 +69,63 @@ def list_jobs(
     """
     with open_catalog() as catalog:
         rows = [
-            (each.id, each.kind, each.state, each.attempts, f"{each.progress:.0%}", each.document_id, each.error or "")
+            (
+                each.id,
+                each.kind,
+                each.priority,
+                each.state,
+                each.attempts,
+                f"{each.progress:.0%}",
+                each.document_id,
+                each.error or "",
+            )
             for each in catalog.jobs(state=state, collection=collection, limit=limit)
         ]
-    columns = ("id", "kind", "state", "attempts", "progress", "document", "error")
+    columns = ("id", "kind", "priority", "state", "attempts", "progress", "document", "error")
     console.stdout.print(console.plain_table(columns, rows))
 
 
 @jobs.command("retry")
-def retry_jobs(job_ids: list[str]) -> None:
-    """Queue failed, dead or cancelled jobs again."""
+def retry_jobs(
+    job_ids: Annotated[list[str], typer.Argument(help="Jobs to queue again.", show_default=False)] = [],  # noqa: B006
+    all_dead: Annotated[
+        bool, typer.Option("--all-dead", help="Every dead job that nothing newer has replaced.")
+    ] = False,
+    collection: CollectionFilter = None,
+) -> None:
+    """Queue failed, dead or cancelled jobs again.
+
+    Example: gircse jobs retry --all-dead -c reading
+    """
+    if all_dead == bool(job_ids) or (collection and not all_dead):
+        raise typer.BadParameter("name either jobs, or --all-dead and perhaps -c COLLECTION", param_hint="JOB_IDS")
     with open_catalog() as catalog:
         for job_id in job_ids:
             typer.echo(f"Job {catalog.retry(job_id).id} is queued.")
+        if all_dead:
+            typer.echo(f"{catalog.retry_dead(collection)} dead jobs are queued again.")
+
+
+@jobs.command("pause")
+def pause_jobs(collection: PausedCollection = None) -> None:
+    """Let the jobs of a collection wait, or those of every collection there is now; running ones are given back.
+
+    Example: gircse jobs pause reading
+    """
+    with open_catalog() as catalog:
+        typer.echo(f"Paused: {', '.join(catalog.pause(collection)) or 'there is no collection'}.")
+
+
+@jobs.command("resume")
+def resume_jobs(collection: PausedCollection = None) -> None:
+    """Let the jobs of a paused collection, or of all, run again."""
+    with open_catalog() as catalog:
+        typer.echo(f"Resumed: {', '.join(catalog.resume(collection)) or 'there is no collection'}.")
 
 
 @jobs.command("cancel")
 def cancel_jobs(job_ids: list[str]) -> None:
-    """Cancel jobs; a running one stops at its next step."""
+    """Cancel jobs. A running one writes nothing more and stops within two seconds, or with the batch being embedded."""
     with open_catalog() as catalog:
         for job_id in job_ids:
             job = catalog.cancel(job_id)
@@ -95,10 +137,17 @@ def list_collections() -> None:
     """List collections."""
     with open_catalog() as catalog:
         rows = [
-            (each.name, each.document_count, each.chunk_count, each.document_steps, each.fingerprint[:12])
+            (
+                each.name,
+                each.document_count,
+                each.chunk_count,
+                each.document_steps,
+                each.fingerprint[:12],
+                "yes" if each.is_paused else "",
+            )
             for each in catalog.collections()
         ]
-    columns = ("name", "documents", "chunks", "document steps", "model fingerprint")
+    columns = ("name", "documents", "chunks", "document steps", "model fingerprint", "paused")
     console.stdout.print(console.plain_table(columns, rows))
 
 

@@ -25,6 +25,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from app.errors import UnknownCollectionError, UnknownDocumentError
 from app.types import (
     Collection,
+    CountedCollection,
     Document,
     DocumentState,
     Highlight,
@@ -132,10 +133,14 @@ class SmallCatalog:
         self._documents[identifier] = document
         return document
 
-    def collections(self) -> list[Collection]:
-        return [Collection("letters", "f", 4, "", 1, 200, 30, "letters--1", len(self._documents), len(self.texts))]
+    def collections(self) -> list[CountedCollection]:
+        letters = CountedCollection("letters", "f", 4, "", 1, 200, 30, "letters--1")
+        return [replace(letters, document_count=len(self._documents), chunk_count=len(self.texts))]
 
     def collection(self, name: str) -> Collection:
+        return self.counted_collection(name)
+
+    def counted_collection(self, name: str) -> CountedCollection:
         if name != "letters":
             raise UnknownCollectionError(name, ["letters"])
         return self.collections()[0]

@@ -173,6 +173,19 @@ def test_unusable_collection_names_are_problems(client: TestClient, name: str) -
     assert_problem(client.post("/api/v1/collections", json={"name": name}), 422)
 
 
+def test_paused_collection_keeps_its_jobs_waiting_until_it_is_resumed(client: TestClient, toy_house: Any) -> None:
+    job = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()["job"]
+    assert job["priority"] == "interactive"
+    assert client.post("/api/v1/jobs/pause", params={"collection": "library"}).json() == {"collections": ["library"]}
+    assert [each["is_paused"] for each in client.get("/api/v1/collections").json()] == [True]
+    toy_house.work_off()
+    assert client.get(f"/api/v1/jobs/{job['id']}").json()["state"] == "queued"
+    assert_problem(client.post("/api/v1/jobs/pause", params={"collection": "nope"}), 404)
+    assert client.post("/api/v1/jobs/resume").json() == {"collections": ["library"]}
+    toy_house.work_off()
+    assert client.get(f"/api/v1/jobs/{job['id']}").json()["state"] == "done"
+
+
 @pytest.mark.parametrize("path", ["/api/v1/documents/nope", "/api/v1/jobs/nope", "/api/v1/nope", "/nope"])
 def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     assert_problem(client.get(path), 404)
@@ -220,6 +233,8 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/documents",
         "/api/v1/documents/{document_id}",
         "/api/v1/jobs",
+        "/api/v1/jobs/pause",
+        "/api/v1/jobs/resume",
         "/api/v1/jobs/{job_id}",
         "/api/v1/jobs/{job_id}/retry",
         "/api/v1/jobs/{job_id}/cancel",

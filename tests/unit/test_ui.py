@@ -19,7 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError
-from app.types import Collection, Document, DocumentState, Job, JobKind, JobState, SearchRequest, SearchResult
+from app.types import (
+    Collection,
+    CountedCollection,
+    Document,
+    DocumentState,
+    Job,
+    JobKind,
+    JobState,
+    SearchRequest,
+    SearchResult,
+)
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 from ui.documents_page import DocumentHandlers
 from ui.guard import guarded, read_choice, read_text, read_whole_number
@@ -49,10 +59,16 @@ class OneDocumentCatalog:
             "d1", "library", "a.txt", "A", "text/plain", "0" * 64, 3, {}, DocumentState.READY, None, 2, NOW, NOW
         )
 
-    def collections(self) -> list[Collection]:
-        return [Collection(name, "f", 4, "", 1, 200, 30, f"{name}--1", 1, 2) for name in ("library", "other")]
+    def collections(self) -> list[CountedCollection]:
+        return [
+            CountedCollection(name, "f", 4, "", 1, 200, 30, f"{name}--1", document_count=1, chunk_count=2)
+            for name in ("library", "other")
+        ]
 
     def collection(self, name: str) -> Collection:
+        return self.counted_collection(name)
+
+    def counted_collection(self, name: str) -> CountedCollection:
         for each in self.collections():
             if each.name == name:
                 return each
