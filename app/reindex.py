@@ -16,7 +16,7 @@ from app.fingerprints import require_same_model
 from app.library import check_contract
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
-from app.types import Chunk, Collection, Document, IndexRole
+from app.types import CONTRACT, Chunk, Collection, Document, IndexRole
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,6 @@ IndexDocument = Callable[[Document, Collection], Sequence[Chunk]]
 
 _LEASE = timedelta(minutes=10)  # between the name of the new index and its row
 _ROUNDS = 100  # of catching up with documents that change
-_CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +93,14 @@ class Reindexer:
         report = ReindexReport()
         for _ in range(_ROUNDS):
             self._catch_up(target, report, tell)
-            if self._agrees(target) and self._catalog.switch_index(target.name, IndexRole.BUILDING):
+            if self._agrees(target):
+                self._catalog.switch_index(target.name, IndexRole.BUILDING)
+            present = self._catalog.counted_collection(target.name)
+            if present.active_index == target.active_index:  # by this run, or by another one beside it
                 self._index.point_to(target.name, target.active_index)
                 self._remove_unneeded()
-                report.documents = self._catalog.counted_collection(target.name).document_count
-                report.chunks = self._catalog.chunk_count(target.active_index)
+                report.documents, report.chunks = present.document_count, present.chunk_count
                 return report
-            self._catalog.collection(target.name)  # it may have been deleted meanwhile
         raise ConflictError(
             f"The documents of {target.name!r} change faster than they are indexed: run this again when it is calmer. "
             "What is done stays."
@@ -133,7 +133,7 @@ class Reindexer:
         if not _same_contract(building, wanted):
             differing = ", ".join(
                 f"{field} {getattr(building, field)!r}, not {getattr(wanted, field)!r}"
-                for field in _CONTRACT
+                for field in CONTRACT
                 if getattr(building, field) != getattr(wanted, field)
             )
             raise ConflictError(
@@ -190,4 +190,4 @@ class Reindexer:
 
 
 def _same_contract(one: Collection, other: Collection) -> bool:
-    return all(getattr(one, field) == getattr(other, field) for field in _CONTRACT)
+    return all(getattr(one, field) == getattr(other, field) for field in CONTRACT)

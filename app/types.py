@@ -87,6 +87,10 @@ class Chunk:
     page: int | None = None
 
 
+# What a collection promises about its vectors; each of its physical indexes was made under one such contract.
+CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
+
+
 @dataclass(frozen=True, slots=True)
 class Collection:
     """`active_index` is the physical collection in Qdrant that the public name points at."""
@@ -195,7 +199,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """Everything that the catalog keeps of a document: `given_*` is what was handed in, by which a repetition is known."""
+    """All that the catalog keeps of a document. `given_*` was handed in; by it a repetition is known."""
 
     document: Document
     given_title: str

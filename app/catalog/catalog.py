@@ -15,9 +15,10 @@ from app.catalog.auditing import AuditQueries
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.ledger import JobLedger
 from app.catalog.restoring import Restoring
-from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
+    CONTRACT,
     Chunk,
     Collection,
     CountedCollection,

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from app.catalog import jobs, removals
 from app.catalog.sessions import Sessions
 from app.catalog.tables import (
-    CONTRACT,
     ChunkRow,
     CollectionRow,
     DocumentRow,
@@ -22,6 +21,7 @@ from app.catalog.tables import (
 )
 from app.errors import ConflictError, UnknownCollectionError
 from app.types import (
+    CONTRACT,
     Chunk,
     Collection,
     Document,

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from app.catalog import jobs, removals
 from app.catalog.indexes import chunk_values, count_chunks_again
 from app.catalog.sessions import Sessions
-from app.catalog.tables import CONTRACT, ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow
 from app.errors import ConflictError
-from app.types import Chunk, Collection, DocumentRecord, DocumentState, JobKind
+from app.types import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind
 
 _PAGE = 500
 

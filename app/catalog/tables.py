@@ -98,10 +98,6 @@ class Table(DeclarativeBase):
     }
 
 
-# What a collection promises about its vectors; each of its indexes was made under one.
-CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
-
-
 class CollectionRow(Table):
     """Its contract is that of the active index."""
 

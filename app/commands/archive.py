@@ -9,10 +9,8 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.commands import console
-from app.commands.house import open_services
+from app.commands.house import open_services, wiring
 from app.errors import ConflictError
-from app.services import Services
-from app.transfer import Transfer
 
 READINGS = 3  # an archive is verified, written into the index, and recorded in the catalog
 
@@ -33,8 +31,10 @@ def export(
         columns = (TextColumn("packing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console.stderr) as progress:
             bar = progress.add_task("packing", total=total)
-            packed = _transfer(services).export_collection(
-                collection, file, tell=lambda documents: progress.update(bar, completed=documents)
+            packed = (
+                wiring("transfer")
+                .transfer_of(services)
+                .export_collection(collection, file, tell=lambda documents: progress.update(bar, completed=documents))
             )
     size = file.stat().st_size / 1e6
     typer.echo(f"{packed.documents} documents with {packed.chunks} chunks are in {file} ({size:.1f} MB).")
@@ -60,9 +60,5 @@ def import_(
                 progress.advance(bar, present - position if present >= position else present)
                 position = present
 
-            made = _transfer(services).import_collection(file, name=name, tell=tell)
+            made = wiring("transfer").transfer_of(services).import_collection(file, name=name, tell=tell)
     typer.echo(f"The collection {made.collection!r} is there: {made.documents} documents with {made.chunks} chunks.")
-
-
-def _transfer(services: Services) -> Transfer:
-    return Transfer(catalog=services.catalog, index=services.index, blobs=services.blobs, embedder=services.embedder)
