@@ -16,7 +16,7 @@ from app.settings import Settings, load_settings
 
 
 def wiring(part: str) -> Any:
-    """The module `part` of `app.wiring`: storage, embedding, services, ingestion, web, training."""
+    """The module `part` of `app.wiring`: storage, embedding, services, ingestion, transfer, web, training."""
     return importlib.import_module(f"app.wiring.{part}")
 
 
