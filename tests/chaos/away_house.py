@@ -45,7 +45,7 @@ class AwayHouse:
 
     @contextmanager
     def worker(self) -> Iterator[Supervisor]:
-        """`gircse worker` in a process of its own; it must not have ended by itself."""
+        """`gircse worker` in a process of its own; it must not end by itself, nor meet a fault that it does not know."""
         environment = {
             f"GIRCSE_{name.upper()}": str(value)
             for name, value in self._settings.model_dump(exclude={"qdrant_api_key"}, exclude_none=True).items()
@@ -58,7 +58,9 @@ class AwayHouse:
             except AssertionError as error:
                 error.add_note(f"Jobs: {self.services.catalog.jobs()}\nThe worker said: {supervisor.worker_logs()}")
                 raise
-        assert supervisor.unexpected_exits == [], supervisor.worker_logs()
+        said = supervisor.worker_logs()
+        assert supervisor.unexpected_exits == [], said
+        assert "incident" not in said
 
     def job(self) -> Job:
         """The newest one."""

