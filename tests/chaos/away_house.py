@@ -45,7 +45,7 @@ class AwayHouse:
 
     @contextmanager
     def worker(self) -> Iterator[Supervisor]:
-        """`gircse worker` in a process of its own; it must not end by itself, nor meet a fault that it does not know."""
+        """`gircse worker` as a process. It must not end by itself, nor meet a fault that it does not know."""
         environment = {
             f"GIRCSE_{name.upper()}": str(value)
             for name, value in self._settings.model_dump(exclude={"qdrant_api_key"}, exclude_none=True).items()
