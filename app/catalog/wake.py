@@ -30,12 +30,12 @@ def listening(engine: Engine) -> Iterator[JobListener]:
         yield _Clock()
         return
     with faults_translated(engine):
-        connection = engine.connect()
+        connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        listener = _PostgresListener(engine, connection.connection.driver_connection)
         connection.detach()  # it is closed at the end, not put back into the pool
-    listener = _PostgresListener(engine, connection.connection.driver_connection)
     try:
         with faults_translated(engine):
-            connection.execution_options(isolation_level="AUTOCOMMIT").execute(text(f"LISTEN {_CHANNEL}"))
+            connection.execute(text(f"LISTEN {_CHANNEL}"))
         yield listener
     finally:
         with suppress(listener.fault, DBAPIError):  # the server may be gone
