@@ -18,12 +18,21 @@ _MAX_IGNORE_BYTES = 1_000_000
 
 
 class Selection:
-    """All patterns have the syntax of .gitignore. Ignore files are read once: make a new one to see them changed."""
+    """All patterns have the syntax of .gitignore. Ignore files are read once: make a new one to see them changed.
+
+    `without` is a folder that is passed over wherever it is: the one where all that is taken in is kept.
+    """
 
     def __init__(
-        self, root: Path, *, globs: Sequence[str] | None = None, excludes: Sequence[str] | None = None
+        self,
+        root: Path,
+        *,
+        globs: Sequence[str] | None = None,
+        excludes: Sequence[str] | None = None,
+        without: Path | None = None,
     ) -> None:
         self.root = root
+        self._without = without.resolve() if without is not None else None
         self._globs = _compile_option(globs, "--glob") if globs else None
         self._excludes = _compile_option(excludes or (), "--exclude")
         self._ignored: dict[Path, list[GitIgnoreSpec]] = {}
@@ -42,7 +51,7 @@ class Selection:
         return all(self.takes_folder(folder) and not folder.is_symlink() for folder in folders)
 
     def _leaves_out(self, path: Path, *, is_folder: bool) -> bool:
-        if path.name.startswith(_HIDDEN):
+        if path.name.startswith(_HIDDEN) or path == self._without:
             return True
         slash = "/" if is_folder else ""
         if self._excludes.match_file(path.relative_to(self.root).as_posix() + slash):

@@ -19,6 +19,7 @@ def find_files(
     *,
     globs: Sequence[str] | None = None,
     excludes: Sequence[str] | None = None,
+    without: Path | None = None,
     rows: RowFields | None = None,
 ) -> Iterator[Source | SourceFault]:
     """Walks files and folders, each file once, in a fixed order.
@@ -36,7 +37,8 @@ def find_files(
             yield SourceFault(str(path), "there is no such file or folder")
     seen: set[Path] = set()
     for root in roots:
-        found = _walk(root, Selection(root, globs=globs, excludes=excludes)) if root.is_dir() else _take(root)
+        selection = Selection(root, globs=globs, excludes=excludes, without=without)
+        found = _walk(root, selection) if root.is_dir() else _take(root)
         for each in found:
             if not isinstance(each, Path):
                 yield each
@@ -51,9 +53,10 @@ def find_changed(
     *,
     globs: Sequence[str] | None = None,
     excludes: Sequence[str] | None = None,
+    without: Path | None = None,
 ) -> Iterator[Source | SourceFault]:
     """What `find_files([root])` finds at and below the paths `changed`; `root` is a resolved folder."""
-    selection = Selection(root, globs=globs, excludes=excludes)
+    selection = Selection(root, globs=globs, excludes=excludes, without=without)
     for path in outermost(affected(root, changed)):
         for each in _walk_part(path, selection):
             if isinstance(each, Path):

@@ -44,10 +44,21 @@ class Quiet:
 
 
 class FolderWatch:
-    """Hears of every change from `__enter__` on. `is_polling`: by looking again and again, as network disks need it."""
+    """Hears of every change from `__enter__` on, but of none below the folder `without`.
 
-    def __init__(self, roots: Sequence[Path], *, quiet_s: float = 1.0, is_polling: bool = False) -> None:
+    `is_polling`: by looking again and again, as network disks need it.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        *,
+        without: Path | None = None,
+        quiet_s: float = 1.0,
+        is_polling: bool = False,
+    ) -> None:
         self._roots = roots
+        self._without = without.resolve() if without is not None else None
         self._is_polling = is_polling
         self._quiet = Quiet(quiet_s)
         self._batches: queue.SimpleQueue[set[Path] | Exception] = queue.SimpleQueue()
@@ -90,6 +101,9 @@ class FolderWatch:
             self._quiet.hear(set(self._roots))
         return True
 
+    def _is_wanted(self, path: Path) -> bool:
+        return self._without is None or not path.is_relative_to(self._without)
+
     def _listen(self) -> None:
         try:
             for changes in watch(
@@ -103,6 +117,6 @@ class FolderWatch:
                 poll_delay_ms=_POLL_DELAY_MS,
                 ignore_permission_denied=True,
             ):
-                self._batches.put({Path(path) for _, path in changes})
+                self._batches.put({path for _, name in changes if self._is_wanted(path := Path(name))})
         except (OSError, RuntimeError) as error:  # the library's own fault is a RuntimeError
             self._batches.put(error)

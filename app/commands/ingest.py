@@ -140,7 +140,13 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
 
 def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFault]:
     sources = wiring("sources")
-    files = sources.find_files(request.paths, globs=request.globs, excludes=request.excludes, rows=request.rows)
+    files = sources.find_files(
+        request.paths,
+        globs=request.globs,
+        excludes=request.excludes,
+        without=services.settings.home,
+        rows=request.rows,
+    )
     return chain(files, sources.url_reader(services.settings).read_all(request.urls))
 
 

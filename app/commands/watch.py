@@ -41,11 +41,12 @@ def watch(
     exit_on_sigterm()
     with open_services() as services:
         services.library.ensure_collection(collection)
-        find = partial(wiring("sources").find_changed, globs=globs, excludes=excludes)
+        home = services.settings.home
+        find = partial(wiring("sources").find_changed, globs=globs, excludes=excludes, without=home)
         mirrors = [FolderMirror(services.library, services.catalog, collection, root, find) for root in roots]
         with (
             own_worker(services) as ensure_working,
-            wiring("sources").FolderWatch(roots, quiet_s=quiet_s, is_polling=poll) as heard,
+            wiring("sources").FolderWatch(roots, without=home, quiet_s=quiet_s, is_polling=poll) as heard,
         ):
             following = _Following(services, mirrors)
             following.start()

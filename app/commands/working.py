@@ -19,7 +19,7 @@ from app.types import Job, JobKind, JobState
 
 STOP_TIMEOUT_S = 10
 POLL_BATCH = 100
-MAX_TOLD = 50
+MAX_TOLD = 20
 _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 
 

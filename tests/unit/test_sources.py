@@ -183,6 +183,14 @@ def test_changed_paths_are_found_as_the_whole_folder_finds_them(folder):
     assert changed(".gircseignore") == changed("")
 
 
+def test_folder_where_everything_is_kept_is_not_taken_in(folder):
+    root = folder("a.txt", "home/files/b.txt")
+    assert names(find([root], without=root / "home"), root) == ["a.txt"]
+    found = list(find_changed(root, [root, root / "home" / "files" / "b.txt"], without=root / "home"))
+    assert found == find([root / "a.txt"])
+    assert list(find_changed(root, [root / "home" / "files"], without=root / "home")) == []
+
+
 def test_outermost_paths_are_those_below_no_other():
     paths = [Path(each) for each in ("/a/b/c", "/a/b", "/a/b c", "/a/b", "/d")]
     assert outermost(paths) == [Path("/a/b"), Path("/a/b c"), Path("/d")]

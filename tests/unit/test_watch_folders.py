@@ -95,6 +95,14 @@ def test_file_is_given_once_it_is_whole(tmp_path: Path, heard: Callable[..., set
         assert file in heard(watch, {file})
 
 
+def test_changes_of_the_folder_that_is_left_out_are_not_heard(tmp_path: Path, heard: Callable[..., set[Path]]) -> None:
+    (tmp_path / "home").mkdir()
+    with FolderWatch([tmp_path], without=tmp_path / "home", quiet_s=0.1) as watch:
+        (tmp_path / "home" / "catalog.db").touch()
+        (tmp_path / "a.txt").touch()
+        assert not any(path.is_relative_to(tmp_path / "home") for path in heard(watch, {tmp_path / "a.txt"}))
+
+
 def test_paths_that_were_given_back_come_again(tmp_path: Path, heard: Callable[..., set[Path]]) -> None:
     with FolderWatch([tmp_path], quiet_s=0.0) as watch:
         watch.hear_again({A})
