@@ -17,7 +17,6 @@ from ingest.readers.text import clean_text, decode_text
 
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
 _HEAD_BYTES = 2048
-_SELF_CLOSED = re.compile(rb"<(title|script|style|iframe|div|span|p|a|i|b|em|td|th)\b([^<>]*)/>")  # only XHTML means it
 _META_NAMES = {
     "author": {"author", "dc.creator", "dcterms.creator", "citation_author"},
     "created": {"article:published_time", "dc.date", "dcterms.created", "citation_publication_date", "date"},
@@ -28,6 +27,7 @@ _BLOCKS = (
     "address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|header|"
     "hr|li|main|nav|ol|option|p|pre|section|table|td|th|tr|ul"
 )
+_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f]")  # lxml writes none of them back
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\s*\n\s*")
 
@@ -43,14 +43,15 @@ def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def read_body(data: bytes) -> str:
     """All the text of a page that has nothing but its text, as a chapter of a book."""
-    tree = _parse(_SELF_CLOSED.sub(rb"<\1\2></\1>", data))
+    tree = _parse(data)
     _spell_out_tables(tree)
     return _body_text(tree)
 
 
 def _parse(data: bytes) -> lxml.html.HtmlElement:
     declared = _DECLARED_CHARSET.search(data, 0, _HEAD_BYTES)
-    markup = clean_text(decode_text(data, declared=declared.group(1).decode("ascii") if declared else None))
+    charset = declared.group(1).decode("ascii") if declared else None
+    markup = _CONTROLS.sub("", clean_text(decode_text(data, declared=charset)))
     parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
         return lxml.html.document_fromstring(markup.encode("utf-8"), parser=parser)

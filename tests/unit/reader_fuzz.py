@@ -19,7 +19,8 @@ from sample_files import samples, unzipped, zip_of
 from app.errors import DocumentError
 from ingest.readers import ProcessLimits, ProcessReader
 
-PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000)
+# One child for all, so that whoever ends it is noticed.
+PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000, max_documents=10**9)
 # Numbers at the edges, ends of structures, and what starts a new one.
 TOKENS = (
     *(b"\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1", b"-1", b"99999999999999999999"),

@@ -206,6 +206,11 @@ def test_byte_order_mark_is_understood_and_left_out(suffix, mark):
     assert "\ufeff" not in found.text
 
 
+def test_control_characters_in_a_page_cost_no_text():
+    table = "<table><tr><th>a</th><th>b</th></tr><tr><td>Paris \x01 Köln</td><td>x</td></tr></table>"
+    assert "a: Paris Köln; b: x" in read_document(table.encode(), uri="a.html").text
+
+
 def test_tables_of_pages_keep_their_headers():
     assert "City: Paris; Country: France" in paragraphs(PAGE, "a.html")
     layout = "<table><tr><td>Menu</td><td>Body text of the page.</td></tr><tr><td>x</td><td>y</td></tr></table>"
