@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from peft import PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
+from safetensors import safe_open
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from embedder.backbone import Backbone, load_backbone, load_causal_model, lora_config
+from embedder.backbone import SOFT_HEAD_FILE, Backbone, load_backbone, load_causal_model, lora_config
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
+from embedder.training.data import DataError
 
 TrainedModel = PreTrainedModel | PeftModel
 
@@ -68,6 +70,20 @@ def load_parameters(model: TrainedModel, values: Mapping[str, Tensor]) -> None:
     named = dict(model.named_parameters())
     for name, value in values.items():
         named[name].copy_(value)
+
+
+def spoken_pieces(folder: Path) -> Tensor | None:
+    """Token ids of the soft tokens of a published model, which a further stage must go on with; None without a soft
+    head. Raises DataError when nothing was published there."""
+    files = [path for path in (folder / "adapter_model.safetensors", folder / SOFT_HEAD_FILE) if path.is_file()]
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            names = [name for name in file.keys() if name.split(".")[-1] == "pieces"]  # noqa: SIM118  # no mapping
+            if names:
+                return file.get_tensor(names[0])
+    if not files and not any(folder.glob("*.safetensors")):
+        raise DataError(f"{folder} holds no weights: the earlier stage must have come to its end first.")
+    return None
 
 
 def parameter_groups(model: TrainedModel, config: TrainConfig) -> list[dict]:

@@ -231,6 +231,7 @@ class Objective:
                     self._student,
                     pad([ids[row] for row in rows], device=self._student.device),
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
+                    repetition_penalty=self._config.repetition_penalty,
                     observe=observer if self._watches_tokens else None,
                 )
             embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))

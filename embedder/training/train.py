@@ -34,6 +34,7 @@ from embedder.training.model import (
     learning_rate_factor,
     load_parameters,
     parameter_groups,
+    spoken_pieces,
     trained_parameters,
 )
 from embedder.training.objective import Objective, Terms
@@ -46,6 +47,7 @@ from embedder.training.words import WordIndex
 
 logger = logging.getLogger(__name__)
 HEAD_FILE = "head.safetensors"
+ADAPTER_FOLDER = "adapter"
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
 
 
@@ -92,7 +94,8 @@ class Trainer:
             for length in (config.train_length, config.long_train_length)
         )
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
-        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary)
+        spoken = spoken_pieces(start_from / ADAPTER_FOLDER) if start_from is not None else None
+        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, pieces=spoken)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
         self._student = take_apart(self._model, attention=config.attention)
         self._objective = Objective(
@@ -124,7 +127,7 @@ class Trainer:
                     self._save(done)
                 if shown and self._validation and done % self._config.validate_every == 0:
                     self._validate(done, self._validation)
-        folder = self._out / "adapter"
+        folder = self._out / ADAPTER_FOLDER
         if shown:
             publish(self._model, self._contract(), self._config, folder, run=self._out, files=self._files)
             logger.info("%s: %s", self._config.name, summarise(self._out))
@@ -224,6 +227,7 @@ class Trainer:
             pooling=config.pooling,
             head=config.head,
             temperature=1.0,
+            repetition_penalty=config.repetition_penalty,
             max_length=config.max_length,
             dimension=self._student.hidden_size,
             default_query_steps=config.query_steps,

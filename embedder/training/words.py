@@ -40,10 +40,13 @@ class WordIndex:
     """The pieces that soft tokens may be made of, and how rare each is; nothing else is ever a target.
 
     size: how many of the word-like pieces to keep, the most frequent of the sample; None keeps all of them.
+    pieces: the ones to keep, where a head that is trained already speaks them.
     `pieces` (n,) are their token ids in order; a bag's ids count within these.
     """
 
-    def __init__(self, tokenizer: Tokenizer, sample: Iterable[str], *, size: int | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, sample: Iterable[str], *, size: int | None = None, pieces: Tensor | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         words = [i for i in range(tokenizer.get_vocab_size()) if is_word_like(tokenizer.id_to_token(i) or "")]
         counts: Counter[int] = Counter()
@@ -51,7 +54,8 @@ class WordIndex:
         for encoding in tokenizer.encode_batch(list(sample), add_special_tokens=False):
             counts.update(set(encoding.ids))
             total += 1
-        kept = sorted(sorted(words, key=lambda i: (-counts[i], i))[:size])
+        chosen = sorted(words, key=lambda i: (-counts[i], i))[:size] if pieces is None else pieces.tolist()
+        kept = sorted(chosen)
         self.pieces = torch.tensor(kept, dtype=torch.long)
         self._place = {token: place for place, token in enumerate(kept)}
         self._idf = {token: math.log((total + 1) / (counts[token] + 1)) for token in kept}

@@ -156,6 +156,24 @@ def test_an_encoder_trained_whole_keeps_its_soft_head(data_folder, tmp_path):  #
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_further_stage_speaks_the_words_of_the_stage_before(data_folder, tmp_path):  # noqa: F811
+    changes = {"head": "soft_head", "soft_vocabulary": 8, "preset": "paper", "lora_rank": 4, "optimiser_steps": 1}
+    first = Trainer(read_config(write_config(tmp_path, **changes)), data=data_folder, out=tmp_path / "first")
+    with pytest.raises(DataError, match="come to its end"):
+        Trainer(first._config, data=data_folder, out=tmp_path / "no", start_from=tmp_path / "first")
+    first.run()
+    other = data_folder.parent / "other"
+    other.mkdir(exist_ok=True)
+    rows = [{"instruction": "Find.", "query": f"rain and snow {n}", "pos": [f"storms {n}"]} for n in range(6)]
+    (other / "pairs.sky.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = read_config(write_config(tmp_path, **changes))
+    fresh = Trainer(config, data=other, out=tmp_path / "fresh")
+    second = Trainer(config, data=other, out=tmp_path / "second", start_from=tmp_path / "first")
+    assert torch.equal(second._words.pieces, first._words.pieces)
+    assert not torch.equal(fresh._words.pieces, first._words.pieces)
+    assert torch.equal(second._student.soft_ids, first._student.soft_ids)
+
+
 def test_bf16_computes_nearly_the_same(trainer_factory):
     exact, rough = trainer_factory(temperature=0.2), trainer_factory(temperature=0.2, precision="bf16")
     batch = batch_of(exact, "labels")
