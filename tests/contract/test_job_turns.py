@@ -282,8 +282,7 @@ class TestWorkers:
             own, done = SqlCatalog(own_engine), []
             barrier.wait()
             # SKIP LOCKED may pass over a row that another claim holds for a moment: the ledger knows when all is done.
-            while own.job_counts()[JobState.DONE] < len(wanted):
-                job = own.claim(f"worker-{number}", lease=LEASE)
+            while (job := own.claim(f"worker-{number}", lease=LEASE)) or own.job_counts()[JobState.DONE] < len(wanted):
                 if job is not None:
                     finish(own, job)
                     done.append(job.id)

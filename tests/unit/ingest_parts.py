@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
-from app.ports import Embedder, VectorIndex
+from app.ports import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
 from app.types import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
 from ingest.pipeline import IngestPipeline
@@ -44,13 +44,15 @@ class IngestParts:
         )
         self.catalog.create_collection(collection)
 
-    def pipeline(self, embedder: Embedder | None = None, *, batch_size: int = 2) -> IngestPipeline:
+    def pipeline(
+        self, embedder: Embedder | None = None, *, batch_size: int = 2, read: Reader = read_document
+    ) -> IngestPipeline:
         return IngestPipeline(
             catalog=self.catalog,
             blobs=self.blobs,
             index=self.index,
             embedder=embedder or ToyEmbedder(),
-            read=read_document,
+            read=read,
             splitter_for=lambda _: split_paragraphs,
             batch_size=batch_size,
         )

@@ -15,9 +15,9 @@ from ingest_parts import INDEX, IngestParts
 from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
-from app.errors import VectorIndexUnavailableError
+from app.errors import UnavailableError, VectorIndexUnavailableError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import DocumentState, JobState, Point
+from app.types import DocumentState, ExtractedText, JobState, Point
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in
 
@@ -176,6 +176,75 @@ def test_cancelling_stops_the_running_job(parts: IngestParts, worker_of: Callabl
     parts.catalog.retry(job.id)
     assert worker_of().run_once() is True
     assert parts.index.count(INDEX) == 20
+
+
+class CountingIndex(InMemoryVectorIndex):
+    """Notes when points were written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written_at: list[float] = []
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        self.written_at.append(time.monotonic())
+        super().upsert(index, points)
+
+
+def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_hand(tmp_path: Path) -> None:
+    index = CountingIndex()
+    parts = IngestParts.open(tmp_path, index)
+    parts.add_collection(ToyEmbedder())
+    _, job = parts.submit(TWENTY)
+    assert job is not None
+    embedder = SlowEmbedder()
+    embedder.seconds_per_text = 0.6
+    worker = Worker(catalog=parts.catalog, pipeline=parts.pipeline(embedder, batch_size=1), owner="test")
+    thread = threading.Thread(target=worker.run_once)
+    thread.start()
+    wait_for(lambda: len(index.written_at) > 0)
+    parts.catalog.cancel(job.id)
+    cancelled_at = time.monotonic()
+    assert parts.catalog.job(job.id).state is JobState.CANCELLED
+    thread.join()
+    assert time.monotonic() - cancelled_at < 2
+    assert max(index.written_at) <= cancelled_at
+    parts.engine.dispose()
+
+
+@pytest.mark.parametrize("act", ["cancel", "pause", "stop"])
+def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, act: str) -> None:
+    """The reader watches `leave` and `stop`, as the one in a process of its own does."""
+    _, job = parts.submit("A book that takes an hour to read.")
+    assert job is not None
+    leave, stop, is_reading = threading.Event(), threading.Event(), threading.Event()
+
+    def read(data: bytes, *, uri: str, media_type: str) -> ExtractedText:
+        is_reading.set()
+        wait_for(lambda: leave.is_set() or stop.is_set())
+        raise UnavailableError("Reading was interrupted.")
+
+    pipeline = parts.pipeline(read=read)
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", leave=leave)
+    thread = threading.Thread(target=worker.run_once, args=(stop,))
+    thread.start()
+    is_reading.wait()
+    acted_at = time.monotonic()
+    if act == "cancel":
+        parts.catalog.cancel(job.id)
+    elif act == "pause":
+        parts.catalog.pause()
+    else:
+        stop.set()
+    thread.join()
+    assert time.monotonic() - acted_at < 2
+    left = parts.catalog.job(job.id)
+    assert left.state is (JobState.CANCELLED if act == "cancel" else JobState.QUEUED)
+    assert (left.lease_owner, left.error) == (None, None)
+    if act == "cancel":
+        parts.catalog.retry(job.id)
+    parts.catalog.resume()
+    # It is due at once, as if it had not been taken: there was no fault to wait for.
+    assert Worker(catalog=parts.catalog, pipeline=parts.pipeline(), owner="successor").run_once() is True
 
 
 def test_newer_content_takes_over_from_a_running_job(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
