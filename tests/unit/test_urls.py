@@ -194,10 +194,17 @@ def test_five_redirects_are_followed_and_no_sixth(site: Site) -> None:
         reader(names).read(f"http://docs.example:{site.port}/0")
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://docs.example/", "http://me:key@docs.example/"])
-def test_redirect_to_what_is_no_plain_web_address_is_refused(site: Site, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("file:///etc/passwd", "Only http"),
+        ("ftp://docs.example/", "Only http"),
+        ("//me:key@docs.example/", "user name or password"),
+    ],
+)
+def test_redirect_to_what_is_no_plain_web_address_is_refused(site: Site, target: str, reason: str) -> None:
     site.redirect("/", target)
-    with pytest.raises(DocumentError):
+    with pytest.raises(DocumentError, match=reason):
         reader(Names(docs_example=["127.0.0.1"])).read(f"http://docs.example:{site.port}/")
     assert len(site.asked) == 1
 
