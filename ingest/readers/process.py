@@ -43,11 +43,12 @@ _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 2
 _POLL_S = 0.05
 # What Python and the loader need. Not passed on: passwords and keys, which a document could otherwise reach.
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "TMPDIR")
+_ENVIRONMENT = (
+    *("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE", "APPDATA"),
+)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _HOW_TO_MEND = "Split it into parts, or save it in a simpler form."
-# Windows has neither of these signals, and never ends a process with them.
-_CPU_SIGNAL, _ALARM_SIGNAL = getattr(signal, "SIGXCPU", None), getattr(signal, "SIGALRM", None)
 
 T = TypeVar("T")
 
@@ -218,7 +219,7 @@ class _ReaderChild:
             self._watch(lambda: read_frame(self._answers, max_bytes=len(READY)), check)
         except (EOFError, OSError, MessageError) as error:
             raise UnavailableError(
-                f"The process that reads documents does not start ({_describe(self._process.wait())}). "
+                f"The process that reads documents does not start ({self._last_sign()}). "
                 f"`{sys.executable} -m ingest.readers.child` says why."
             ) from error
         return self._memory_bytes()
@@ -247,29 +248,30 @@ class _ReaderChild:
 
     def _ending(self, limits: ProcessLimits) -> DocumentError | _ChildLostError:
         """What a child that closed its pipes died of."""
+        sign = self._last_sign()
+        exit_code = self._process.returncode
+        if exit_code == OUT_OF_MEMORY_EXIT_CODE:
+            return DocumentError(_memory_reason(limits))
+        if sign == "signal SIGXCPU":
+            return DocumentError(_cpu_reason(limits))
+        if sign == "signal SIGALRM":
+            return DocumentError(_time_reason(limits))
+        return _ChildLostError(sign)
+
+    def _last_sign(self) -> str:
         try:
             exit_code = self._process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            return _ChildLostError("it fell silent")
-        if exit_code == OUT_OF_MEMORY_EXIT_CODE:
-            return DocumentError(_memory_reason(limits))
-        if exit_code < 0 and -exit_code == _CPU_SIGNAL:
-            return DocumentError(_cpu_reason(limits))
-        if exit_code < 0 and -exit_code == _ALARM_SIGNAL:
-            return DocumentError(_time_reason(limits))
-        return _ChildLostError(_describe(exit_code))
+            return "it no longer answers"
+        try:
+            return f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+        except ValueError:
+            return f"signal {-exit_code}"
 
 
 def _check_stopping(is_stopping: Callable[[], bool]) -> None:
     if is_stopping():
         raise UnavailableError("Reading was interrupted: the worker stops. The document is read later.")
-
-
-def _describe(exit_code: int) -> str:
-    try:
-        return f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
-    except ValueError:
-        return f"signal {-exit_code}"
 
 
 def _time_reason(limits: ProcessLimits) -> str:
