@@ -45,7 +45,6 @@ class ChaosSettings:
     catalog: str = "sqlite"  # or "postgres"
     documents: int = 320
     kills: int = 32
-    with_faults: bool = True
 
     @property
     def targets(self) -> Sequence[Target]:
@@ -121,7 +120,6 @@ class DisturbedRun:
         self._home = home
         self._settings = Settings(home=home, model=settings.model, database_url=url, lease_s=LEASE_S)
         self.proxy = FaultyProxy(seed=plan.seed)
-        self._is_breaking = settings.with_faults
         environment = {
             "GIRCSE_HOME": str(home),
             "GIRCSE_MODEL": settings.model,
@@ -148,7 +146,7 @@ class DisturbedRun:
 
     def _disturb(self, services: Services) -> None:
         client = Client(services)
-        self.proxy.is_breaking = self._is_breaking
+        self.proxy.is_breaking = True
         for each in self._plan.rounds:
             for operation in each.operations:
                 client.carry_out(operation)
