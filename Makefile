@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos fuzz bench docs train evaluation tour screenshots clean
+.PHONY: help run test long check chaos fuzz bench docs train evaluation tour screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -29,6 +29,9 @@ check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import d
 	$(BIN)/mypy
 	$(BIN)/python scripts/make_docs.py --check
 	$(BIN)/python -m pytest tests/unit/test_architecture.py
+
+long: $(VENV)/dev.stamp ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
+	$(TEST_ENV) $(BIN)/python -m pytest --long -m long $(ARGS)
 
 chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos ARGS="--seeds 1-20 --catalog postgres"
 	$(TEST_ENV) $(BIN)/python tests/chaos/run_seeds.py $(ARGS)

@@ -97,9 +97,11 @@ class Audit:
         return True
 
     def _of_collection(self, collection: Collection, present: set[str]) -> Iterator[Difference]:
+        building = self._catalog.standby(collection.name, IndexRole.BUILDING)
         for name in self._catalog.index_names(collection.name):
             if name in present:
-                yield from self.of_index(collection, name)
+                if building is None or name != building.active_index:  # that one is looked at before the switch
+                    yield from self.of_index(collection, name)
             else:
                 yield Difference(Fault.MISSING_INDEX, name, collection.name)
                 if name == collection.active_index:

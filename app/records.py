@@ -86,7 +86,7 @@ class DocumentLine(_Record):
 
 
 class Payload(_Record):
-    page_content: Text
+    page_content: str
     metadata: dict[str, MetadataValue | None]
 
 

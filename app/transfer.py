@@ -22,7 +22,7 @@ from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.records import ChunkLine, ContractRecord, DocumentLine, read_contract, read_lines, write_lines
 from app.removals import remove_unneeded
-from app.types import Chunk, DocumentRecord, DocumentState, Point, RemovalKind
+from app.types import Chunk, Collection, DocumentRecord, DocumentState, Point, RemovalKind
 
 Tell = Callable[[int], None]
 
@@ -81,7 +81,7 @@ class Transfer:
         renaming = _Renaming(name, index) if name != contract.name else None
         try:
             self._index.create(index, dimension=collection.dimension)
-            count = self._write(path, index, renaming, set(members), tell)
+            count = self._write(path, collection, renaming, set(members), tell)
             if (there := self._index.count(index)) != count:
                 raise ConflictError(f"The vector index holds {there} points after {count} were written: try again.")
             self._catalog.prolong_reservation(index, lease=_LEASE)
@@ -119,9 +119,11 @@ class Transfer:
             )
         return contract
 
-    def _write(self, path: Path, index: str, renaming: _Renaming | None, names: set[str], tell: Tell) -> int:
+    def _write(
+        self, path: Path, collection: Collection, renaming: _Renaming | None, names: set[str], tell: Tell
+    ) -> int:
         """Files, texts and points. How many points."""
-        count = 0
+        index, dimension, count = collection.active_index, collection.dimension, 0
         lines: list[ChunkLine] = []
         for member in read_members(path, tell=tell):
             if member.kind == "files":
@@ -135,7 +137,7 @@ class Transfer:
             elif member.kind == "chunks":
                 lines = list(read_lines(member, ChunkLine))
             elif member.kind == "vectors":
-                self._index.upsert(index, _points(member, lines, renaming))
+                self._index.upsert(index, _points(member, lines, dimension, renaming))
                 count += len(lines)
                 self._catalog.prolong_reservation(index, lease=_LEASE)
         return count
@@ -209,15 +211,16 @@ class _Renaming:
         return line.model_copy(update={"id": point_id, "document_id": document_id, "payload": payload})
 
 
-def _points(member: Member, lines: Sequence[ChunkLine], renaming: _Renaming | None) -> list[Point]:
+def _points(member: Member, lines: Sequence[ChunkLine], dimension: int, renaming: _Renaming | None) -> list[Point]:
     try:
         vectors = np.load(io.BytesIO(member.read()), allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ArchiveError(f"{member.name} holds no array of numbers: {error}.") from error
-    if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(lines) or not np.isfinite(vectors).all():
-        raise ArchiveError(
-            f"{member.name} does not hold one finite float32 vector for each of its {len(lines)} chunks."
-        )
+    shape = (len(lines), dimension)
+    if vectors.dtype != np.float32 or vectors.shape != shape or not np.isfinite(vectors).all():
+        raise ArchiveError(f"{member.name} does not hold {shape[0]} finite float32 vectors of {shape[1]} numbers.")
+    if not vectors.any(axis=1).all():
+        raise ArchiveError(f"{member.name} holds a zero vector, which has no direction to compare.")
     renamed = lines if renaming is None else [renaming.chunk(line) for line in lines]
     return [
         Point(line.id, vector.tolist(), line.payload.model_dump())

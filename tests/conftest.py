@@ -72,6 +72,24 @@ class ToyHouse:
         return self.services.catalog.document(document.id)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="Run the tests marked `long`, too.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        skip = pytest.mark.skip(reason="takes long: add --long, or run `make long`")
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def toy_house_class() -> type[ToyHouse]:
+    """For fixtures that outlive a test."""
+    return ToyHouse
+
+
 @pytest.fixture
 def toy_house_factory(tmp_path: Path) -> Iterator[Callable[..., ToyHouse]]:
     with ExitStack() as opened:

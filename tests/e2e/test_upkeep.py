@@ -13,7 +13,7 @@ from gircse_program import Gircse
 
 from app.edge import EdgeProcess
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 QUESTION = ("search", "Which animals can fly?", "-c", "animals", "--steps", "2", "--json")
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,20 @@ def filled(house: Any) -> Any:
 
 @pytest.fixture
 def archive(toy_house: Any, tmp_path: Path) -> Path:
-    """Of three documents with four chunks, on the index in memory."""
+    """Of three documents with a chunk each, on the index in memory."""
     path = tmp_path / "library.tar.zst"
     assert transfer_of(filled(toy_house)).export_collection("library", path) == Transferred("library", 3, 3)
     return path
+
+
+@pytest.fixture(scope="module")
+def packed(toy_house_class: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, made once, for tests that only read it."""
+    home = tmp_path_factory.mktemp("packed")
+    with ExitStack() as opened:
+        house = filled(toy_house_class(home, opened, embedder=ToyEmbedder()))
+        transfer_of(house).export_collection("library", home / "library.tar.zst")
+    return home / "library.tar.zst"
 
 
 @pytest.fixture
@@ -143,8 +154,8 @@ def test_another_home_and_another_store_give_the_very_same_answers(
     assert differences(target) == []
 
 
-def test_what_was_brought_in_is_not_embedded_again(archive: Path, elsewhere: Any) -> None:
-    transfer_of(elsewhere).import_collection(archive)
+def test_what_was_brought_in_is_not_embedded_again(packed: Path, elsewhere: Any) -> None:
+    transfer_of(elsewhere).import_collection(packed)
     document = elsewhere.services.catalog.documents()[0]
     _, job = elsewhere.services.library.add_document(
         "library", TEXTS[0].encode(), uri=document.uri, media_type="text/plain", metadata={"year": 1990, "share": 0.1}
@@ -195,11 +206,11 @@ def test_waiting_and_failed_documents_come_along_as_such(toy_house: Any, elsewhe
 
 
 def test_another_model_is_refused_before_anything_is_touched(
-    archive: Path, toy_house_factory: Callable[..., Any]
+    packed: Path, toy_house_factory: Callable[..., Any]
 ) -> None:
     house = toy_house_factory("other", embedder=ToyEmbedder(fingerprint="toy-2"))
     with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*GIRCSE_MODEL.*reindex"):
-        transfer_of(house).import_collection(archive)
+        transfer_of(house).import_collection(packed)
     assert is_untouched(house)
 
 
@@ -245,18 +256,18 @@ def unpacked(path: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "files/../../evil", "files/" + "A" * 64, "extra.txt"])
-def test_a_member_with_a_name_of_its_own_is_refused(archive: Path, elsewhere: Any, tmp_path: Path, name: str) -> None:
-    path = pack(tmp_path / "bad.tar.zst", [*unpacked(archive), (tarfile.TarInfo(name), b"x")])
+def test_a_member_with_a_name_of_its_own_is_refused(packed: Path, elsewhere: Any, tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path / "bad.tar.zst", [*unpacked(packed), (tarfile.TarInfo(name), b"x")])
     with pytest.raises(ArchiveError, match="no place"):
         transfer_of(elsewhere).import_collection(path)
     assert is_untouched(elsewhere)
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE])
-def test_a_member_that_is_no_plain_file_is_refused(archive: Path, elsewhere: Any, tmp_path: Path, kind: bytes) -> None:
+def test_a_member_that_is_no_plain_file_is_refused(packed: Path, elsewhere: Any, tmp_path: Path, kind: bytes) -> None:
     link = tarfile.TarInfo("files/" + "a" * 64)
     link.type, link.linkname = kind, "/etc/passwd"
-    path = pack(tmp_path / "bad.tar.zst", [*unpacked(archive), (link, b"")])
+    path = pack(tmp_path / "bad.tar.zst", [*unpacked(packed), (link, b"")])
     with pytest.raises(ArchiveError):
         transfer_of(elsewhere).import_collection(path)
     assert is_untouched(elsewhere)
@@ -264,12 +275,12 @@ def test_a_member_that_is_no_plain_file_is_refused(archive: Path, elsewhere: Any
 
 @pytest.mark.parametrize("opened", [gzip.open, zstandard.open])
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(
-    elsewhere: Any, archive: Path, tmp_path: Path, opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    elsewhere: Any, packed: Path, tmp_path: Path, opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.archive._FREE_EXPANSION_BYTES", 1_000_000)
     path, size = tmp_path / "bomb", 60_000_000
-    contract = unpacked(archive)[0]
-    with opened(path, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
+    contract = unpacked(packed)[0]
+    with opened(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
         contract[0].size = len(contract[1])
         tar.addfile(contract[0], io.BytesIO(contract[1]))
         zeros = tarfile.TarInfo("files/" + "0" * 64)
@@ -289,12 +300,13 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(
         ("documents/000001.jsonl", b'"content_hash":"', b'"content_hash":"../'),
         ("vectors/000001.npy", b"<f4", b"<i4"),
         ("vectors/000001.npy", b"<f4", b"|O4"),
+        ("vectors/000001.npy", b"(3, 256)", b"(6, 128)"),
     ],
 )
 def test_rows_that_no_export_writes_leave_nothing_behind(
-    archive: Path, elsewhere: Any, tmp_path: Path, member: str, old: bytes, new: bytes
+    packed: Path, elsewhere: Any, tmp_path: Path, member: str, old: bytes, new: bytes
 ) -> None:
-    changed = [(info, data.replace(old, new) if info.name == member else data) for info, data in unpacked(archive)]
+    changed = [(info, data.replace(old, new) if info.name == member else data) for info, data in unpacked(packed)]
     path = pack(tmp_path / "bad.tar.zst", changed)
     with pytest.raises(ArchiveError):
         transfer_of(elsewhere).import_collection(path)
@@ -326,12 +338,12 @@ Transfer(
 
 
 def test_an_import_that_is_killed_leaves_no_half_collection(
-    archive: Path, toy_house_factory: Callable[..., Any], tmp_path: Path
+    packed: Path, toy_house_factory: Callable[..., Any], tmp_path: Path
 ) -> None:
     with EdgeProcess(tmp_path / "edge") as edge:
         home, connection = tmp_path / "killed", edge.start()
         home.mkdir()
-        command = [sys.executable, "-c", KILLED, str(home), connection.url, connection.token, str(archive)]
+        command = [sys.executable, "-c", KILLED, str(home), connection.url, connection.token, str(packed)]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
         index = QdrantVectorIndex.over_edge(edge)
         house = toy_house_factory("killed", index=index)
@@ -344,7 +356,7 @@ def test_an_import_that_is_killed_leaves_no_half_collection(
         in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
         remove_unneeded(catalog=in_two_hours, index=index, blobs=house.services.blobs)
         assert (index.indexes(), list(house.services.blobs.hashes())) == ([], [])
-        transfer_of(house).import_collection(archive)
+        transfer_of(house).import_collection(packed)
         assert index.count("library") == 3
         index.close()
 
