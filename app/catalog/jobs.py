@@ -6,6 +6,7 @@ Whatever makes a job due rings, so that an idle worker takes it at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -56,15 +57,13 @@ _DUE = (
     .limit(1)
     .with_for_update(skip_locked=True, of=JobRow)
 )
-_running = (
-    select(JobRow.collection, func.count().label("jobs")).where(is_running).group_by(JobRow.collection).subquery()
-)
+# Not grouped by the database: SQLite would read every job in the order of collections for it.
+_RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
 _last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
-_COLLECTIONS_IN_TURN = (
+_COLLECTIONS_WITH_WORK = (
     select(CollectionRow.name)
-    .outerjoin(_running, _running.c.collection == CollectionRow.name)
     .where(~CollectionRow.is_paused, exists().where(_is_due, JobRow.collection == CollectionRow.name))
-    .order_by(func.coalesce(_running.c.jobs, 0), _last_claim.nulls_first(), CollectionRow.name)
+    .order_by(_last_claim.nulls_first(), CollectionRow.name)
 )
 
 
@@ -148,7 +147,11 @@ def _take_turn(session: Session, now: datetime) -> JobRow | None:
     """
     for priority in JobPriority:
         due = {"now": now, "priority": priority}
-        for collection in session.scalars(_COLLECTIONS_IN_TURN, due).all():
+        collections = session.scalars(_COLLECTIONS_WITH_WORK, due).all()
+        if not collections:
+            continue
+        running = Counter(session.scalars(_RUNNING, {"now": now}))
+        for collection in sorted(collections, key=running.__getitem__):  # stable: the oldest last claim comes first
             row = session.scalar(_DUE, {**due, "collection": collection})
             if row is not None:  # else other workers have just taken the last ones
                 return row
