@@ -59,7 +59,7 @@ class Outcome:
     reasons: Counter[str] = field(default_factory=Counter)
     ended: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    slowest_s: float = 0.0
+    slowest: tuple[float, str] = (0.0, "none")
 
 
 def damaged_files(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -77,8 +77,9 @@ def fuzz(count: int, seed: int) -> Outcome:
     with ProcessReader(process_limits=PROCESS_LIMITS) as read:
         for number, (name, data) in enumerate(damaged_files(count, seed)):
             started = time.monotonic()
-            _read_one(read, name, data, f"file {number} of seed {seed} ({name})", outcome)
-            outcome.slowest_s = max(outcome.slowest_s, time.monotonic() - started)
+            label = f"file {number} of seed {seed} ({name})"
+            _read_one(read, name, data, label, outcome)
+            outcome.slowest = max(outcome.slowest, (time.monotonic() - started, label))
     return outcome
 
 
@@ -177,7 +178,9 @@ def main() -> int:
     print("Faults:", *(outcome.faults or ["none"]), sep="\n  ")
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(f"{time.monotonic() - started:.0f} s, {own.ru_utime + children.ru_utime:.0f} s of CPU, ", end="")
-    print(f"slowest file {outcome.slowest_s:.1f} s, largest process {children.ru_maxrss / 1000:.0f} MB")
+    print(
+        f"largest process {children.ru_maxrss / 1000:.0f} MB, slowest: {outcome.slowest[0]:.1f} s, {outcome.slowest[1]}"
+    )
     return 1 if outcome.faults else 0
 
 
