@@ -286,7 +286,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(
         zeros = tarfile.TarInfo("files/" + "0" * 64)
         zeros.size = size
         tar.addfile(zeros, io.BytesIO(bytes(size)))
-    with pytest.raises(ArchiveError, match="bomb"):
+    with pytest.raises(ArchiveError, match="may be a zip bomb"):
         transfer_of(elsewhere).import_collection(path)
     assert is_untouched(elsewhere)
 
