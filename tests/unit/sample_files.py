@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
+from functools import cache
 from itertools import chain
 
 import docx
@@ -190,6 +191,7 @@ XML = """<?xml version="1.0" encoding="utf-8"?><library xmlns="urn:example"><!--
 SOURCE = "import os\n\n\ndef name(path: str) -> str:\n    return os.path.basename(path)  # the last part\n"
 
 
+@cache
 def samples() -> dict[str, bytes]:
     """A small real file of every format, by its name."""
     texts = {
