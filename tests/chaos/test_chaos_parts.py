@@ -1,0 +1,126 @@
+"""The chaos suite's own parts: a plan that its seed decides, a proxy that breaks, a comparison that sees."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from chaos_corpus import real_files
+from chaos_plan import Delete, Plan, Put, Target, make_plan
+from chaos_proxy import Fault, FaultyProxy
+from chaos_state import State, StoredDocument, StoredPoint, differences
+
+from ingest.readers import media_type_of
+
+TARGETS = (Target.WORKER, Target.EDGE)
+
+
+def plan_of(seed: int) -> Plan:
+    return make_plan(seed, real_files(320), kills=32, targets=TARGETS, workers=2)
+
+
+def test_the_corpus_is_many_different_real_files_of_every_kind() -> None:
+    files = real_files(320)
+    assert len({file.data for file in files}) == len({file.name for file in files}) == 320
+    kinds = Counter(media_type_of(file.name) for file in files)
+    assert set(kinds) == {"text/plain", "text/markdown", "text/html", "text/csv"}
+
+
+def test_the_seed_decides_the_plan() -> None:
+    assert plan_of(7) == plan_of(7)
+    assert plan_of(7) != plan_of(8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_kills_every_target_and_edits_and_deletes(seed: int) -> None:
+    plan = plan_of(seed)
+    assert Counter(each.kill.target for each in plan.rounds) == {Target.WORKER: 16, Target.EDGE: 16}
+    puts = Counter(operation.file.name for operation in plan.operations if isinstance(operation, Put))
+    assert len(puts) == 320
+    assert sum(count > 1 for count in puts.values()) > 20
+    assert sum(isinstance(operation, Delete) for operation in plan.operations) > 10
+
+
+class _Hello(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.served += 1  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("content-length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def upstream() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hello) as server:
+        server.served = 0  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def ask(port: int) -> int:
+    """The status of the answer; 0 when the connection broke."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", "/", body=b"x" * 1000)
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def test_the_proxy_breaks_what_it_says_and_nothing_else(upstream: ThreadingHTTPServer) -> None:
+    with FaultyProxy(seed=3, target_port=upstream.server_address[1]) as proxy:
+        assert {ask(proxy.port) for _ in range(10)} == {200}
+        proxy.is_breaking = True
+        statuses = Counter(ask(proxy.port) for _ in range(200))
+    injected = proxy.injected
+    assert all(injected[fault] for fault in Fault)
+    assert statuses[0] == injected[Fault.RESET_BEFORE] + injected[Fault.RESET_AFTER] + injected[Fault.CUT]
+    assert statuses[500] + statuses[502] + statuses[503] == injected[Fault.ERROR]
+    assert upstream.served == 210 - injected[Fault.RESET_BEFORE] - injected[Fault.ERROR]  # type: ignore[attr-defined]
+
+
+def stored(*, fields: str = "title", payload: str = "{}", vector: float = 1.0) -> StoredDocument:
+    return StoredDocument(fields, ("0 hash 0-4 None",), (StoredPoint("id", payload, np.array([vector])),))
+
+
+def test_like_states_do_not_differ() -> None:
+    here = State({"a.txt": stored()}, ())
+    assert differences(here, State({"a.txt": stored(vector=1.0001)}, ())) == []
+
+
+@pytest.mark.parametrize(
+    ("documents", "told"),
+    [
+        ({}, "a.txt is missing"),
+        ({"a.txt": stored(), "b.txt": stored()}, "b.txt should not be there"),
+        ({"a.txt": stored(fields="other")}, "other instead of title"),
+        ({"a.txt": replace(stored(), chunks=())}, "chunks"),
+        ({"a.txt": stored(payload='{"page_content": "x"}')}, "payloads"),
+        ({"a.txt": replace(stored(), points=())}, "payloads"),
+        ({"a.txt": stored(vector=0.9)}, "vectors"),
+    ],
+)
+def test_every_kind_of_difference_is_told(documents: dict[str, StoredDocument], told: str) -> None:
+    (found,) = differences(State({"a.txt": stored()}, ()), State(documents, ()))
+    assert told in found
+
+
+def test_faults_of_a_state_are_differences() -> None:
+    assert differences(State({}, ()), State({}, ("2 jobs are dead",))) == ["2 jobs are dead"]
