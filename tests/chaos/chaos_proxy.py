@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections import Counter
+from contextlib import suppress
 from enum import StrEnum
 from random import Random
 from typing import Self
@@ -125,6 +126,6 @@ async def _read_message(reader: asyncio.StreamReader) -> bytes:
 def _reset(writer: asyncio.StreamWriter) -> None:
     """Ends the connection with RST instead of FIN, as a crashed peer or a firewall does."""
     connection = writer.get_extra_info("socket")
-    if connection is not None:
+    with suppress(OSError):  # the other side was quicker
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
