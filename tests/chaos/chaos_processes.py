@@ -33,7 +33,7 @@ _CONTEXT.set_forkserver_preload(
 )
 _TICK_S = 0.02
 _INTERPOSE_S = 0.002
-_TARGET_TIMEOUT_S = 30
+_TARGET_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 20
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from chaos_run import ChaosSettings, run_seed
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
+    pytest.mark.timeout(900),  # for machines that are busy with other things
+]
 
 SEED = 1
 

@@ -19,7 +19,10 @@ from app.edge import EdgeProcess
 from app.errors import UnavailableError
 from app.types import JobState
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
+    pytest.mark.timeout(900),  # for machines that are busy with other things
+]
 
 TEXT = "The river carries silt to the delta. Farmers wait for the flood. "
 
