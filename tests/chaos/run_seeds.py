@@ -29,6 +29,7 @@ TINY = "tiny"
 def main() -> int:
     options = _options()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers and their engine share the machine
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker")  # it counts what killed workers held
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # leaves no process behind
     with tempfile.TemporaryDirectory(prefix="gircse-chaos-") as folder:
