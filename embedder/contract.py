@@ -45,7 +45,6 @@ class Contract:
     temperature: float
     max_length: int  # prompt tokens
     dimension: int
-    repetition_penalty: float = 0.0
     dtype: str = "float32"
     default_query_steps: int = 20
     default_document_steps: int = 20
@@ -65,10 +64,6 @@ class Contract:
                 )
         if not self.temperature > 0:
             raise ContractError(f"Contract of {self.name!r}: temperature is {self.temperature}, but must be above 0.")
-        if not self.repetition_penalty >= 0:
-            raise ContractError(
-                f"Contract of {self.name!r}: repetition_penalty is {self.repetition_penalty}, but must not be negative."
-            )
 
     @property
     def fingerprint(self) -> str:
@@ -88,8 +83,6 @@ class Contract:
             "max_length": self.max_length,
             "dimension": self.dimension,
         }
-        if self.repetition_penalty:  # models without one keep the fingerprint that they had before it existed
-            essence["repetition_penalty"] = self.repetition_penalty
         return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> str:

@@ -220,7 +220,6 @@ class Encoder:
             pad([each.ids for each in prompts], device=self._backbone.device, side=self._padding_side),
             steps=0 if self.contract.pooling in PROMPT_POOLINGS else steps,
             temperature=self.contract.temperature,
-            repetition_penalty=self.contract.repetition_penalty,
             logit_bias=bias,
             observe=observer,
         )

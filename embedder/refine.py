@@ -11,8 +11,6 @@ from transformers import DynamicCache
 
 from embedder.backbone import Backbone
 
-SAID = 0.01  # probability from which on a word counts as said
-
 # Called at every step with its number (from 1) and the soft token s_k (B, V) in fp32; it must keep little of it.
 StepObserver = Callable[[int, Tensor], None]
 
@@ -49,7 +47,6 @@ def refine_states(
     *,
     steps: int,
     temperature: float = 1.0,
-    repetition_penalty: float = 0.0,
     logit_bias: Tensor | None = None,
     observe: StepObserver | None = None,
 ) -> RefinedStates:
@@ -57,10 +54,7 @@ def refine_states(
 
     s_k = softmax(head(h'_{k-1}) / temperature + logit_bias) (Eq 5), d_k = s_k @ E (Eq 6) is fed at the next position,
     and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
-    through everything when they are enabled, except through what the penalty looks at.
-
-    repetition_penalty: γ of the logits' further term -γ · log(1 + Σ_{j<k} s_j / 0.01): a word on which earlier steps
-    have spent one hundredth is half as likely at γ = 1. Zero, the default, is the paper's method.
+    through everything when they are enabled.
     """
     cache = backbone.new_cache()
     prompt_last, prompt_mean = read_prompt(backbone, prompt, cache)
@@ -69,16 +63,11 @@ def refine_states(
     lengths = mask.sum(dim=1)  # (B,)
 
     generated = []
-    said: Tensor | None = None  # Σ_{j<k} s_j (B, n)
     for step in range(1, steps + 1):
         logits = backbone.logits(state).float() / temperature  # softmax in fp32 whatever the weights' dtype
         if logit_bias is not None:
             logits = logits + logit_bias
-        if said is not None:
-            logits = logits - repetition_penalty * torch.log1p(said / SAID)
         soft_token = torch.softmax(logits, dim=-1)
-        if repetition_penalty:
-            said = soft_token.detach() if said is None else said + soft_token.detach()
         if observe is not None:
             observe(step, soft_token)
         mask = torch.cat([mask, mask.new_ones(mask.shape[0], 1)], dim=1)

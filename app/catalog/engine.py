@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -29,6 +29,7 @@ def connect(database_url: str) -> Engine:
     engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    event.listen(engine, "handle_error", _drop_read_only)
     return engine
 
 
@@ -48,6 +49,12 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+
+def _drop_read_only(context: ExceptionContext) -> None:
+    """A file that SQLite could only open for reading stays so for that connection: the next one may be allowed more."""
+    if "readonly database" in str(context.original_exception):
+        context.is_disconnect = True  # which empties the pool
 
 
 @contextmanager

@@ -67,7 +67,6 @@ class TrainConfig:
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
-    repetition_penalty: float = 0.0  # γ of the generation itself, in training and in the contract
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
     tuning: str = "lora"  # or `full`: all weights of the body

@@ -162,15 +162,16 @@ class Objective:
         return _terms(joint + own @ self._own_weights, *seen[0], own)
 
     def _sides(self, batch: Batch) -> tuple[Side, Side]:
-        searches = batch.kind in ("pairs", "similarity")  # whose instructions ask for what plain texts are good at
+        similar = batch.kind == "similarity"
         bags = self._bags(batch)
-        guided = self._config.false_negative_margin is not None and searches
+        guided = self._config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
         sides = []
         for texts, instruction, bag in (
             (batch.queries, batch.query_instruction, bags[0]),
             (batch.documents, batch.document_instruction, bags[1]),
         ):
-            is_plain = bool(self._config.distillation_weight) and (not instruction or searches)
+            # Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry.
+            is_plain = bool(self._config.distillation_weight) and (not instruction or similar)
             is_plain = is_plain and batch.kind != "label_names"
             taught = self.teach(texts, long=batch.long) if is_plain or guided else None
             share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
@@ -231,7 +232,6 @@ class Objective:
                     self._student,
                     pad([ids[row] for row in rows], device=self._student.device),
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
-                    repetition_penalty=self._config.repetition_penalty,
                     observe=observer if self._watches_tokens else None,
                 )
             embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))

@@ -227,7 +227,6 @@ class Trainer:
             pooling=config.pooling,
             head=config.head,
             temperature=1.0,
-            repetition_penalty=config.repetition_penalty,
             max_length=config.max_length,
             dimension=self._student.hidden_size,
             default_query_steps=config.query_steps,

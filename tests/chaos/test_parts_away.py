@@ -76,7 +76,6 @@ def test_jobs_wait_for_a_missing_model(house_factory: Callable[..., AwayHouse], 
             elsewhere.rename(model)
 
 
-@pytest.mark.xfail(strict=True, reason="connections that SQLite opened read-only stay in the pool for good")
 def test_a_worker_waits_for_a_catalog_that_is_read_only(house_factory: Callable[..., AwayHouse]) -> None:
     house = house_factory()
     house.add(TEXT * 20)

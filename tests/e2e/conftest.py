@@ -11,6 +11,14 @@ from gircse_program import Gircse, Server
 SAMPLE = "sample"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Test processes share nothing: those who need the sample library go to one, which takes it in once."""
+    for item in items:
+        if "sample_gircse" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("sample"))
+
+
 @pytest.fixture
 def gircse_factory(tmp_path: Path) -> Callable[..., Gircse]:
     """Installations with an empty home each."""

@@ -116,7 +116,6 @@ def test_fingerprint_changes_with_what_changes_a_vector_and_with_nothing_else():
         {"head": "soft_head"},
     ):
         assert contract(**change).fingerprint != start.fingerprint, change
-    assert contract(repetition_penalty=1.0).fingerprint != start.fingerprint
     for change in (
         {"name": "x"},
         {"default_query_steps": 3},
@@ -182,13 +181,3 @@ def test_shipped_adapter_holds_lora_and_the_soft_head_only():
         "soft_head.norm.bias",
     }
     assert sum(file.stat().st_size for file in checkpoint.adapter.iterdir()) < 60e6
-
-
-def test_penalty_of_a_contract_is_what_the_encoder_uses(adapter_folder):
-    rewrite(adapter_folder, repetition_penalty=0.0)
-    plain = load_encoder(str(adapter_folder)).encode_queries(["a text"], steps=3)
-    rewrite(adapter_folder, repetition_penalty=30.0)
-    assert np.abs(load_encoder(str(adapter_folder)).encode_queries(["a text"], steps=3) - plain).max() > 1e-6
-    rewrite(adapter_folder, repetition_penalty=-1.0)
-    with pytest.raises(ContractError, match=r"repetition_penalty is -1\.0"):
-        load_encoder(str(adapter_folder))

@@ -108,23 +108,3 @@ def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
         states = refine_states(backbone, pad(ids, device=torch.device("cpu")), steps=1)
         expected = plain(input_ids=torch.tensor(ids)).last_hidden_state.mean(dim=1)
     np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)
-
-
-def test_penalty_makes_what_was_said_less_likely_and_is_off_by_default(make_encoder):
-    backbone = make_encoder()._backbone
-    prompt = pad([[5, 6, 7], [8, 9, 10]], device=torch.device("cpu"))
-
-    def soft_tokens(**options):
-        seen = []
-        with torch.no_grad():
-            states = refine_states(backbone, prompt, steps=2, observe=lambda _, each: seen.append(each), **options)
-        return seen, states.generated
-
-    (first, second), plain = soft_tokens()
-    (same, penalised), changed = soft_tokens(repetition_penalty=2.0)
-    assert torch.equal(first, same)
-    expected = second / (1 + first / 0.01) ** 2
-    torch.testing.assert_close(penalised, expected / expected.sum(dim=-1, keepdim=True), atol=1e-6, rtol=1e-4)
-    assert torch.equal(plain[:, 0], changed[:, 0])
-    assert not torch.allclose(plain[:, 1], changed[:, 1])
-    assert torch.equal(soft_tokens(repetition_penalty=0.0)[1], plain)
