@@ -21,7 +21,7 @@ run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
 test: $(VENV)/dev.stamp ## install and run all tests
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 \
 		|| echo "No chromium here: the tests of the page are skipped."
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup $(ARGS)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
 check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions
 	$(BIN)/ruff format --check .
