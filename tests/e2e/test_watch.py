@@ -95,6 +95,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long  # half a minute; what a watch does is tested without processes in test_folder_mirror.py
 def test_collection_follows_the_folder_also_over_a_restart(
     gircse: Gircse, notes: Path, stored: Callable[[], dict[str, Document]]
 ) -> None:
