@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from app.errors import CatalogUnavailableError, InputError
 
 LOCK_TIMEOUT_S = 30.0
+_LOCK_LOOK_S = 0.02
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 
 
@@ -43,8 +46,22 @@ def writing(engine: Engine) -> Engine:
 
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
     connection.isolation_level = None  # the driver must not open transactions of its own
-    connection.execute("PRAGMA journal_mode = WAL")
+    _use_wal(connection)
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _use_wal(connection: SqliteConnection) -> None:
+    """Where others open a new file at the same moment, SQLite refuses this at once instead of waiting for its lock."""
+    give_up = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(_LOCK_LOOK_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -176,6 +176,20 @@ def test_many_starting_at_once_migrate_once(
     assert len(backups) == 1
 
 
+def test_a_new_file_that_another_process_is_writing_is_waited_for(
+    tmp_path: Path, engine_at: Callable[[Path], Engine]
+) -> None:
+    other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None, check_same_thread=False)
+    with closing(other), ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        upgraded = pool.submit(upgrade, engine_at(tmp_path / "catalog.db"))
+        with pytest.raises(TimeoutError):
+            upgraded.result(0.3)
+        other.execute("CREATE TABLE note (text TEXT)")
+        other.execute("COMMIT")
+        assert upgraded.result(10) is None
+
+
 def test_rows_of_the_first_schema_are_still_readable(tmp_path: Path, engine_at: Callable[[Path], Engine]) -> None:
     engine = engine_at(tmp_path / "catalog.db")
     config = alembic_config()
