@@ -220,7 +220,27 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, Protocol):
+class ShardLedger(Protocol):
+    """Claims and leases of many jobs in one transaction, for bulk ingestion in shards. A part of `Catalog`."""
+
+    def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
+        """Takes at most `limit` jobs of this one collection, and asks for no turns: somebody wants just this done.
+
+        A job that was taken before and whose progress is still 0 was not attempted: a killed owner may have had
+        thousands in hand.
+        """
+        ...
+
+    def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
+        """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
+        ...
+
+    def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
+        """What `heartbeat_shard` would return; writes nothing."""
+        ...
+
+
+class Catalog(IndexLedger, ShardLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_mode
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.prompts import load_tokenizer
+from embedder.prompts import load_tokenizer, token_offsets
 
 DEFAULT_MODEL = "gircse-mini"
 _SHIPPED = Path(__file__).parent / "models"
@@ -37,7 +38,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     - a PEFT adapter without a contract, such as the authors' releases (the base is named in its config),
     - a plain causal language model; the last two are served with the `official` template, causal, mean pooling.
     """
-    folder = _SHIPPED / model if (_SHIPPED / model).is_dir() else locate_model(model)
+    folder = _folder_of(model)
     contract = read_contract(folder)
     if contract is None:
         return _checkpoint_without_contract(model, folder)
@@ -58,17 +59,8 @@ def _relative_to(base: str, folder: Path) -> str:
 
 def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
     adapter = folder if (folder / _ADAPTER_CONFIG).is_file() else None
-    base = folder
-    base_name = model
-    if adapter is not None:
-        base_name = (
-            json.loads((adapter / _ADAPTER_CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
-        )
-        if not base_name:
-            raise ModelNotFoundError(
-                f"{adapter / _ADAPTER_CONFIG} names no base model. Add base_model_name_or_path to it."
-            )
-        base = locate_model(base_name)
+    base_name = model if adapter is None else _base_of_adapter(adapter)
+    base = folder if adapter is None else locate_model(base_name)
     config_file = base / "config.json"
     if not config_file.is_file():
         raise ModelNotFoundError(f"{base} has no config.json, so it is no model that transformers can load.")
@@ -89,6 +81,37 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         dtype="bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32",
     )
     return Checkpoint(contract, base, adapter)
+
+
+def _base_of_adapter(adapter: Path) -> str:
+    config = json.loads((adapter / _ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    name = config.get("base_model_name_or_path") or ""
+    if not name:
+        raise ModelNotFoundError(f"{adapter / _ADAPTER_CONFIG} names no base model. Add base_model_name_or_path to it.")
+    return name
+
+
+def find_tokenizer(model: str) -> Path:
+    """The folder of the tokenizer of `model`, which stands for what `find_checkpoint` takes. Verifies no weights."""
+    folder = _folder_of(model)
+    if (folder / _ADAPTER_CONFIG).is_file() and (folder / "tokenizer.json").is_file():
+        return folder
+    contract = read_contract(folder)
+    if contract is not None:
+        return locate_model(_relative_to(contract.base, folder), revision=contract.base_revision)
+    return locate_model(_base_of_adapter(folder)) if (folder / _ADAPTER_CONFIG).is_file() else folder
+
+
+def load_token_counter(model: str = DEFAULT_MODEL) -> Callable[[str], list[tuple[int, int]]]:
+    """Gives the characters [start, end) of every token of a text, as `Encoder.token_offsets`, without the model."""
+    tokenizer = load_tokenizer(find_tokenizer(model))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return partial(token_offsets, tokenizer)
+
+
+def _folder_of(model: str) -> Path:
+    return _SHIPPED / model if (_SHIPPED / model).is_dir() else locate_model(model)
 
 
 def _hidden_size(config: Mapping[str, object], base: Path) -> int:

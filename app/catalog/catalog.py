@@ -15,6 +15,7 @@ from app.catalog.auditing import AuditQueries
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.ledger import JobLedger
 from app.catalog.restoring import Restoring
+from app.catalog.shards import ShardLedger
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
@@ -36,7 +37,7 @@ from app.types import (
 _MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
-class SqlCatalog(JobLedger, IndexLedger, AuditQueries, Restoring):
+class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:

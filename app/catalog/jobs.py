@@ -133,11 +133,33 @@ def claim(session: Session, owner: str, lease: timedelta, now: datetime) -> JobR
     row = session.scalar(_ABANDONED, {"now": now}) or _take_turn(session, now)
     if row is None:
         return None
+    _take(row, owner, lease, now)
+    return row
+
+
+def claim_shard(
+    session: Session, owner: str, collection: str, limit: int, lease: timedelta, now: datetime
+) -> list[JobRow]:
+    """As `claim`, many of one collection. One that was claimed like this before and never begun was not attempted."""
+    of_collection = {"now": now, "collection": collection}
+    abandoned = _ABANDONED.where(JobRow.collection == collection).limit(limit)
+    rows = list(session.scalars(abandoned, {"now": now}))
+    untouched = {row.id for row in rows if row.progress == 0}
+    paused = session.scalar(select(CollectionRow.is_paused).where(CollectionRow.name == collection))
+    for priority in () if paused else JobPriority:
+        due = _DUE.limit(limit - len(rows))
+        rows += session.scalars(due, {**of_collection, "priority": priority}) if len(rows) < limit else ()
+    for row in rows:
+        _take(row, owner, lease, now)
+        row.attempts -= row.id in untouched
+    return rows
+
+
+def _take(row: JobRow, owner: str, lease: timedelta, now: datetime) -> None:
     row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
     row.claimed_at = now
     row.attempts += 1
     row.fencing_token += 1
-    return row
 
 
 def _take_turn(session: Session, now: datetime) -> JobRow | None:

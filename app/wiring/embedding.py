@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.types import QueryEmbedding, RefinementStep, Token
-from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder
+from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder, load_token_counter
 
 
 class LocalEmbedder:
@@ -83,6 +83,18 @@ class LocalEmbedder:
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         with _errors_translated():
             return self._encoder.token_offsets(text)
+
+
+class LocalTokenCounter:
+    """Implements `TokenCounter` without the model, for processes that only split."""
+
+    def __init__(self, model: str) -> None:
+        with _errors_translated():
+            self._offsets = load_token_counter(model)
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        with _errors_translated():
+            return self._offsets(text)
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""The ledger for whoever works off a collection in shards: claims and leases of many jobs in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs
+from app.catalog.sessions import Sessions
+from app.catalog.tables import CollectionRow, JobRow, UtcDateTime, is_running
+from app.types import Job, JobState
+
+_IDS_PER_QUERY = 1_000
+
+_PROLONG = (
+    update(JobRow.__table__)  # type: ignore[arg-type]
+    .where(JobRow.id == bindparam("job_id"), JobRow.fencing_token == bindparam("token"), JobRow.state == JobState.RUNNING)
+    .values(lease_until=bindparam("until", type_=UtcDateTime()), progress=bindparam("reached"))
+)
+
+
+class ShardLedger(Sessions):
+    def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            jobs.bury_abandoned(session, now)
+        with self._session(self._writer) as session:
+            return [row.as_job() for row in jobs.claim_shard(session, owner, collection, limit, lease, now)]
+
+    def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
+        until = self._clock() + lease
+        # In the order in which every transaction locks the jobs of several documents.
+        ordered = sorted(progress.items(), key=lambda item: item[0].document_id)
+        with self._session(self._writer) as session:
+            held = _held(session, progress)
+            rows = [
+                {"job_id": job.id, "token": job.fencing_token, "until": until, "reached": reached}
+                for job, reached in ordered
+                if job.id in held
+            ]
+            if rows:
+                session.connection().execute(_PROLONG, rows)
+            return held
+
+    def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
+        with self._session(self._engine) as session:
+            return _held(session, claimed)
+
+
+def _held(session: Session, claimed: Iterable[Job]) -> set[str]:
+    held: set[str] = set()
+    asked = list(claimed)
+    for start in range(0, len(asked), _IDS_PER_QUERY):
+        tokens = {job.id: job.fencing_token for job in asked[start : start + _IDS_PER_QUERY]}
+        found = session.execute(
+            select(JobRow.id, JobRow.fencing_token)
+            .join(CollectionRow, CollectionRow.name == JobRow.collection)
+            .where(JobRow.id.in_(tokens), is_running, ~CollectionRow.is_paused)
+        )
+        held |= {job_id for job_id, token in found if token == tokens[job_id]}
+    return held

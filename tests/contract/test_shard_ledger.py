@@ -1,0 +1,127 @@
+"""Claims and leases of many jobs at once, for bulk ingestion, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
+
+from app.catalog import SqlCatalog
+from app.types import Job, JobPriority, JobState
+
+ENOUGH = 100
+
+
+@pytest.fixture
+def claimed_shard(catalog: SqlCatalog) -> Callable[..., list[Job]]:
+    def claim(owner: str = "bulk-1", *, collection: str = "library", limit: int = ENOUGH) -> list[Job]:
+        return catalog.claim_shard(owner, collection=collection, limit=limit, lease=LEASE)
+
+    return claim
+
+
+class TestClaim:
+    def test_jobs_come_in_their_order_and_each_once(
+        self, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        ids = []
+        for number in range(5):
+            ids.append(submitted(f"{number}.txt").id)
+            clock.advance(timedelta(seconds=1))
+        assert [job.id for job in claimed_shard(limit=3)] == ids[:3]
+        rest = claimed_shard("bulk-2")
+        assert [job.id for job in rest] == ids[3:]
+        assert {(job.state, job.lease_owner, job.attempts, job.fencing_token) for job in rest} == {
+            (JobState.RUNNING, "bulk-2", 1, 1)
+        }
+        assert claimed_shard() == []
+
+    def test_interactive_jobs_come_first(
+        self, catalog: SqlCatalog, clock: Clock, claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        for uri, priority in (("bulk.txt", JobPriority.BULK), ("one.txt", JobPriority.INTERACTIVE)):
+            catalog.submit("library", new_document(uri), priority=priority)
+            clock.advance(timedelta(seconds=1))
+        assert [job.priority for job in claimed_shard()] == [JobPriority.INTERACTIVE, JobPriority.BULK]
+
+    def test_other_collections_are_left_alone(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
+        catalog.submit("other", new_document())
+        own = submitted()
+        assert [job.id for job in claimed_shard()] == [own.id]
+        assert claimed(catalog).collection == "other"
+
+    def test_a_paused_collection_gives_nothing(
+        self, catalog: SqlCatalog, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        submitted()
+        submitted("taken.txt")
+        claimed_shard(limit=1)
+        clock.advance(LEASE)
+        catalog.pause("library")
+        assert claimed_shard() == []
+
+
+class TestAttempts:
+    def test_a_job_that_was_not_begun_is_not_attempted_however_often_its_owner_is_killed(
+        self, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        submitted()
+        for token in range(1, 9):
+            [job] = claimed_shard()
+            assert (job.attempts, job.fencing_token) == (1, token)
+            clock.advance(LEASE)
+
+    def test_one_that_was_begun_each_time_is_given_up(
+        self, catalog: SqlCatalog, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        submitted()
+        for _ in range(5):
+            [job] = claimed_shard()
+            catalog.heartbeat_shard({job: 0.5}, lease=LEASE)
+            clock.advance(LEASE)
+        assert claimed_shard() == []
+        assert catalog.job(job.id).state is JobState.DEAD
+
+
+class TestLeases:
+    def test_a_heartbeat_prolongs_them_all_and_tells_progress(
+        self, catalog: SqlCatalog, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        for number in range(3):
+            submitted(f"{number}.txt")
+        shard = claimed_shard()
+        clock.advance(LEASE - timedelta(seconds=1))
+        assert catalog.heartbeat_shard(dict.fromkeys(shard, 0.25), lease=LEASE) == {job.id for job in shard}
+        clock.advance(timedelta(seconds=2))
+        assert claimed_shard("bulk-2") == []
+        assert [catalog.job(job.id).progress for job in shard] == [0.25] * 3
+
+    def test_those_cancelled_taken_over_and_done_are_no_longer_held(
+        self, catalog: SqlCatalog, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        for number in range(4):
+            submitted(f"{number}.txt")
+        cancelled, finished, kept, overtaken = claimed_shard()
+        catalog.cancel(cancelled.id)
+        catalog.complete_ingest(finished, title="", metadata={}, chunks=[])
+        shard = [cancelled, finished, kept]
+        assert catalog.held_jobs(shard) == catalog.heartbeat_shard(dict.fromkeys(shard, 0.1), lease=LEASE) == {kept.id}
+        clock.advance(LEASE)
+        newer = {job.id: job for job in claimed_shard("bulk-2")}
+        assert catalog.held_jobs([kept, overtaken]) == set()
+        assert catalog.heartbeat_shard({overtaken: 0.9}, lease=LEASE) == set()
+        assert catalog.job(overtaken.id).progress == newer[overtaken.id].progress
+
+    def test_a_paused_collection_holds_none(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
+    ) -> None:
+        submitted()
+        shard = claimed_shard()
+        catalog.pause("library")
+        assert catalog.held_jobs(shard) == catalog.heartbeat_shard(dict.fromkeys(shard, 0.5), lease=LEASE) == set()
