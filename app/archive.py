@@ -23,14 +23,14 @@ import zstandard
 from app.errors import ArchiveError, InputError
 
 FORMAT, VERSION = "gircse collection", 1
-CONTRACT_MEMBER, MANIFEST_MEMBER = "collection.json", "manifest.json"
+CONTRACT_MEMBER, LENSES_MEMBER, MANIFEST_MEMBER = "collection.json", "lenses.jsonl", "manifest.json"
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
 MAX_EXPANSION = 250  # texts and vectors compress to a twentieth at best
 _FREE_EXPANSION_BYTES = 200_000_000  # a small archive may be a very repetitive one
 MAX_ROWS_BYTES = 512_000_000  # of a member that is read at once
 _BLOCK = 1 << 20
 _MEMBER = re.compile(
-    r"collection\.json|manifest\.json|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
+    r"collection\.json|manifest\.json|lenses\.jsonl|judgements/\d{6,9}\.jsonl|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
     r"|documents/\d{6,9}\.jsonl|chunks/\d{6,9}\.jsonl|vectors/\d{6,9}\.npy"
 )
 _DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)

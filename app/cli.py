@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import archive, doctor, evaluate, ingest, manage, reindex, search, serve, train, watch
+from app.commands import archive, doctor, evaluate, ingest, lenses, manage, reindex, search, serve, train, watch
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
@@ -77,6 +77,7 @@ def _main_options(
 app.command(rich_help_panel=SEARCHING)(search.search)
 app.command(rich_help_panel=SEARCHING)(search.refine)
 app.command(rich_help_panel=SEARCHING)(search.embed)
+app.add_typer(lenses.lenses, name="lenses", rich_help_panel=SEARCHING)
 app.command(rich_help_panel=FILLING)(ingest.ingest)
 app.command(rich_help_panel=FILLING)(watch.watch)
 app.add_typer(manage.documents, name="documents", rich_help_panel=FILLING)

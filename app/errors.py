@@ -9,7 +9,8 @@ GircseError
 ├── NotFoundError              something named does not exist                         404
 │   ├── UnknownCollectionError
 │   ├── UnknownDocumentError
-│   └── UnknownJobError
+│   ├── UnknownJobError
+│   └── UnknownLensError
 ├── ConflictError              the request contradicts the present state              409
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
@@ -65,6 +66,12 @@ class UnknownDocumentError(NotFoundError):
 
 class UnknownJobError(NotFoundError):
     pass
+
+
+class UnknownLensError(NotFoundError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        there = f"There are: {', '.join(known)}." if known else "There are no lenses yet."
+        super().__init__(f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` makes one.")
 
 
 class ConflictError(GircseError):

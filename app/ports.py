@@ -21,6 +21,8 @@ from app.types import (
     Job,
     JobPriority,
     JobState,
+    Judgement,
+    Lens,
     NewDocument,
     Point,
     QueryEmbedding,
@@ -194,8 +196,8 @@ class IndexLedger(Protocol):
         """All documents but those that are going, page by page."""
         ...
 
-    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
-        """Makes the collection, whose index is reserved, in one transaction. Each document comes before its chunks.
+    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
+        """Makes the collection, whose index is reserved, in one transaction. Each document comes before what is its.
 
         What was waiting to be ingested is queued. Raises ConflictError when the name or a document id is taken.
         """
@@ -240,7 +242,42 @@ class ShardLedger(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, Protocol):
+class Opinions(Protocol):
+    """What people keep: ways of looking, and how well documents answered. A part of `Catalog`."""
+
+    def lenses(self) -> list[Lens]:
+        """In the order of names."""
+        ...
+
+    def lens(self, name: str) -> Lens:
+        """Raises UnknownLensError."""
+        ...
+
+    def save_lens(self, lens: Lens) -> None:
+        """Replaces the one of this name."""
+        ...
+
+    def delete_lens(self, name: str) -> None:
+        """Raises UnknownLensError."""
+        ...
+
+    def save_judgement(self, judgement: Judgement) -> None:
+        """Replaces what this person said before of this document, query and instruction.
+
+        Raises UnknownDocumentError. With its document a judgement goes.
+        """
+        ...
+
+    def delete_judgement(self, judgement: Judgement) -> bool:
+        """False when there was none by this person of this document, query and instruction."""
+        ...
+
+    def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
+        """All of the collection, page by page, those of one document together."""
+        ...
+
+
+class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -11,9 +11,20 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from app.archive import CONTRACT_MEMBER, Member
 from app.errors import ArchiveError, InputError
 from app.library import check_metadata
+from app.opinions import BEST_GRADE, new_lens
 from app.search import CHUNK_KEYS
 from app.texts import require_text
-from app.types import Chunk, Collection, Document, DocumentRecord, DocumentState, MetadataValue, Point
+from app.types import (
+    Chunk,
+    Collection,
+    Document,
+    DocumentRecord,
+    DocumentState,
+    Judgement,
+    Lens,
+    MetadataValue,
+    Point,
+)
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -83,6 +94,43 @@ class DocumentLine(_Record):
         }
         document = Document(**values, collection=collection, chunk_count=0)
         return DocumentRecord(document, self.given_title, self.given_metadata)
+
+
+class LensLine(_Record):
+    name: Text
+    query_instruction: Text
+    document_instruction: Text | None
+    note: Text
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.lens()
+        return self
+
+    @classmethod
+    def of(cls, lens: Lens) -> Self:
+        return cls(**{name: getattr(lens, name) for name in cls.model_fields})
+
+    def lens(self) -> Lens:
+        return new_lens(
+            self.name, self.query_instruction, document_instruction=self.document_instruction, note=self.note
+        )
+
+
+class JudgementLine(_Record):
+    document_id: Id
+    query: Text
+    instruction: Text
+    grade: Annotated[int, Field(ge=0, le=BEST_GRADE)]
+    judged_by: Text
+    judged_at: AwareDatetime
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> Self:
+        return cls(**{name: getattr(judgement, name) for name in cls.model_fields})
+
+    def judgement(self) -> Judgement:
+        return Judgement(**self.model_dump())
 
 
 class Payload(_Record):

@@ -10,19 +10,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from uuid import UUID, uuid5
 
 import numpy as np
 
-from app.archive import CONTRACT_MEMBER, ArchiveWriter, Member, read_members, verify
+from app.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
 from app.library import check_collection_name
 from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
-from app.records import ChunkLine, ContractRecord, DocumentLine, read_contract, read_lines, write_lines
+from app.records import (
+    ChunkLine,
+    ContractRecord,
+    DocumentLine,
+    JudgementLine,
+    LensLine,
+    read_contract,
+    read_lines,
+    write_lines,
+)
 from app.removals import remove_unneeded
-from app.types import Chunk, Collection, DocumentRecord, DocumentState, Point, RemovalKind
+from app.types import Chunk, Collection, DocumentRecord, DocumentState, Judgement, Lens, Point, RemovalKind
 
 Tell = Callable[[int], None]
 
@@ -33,9 +43,12 @@ _COPIES = UUID("2f0d6c0e-0a5b-5c8e-8f8e-5b1f8a3c9d42")
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
+    """`lenses_kept`: names under which this home has another lens than the archive; its own stays."""
+
     collection: str
     documents: int
     chunks: int
+    lenses_kept: tuple[str, ...] = ()
 
 
 class Transfer:
@@ -51,6 +64,7 @@ class Transfer:
         documents = chunks = 0
         with ArchiveWriter(path) as archive:
             archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).model_dump_json(indent=1).encode())
+            archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
             shards = _ChunkShards(self._index, collection.active_index, archive)
             packed: set[bytes] = set()
             for number, page in enumerate(self._catalog.document_records(name), start=1):
@@ -65,6 +79,8 @@ class Transfer:
                 tell(documents)
             shards.flush()
             chunks = shards.count
+            for number, said in enumerate(self._catalog.judgement_pages(name), start=1):
+                archive.add(f"judgements/{number:06}.jsonl", write_lines(map(JudgementLine.of, said)))
         return Transferred(name, documents, chunks)
 
     def import_collection(
@@ -94,7 +110,18 @@ class Transfer:
             raise
         self._index.point_to(name, index)
         made = self._catalog.counted_collection(name)
-        return Transferred(name, made.document_count, made.chunk_count)
+        return Transferred(name, made.document_count, made.chunk_count, self._take_lenses(path))
+
+    def _take_lenses(self, path: Path) -> tuple[str, ...]:
+        """After the collection: one that is there already is no reason to refuse it. The names of those that differ."""
+        own = {lens.name: lens for lens in self._catalog.lenses()}
+        kept = []
+        for lens in _lenses(path):
+            if lens.name not in own:
+                self._catalog.save_lens(lens)
+            elif lens != own[lens.name]:
+                kept.append(lens.name)
+        return tuple(kept)
 
     def _add_files(self, archive: ArchiveWriter, content_hash: str, packed: set[bytes]) -> None:
         if (digest := bytes.fromhex(content_hash)) in packed:
@@ -136,6 +163,8 @@ class Transfer:
                         raise ArchiveError(f"The file of {line.uri!r} is not in {path}.")
             elif member.kind == "chunks":
                 lines = list(read_lines(member, ChunkLine))
+            elif member.name == LENSES_MEMBER:
+                list(read_lines(member, LensLine))  # checked before anything is visible
             elif member.kind == "vectors":
                 self._index.upsert(index, _points(member, lines, dimension, renaming))
                 count += len(lines)
@@ -228,8 +257,10 @@ def _points(member: Member, lines: Sequence[ChunkLine], dimension: int, renaming
     ]
 
 
-def _rows(path: Path, name: str, renaming: _Renaming | None, tell: Tell) -> Iterator[DocumentRecord | Chunk]:
-    """Documents page by page, then the chunks of those before them."""
+def _rows(
+    path: Path, name: str, renaming: _Renaming | None, tell: Tell
+) -> Iterator[DocumentRecord | Chunk | Judgement]:
+    """Documents page by page, then the chunks of those before them, and at the end what was said of them."""
     for member in read_members(path, tell=tell):
         if member.kind == "documents":
             for document in read_lines(member, DocumentLine):
@@ -241,3 +272,18 @@ def _rows(path: Path, name: str, renaming: _Renaming | None, tell: Tell) -> Iter
         elif member.kind == "chunks":
             for line in read_lines(member, ChunkLine):
                 yield (line if renaming is None else renaming.chunk(line)).chunk()
+        elif member.kind == "judgements":
+            for said in read_lines(member, JudgementLine):
+                judgement = said.judgement()
+                if renaming is not None:
+                    judgement = replace(judgement, document_id=renaming.document_id(judgement.document_id))
+                yield judgement
+
+
+def _lenses(path: Path) -> list[Lens]:
+    """They come right behind the contract; archives of earlier releases have none."""
+    with closing(read_members(path)) as members:
+        for member in islice(members, 2):
+            if member.name == LENSES_MEMBER:
+                return [line.lens() for line in read_lines(member, LensLine)]
+    return []

@@ -308,3 +308,25 @@ class SearchResult:
     hits: tuple[Hit, ...]
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """A saved way of looking: instructions under a name that a person gave."""
+
+    name: str
+    query_instruction: str
+    document_instruction: str | None = None  # for documents embedded for it; None: as the collection has
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How well a document answers a query that is seen through an instruction, in the opinion of one person."""
+
+    document_id: str
+    query: str
+    instruction: str
+    grade: int  # 0: not at all, to 3: this is it
+    judged_by: str
+    judged_at: datetime

@@ -10,6 +10,7 @@ from app.api.cross_site import CrossSiteGuard
 from app.api.documents import collection_routes, document_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
+from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
@@ -30,9 +31,11 @@ def create_app(services: Services, *, max_body_bytes: int = MAX_BODY_BYTES) -> F
     )
     api.add_middleware(CrossSiteGuard)
     add_problem_handlers(api)
-    api.include_router(search_routes(services.search))
+    api.include_router(search_routes(services.search, services.catalog))
     api.include_router(document_routes(services))
     api.include_router(collection_routes(services))
     api.include_router(job_routes(services.catalog))
+    api.include_router(lens_routes(services.catalog))
+    api.include_router(judgement_routes(services.catalog))
     api.include_router(health_routes(services.checks))
     return api

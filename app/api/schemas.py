@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search import MAX_BIAS, MAX_LIMIT
 from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 
@@ -37,6 +38,7 @@ class SearchQuestion(Posted):
         description="How to look at the query. Left out: the model's own. Empty: none.",
         examples=["Identify the feeling that the message expresses"],
     )
+    lens: str | None = Field(default=None, description="A saved lens, in place of an instruction.")
     steps: int | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
@@ -167,6 +169,36 @@ class CollectionAnswer(Answer):
     is_paused: bool
     document_count: int
     chunk_count: int
+
+
+class NewLens(Posted):
+    name: str = Field(max_length=MAX_NAME_CHARACTERS, examples=["same feeling"])
+    query_instruction: str = Field(examples=["Identify the feeling that the message expresses"])
+    document_instruction: str | None = None
+    note: str = Field(default="", max_length=MAX_NOTE_CHARACTERS)
+
+
+class LensAnswer(Answer):
+    name: str
+    query_instruction: str
+    document_instruction: str | None
+    note: str
+
+
+class NewJudgement(Posted):
+    document_id: str
+    query: str = Field(examples=["I still haven't received my new card"])
+    instruction: str = Field(default="", description="Through which the query was seen; empty: none.")
+    grade: int = Field(ge=0, le=BEST_GRADE, description="0: not at all, to 3: this is it.")
+
+
+class JudgementAnswer(Answer):
+    document_id: str
+    query: str
+    instruction: str
+    grade: int
+    judged_by: str
+    judged_at: datetime
 
 
 class HealthAnswer(Answer):

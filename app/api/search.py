@@ -5,11 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.schemas import RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
+from app.opinions import instruction_through
+from app.ports import Opinions
 from app.search import SearchService
 from app.types import QueryEmbedding, SearchRequest, SearchResult
 
 
-def search_routes(service: SearchService) -> APIRouter:
+def search_routes(service: SearchService, opinions: Opinions) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     @routes.post("/search", response_model=SearchAnswer)
@@ -18,7 +20,7 @@ def search_routes(service: SearchService) -> APIRouter:
         request = SearchRequest(
             query=question.query,
             collection=question.collection,
-            instruction=question.instruction,
+            instruction=instruction_through(opinions, question.lens, question.instruction),
             steps=question.steps,
             limit=question.limit,
             filters=question.filters,

@@ -14,6 +14,7 @@ from app.catalog import jobs, removals
 from app.catalog.auditing import AuditQueries
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.ledger import JobLedger
+from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
 from app.catalog.shards import ShardLedger
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
@@ -37,7 +38,7 @@ from app.types import (
 _MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
-class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring):
+class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, Opinions):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -10,10 +10,11 @@ from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
 from app.catalog.indexes import chunk_values, count_chunks_again
+from app.catalog.opinions import judgement_values
 from app.catalog.sessions import Sessions
-from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JudgementRow
 from app.errors import ConflictError
-from app.types import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind
+from app.types import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind, Judgement
 
 _PAGE = 500
 
@@ -37,7 +38,7 @@ class Restoring(Sessions):
             yield page
             after = page[-1].document.id
 
-    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
+    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
         now = self._clock()
         contract = {field: getattr(collection, field) for field in (*CONTRACT, "active_index", "is_paused")}
         try:
@@ -59,7 +60,7 @@ class Restoring(Sessions):
             ) from error
 
 
-def _insert_rows(session: Session, collection: Collection, rows: Iterable[DocumentRecord | Chunk]) -> None:
+def _insert_rows(session: Session, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
     index = collection.active_index
     chunks: list[dict[str, object]] = []
     for row in rows:
@@ -68,6 +69,9 @@ def _insert_rows(session: Session, collection: Collection, rows: Iterable[Docume
             if len(chunks) == _PAGE:
                 session.execute(insert(ChunkRow), chunks)
                 chunks.clear()
+            continue
+        if isinstance(row, Judgement):
+            session.execute(insert(JudgementRow), [judgement_values(row)])
             continue
         session.execute(insert(DocumentRow), [_document_values(row)])
         if row.document.state is DocumentState.READY:

@@ -37,6 +37,8 @@ from app.types import (
     JobKind,
     JobPriority,
     JobState,
+    Judgement,
+    Lens,
     RemovalKind,
 )
 
@@ -71,9 +73,12 @@ class StorableText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None:
-            return None
-        return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+        return None if value is None else storable(value)
+
+
+def storable(text: str) -> str:
+    """As it comes back from a column of `StorableText`."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _enum(values: type[StrEnum]) -> Enum:
@@ -321,8 +326,13 @@ class LensRow(Table):
     note: Mapped[str]
     created_at: Mapped[datetime]
 
+    def as_lens(self) -> Lens:
+        return Lens(self.name, self.query_instruction, self.document_instruction, self.note)
+
 
 class JudgementRow(Table):
+    """The id follows from document, query, instruction and person, so that each has one judgement at most."""
+
     __tablename__ = "judgement"
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -332,6 +342,9 @@ class JudgementRow(Table):
     grade: Mapped[int]
     judged_by: Mapped[str]
     judged_at: Mapped[datetime]
+
+    def as_judgement(self) -> Judgement:
+        return Judgement(self.document_id, self.query, self.instruction, self.grade, self.judged_by, self.judged_at)
 
 
 class ApiKeyRow(Table):

@@ -20,7 +20,7 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to: *.tar.zst or *.tar.gz.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Pack a collection into one file: documents, texts, chunks, vectors and what they were made with.
+    """Pack a collection into one file: documents, texts, chunks, vectors, lenses, judgements, and the contract.
 
     Example: gircse export reading reading.tar.zst
     """
@@ -62,3 +62,5 @@ def import_(
 
             made = wiring("transfer").transfer_of(services).import_collection(file, name=name, tell=tell)
     typer.echo(f"The collection {made.collection!r} is there: {made.documents} documents with {made.chunks} chunks.")
+    for lens in made.lenses_kept:
+        typer.echo(f"You have another lens {lens!r} than the archive; yours is kept.")

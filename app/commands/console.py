@@ -27,9 +27,9 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
-def json_of(value: object) -> str:
+def json_of(value: object, *, indent: int | None = 2) -> str:
     """A dataclass as JSON: field for field what the REST API answers."""
-    return json.dumps(dataclasses.asdict(value), ensure_ascii=False, indent=2)  # type: ignore[call-overload]
+    return json.dumps(dataclasses.asdict(value), ensure_ascii=False, indent=indent)  # type: ignore[call-overload]
 
 
 def print_search(result: SearchResult) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from app.commands import console
 from app.commands.house import open_services
 from app.library import DEFAULT_COLLECTION
+from app.opinions import instruction_through
 from app.types import SearchRequest
 
 BOOST = 5.0
@@ -33,6 +35,7 @@ class Mode(StrEnum):
 def search(
     query: Annotated[str, typer.Argument(help="What you are looking for.")],
     instruction: Instruction = None,
+    lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
     steps: Steps = None,
     mode: Annotated[Mode, typer.Option(help="By which vectors.")] = Mode.DENSE,
@@ -51,14 +54,14 @@ def search(
     request = SearchRequest(
         query=query,
         collection=collection,
-        instruction=instruction,
         steps=steps,
         limit=limit,
         filters=parse_filters(filters),
         token_bias=token_bias(boost, suppress),
     )
     with open_services() as services:
-        result = services.search.search(request)
+        instruction = instruction_through(services.catalog, lens, instruction)
+        result = services.search.search(replace(request, instruction=instruction))
     if as_json:
         typer.echo(console.json_of(result))
     else:

@@ -240,6 +240,9 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/jobs/{job_id}/cancel",
         "/api/v1/collections",
         "/api/v1/collections/{name}",
+        "/api/v1/lenses",
+        "/api/v1/lenses/{name}",
+        "/api/v1/judgements",
         "/healthz",
         "/readyz",
     } == set(openapi["paths"])

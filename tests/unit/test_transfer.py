@@ -26,6 +26,7 @@ from app.catalog import SqlCatalog, connect
 from app.catalog.sessions import utc_now
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
+from app.opinions import new_judgement, new_lens
 from app.removals import remove_unneeded
 from app.testing import ToyEmbedder
 from app.transfer import Transfer, Transferred
@@ -187,6 +188,31 @@ def test_a_copy_lives_beside_its_original(archive: Path, toy_house: Any) -> None
 def test_a_name_that_is_taken_is_refused(archive: Path, toy_house: Any) -> None:
     with pytest.raises(ConflictError, match="--as NAME"):
         transfer_of(toy_house).import_collection(archive)
+
+
+def test_lenses_and_judgements_come_along(toy_house: Any, elsewhere: Any, tmp_path: Path) -> None:
+    house, path = filled(toy_house), tmp_path / "library.tar.zst"
+    documents = house.services.catalog.documents()
+    for lens in (new_lens("feeling", "Identify the feeling"), new_lens("topic", "Identify the topic", note="ours")):
+        house.services.catalog.save_lens(lens)
+    for number, document in enumerate(documents):
+        house.services.catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=number))
+    transfer_of(house).export_collection("library", path)
+    elsewhere.services.catalog.save_lens(new_lens("topic", "Identify the subject"))
+    made = transfer_of(elsewhere).import_collection(path)
+    assert made == Transferred("library", 3, 3, lenses_kept=("topic",))
+    assert [lens.query_instruction for lens in elsewhere.services.catalog.lenses()] == [
+        "Identify the feeling",
+        "Identify the subject",
+    ]
+    said, original = (list(each.services.catalog.judgement_pages("library")) for each in (elsewhere, house))
+    assert said == original
+    assert len(said[0]) == 3
+    # Under another name the documents have other ids, and each judgement is still of its document.
+    transfer_of(elsewhere).import_collection(path, name="copy")
+    catalog = elsewhere.services.catalog
+    copied = {(catalog.document(each.document_id).uri, each.grade) for each in next(catalog.judgement_pages("copy"))}
+    assert copied == {(document.uri, number) for number, document in enumerate(documents)}
 
 
 def test_waiting_and_failed_documents_come_along_as_such(toy_house: Any, elsewhere: Any, tmp_path: Path) -> None:

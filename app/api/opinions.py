@@ -1,0 +1,68 @@
+"""Lenses and judgements over HTTP."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
+from app.errors import NotFoundError
+from app.opinions import new_judgement, new_lens
+from app.ports import Catalog
+from app.types import Judgement, Lens
+
+
+def lens_routes(catalog: Catalog) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/lenses", tags=["lenses"])
+
+    @routes.get("", response_model=list[LensAnswer])
+    def list_lenses() -> list[Lens]:
+        return catalog.lenses()
+
+    @routes.post("", response_model=LensAnswer)
+    def save_lens(new: NewLens) -> Lens:
+        """Saves a way of looking; one of the same name is replaced."""
+        lens = new_lens(new.name, new.query_instruction, document_instruction=new.document_instruction, note=new.note)
+        catalog.save_lens(lens)
+        return lens
+
+    @routes.get("/{name:path}", response_model=LensAnswer)
+    def show_lens(name: str) -> Lens:
+        return catalog.lens(name)
+
+    @routes.delete("/{name:path}", status_code=204)
+    def delete_lens(name: str) -> None:
+        catalog.delete_lens(name)
+
+    return routes
+
+
+def judgement_routes(catalog: Catalog) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/judgements", tags=["judgements"])
+
+    @routes.get("", response_model=list[JudgementAnswer])
+    def list_judgements(
+        collection: str,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+        offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    ) -> list[Judgement]:
+        known = catalog.collection(collection)
+        pages = chain.from_iterable(catalog.judgement_pages(known.name))
+        return list(islice(pages, offset, offset + limit))
+
+    @routes.post("", response_model=JudgementAnswer)
+    def save_judgement(new: NewJudgement) -> Judgement:
+        """Says how well a document answers a query; what was said of it before is replaced."""
+        judgement = new_judgement(new.document_id, query=new.query, instruction=new.instruction, grade=new.grade)
+        catalog.save_judgement(judgement)
+        return judgement
+
+    @routes.delete("", status_code=204)
+    def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:
+        judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0)
+        if not catalog.delete_judgement(judgement):
+            raise NotFoundError(f"The document {document_id!r} was not judged for this query and instruction.")
+
+    return routes

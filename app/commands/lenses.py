@@ -1,0 +1,55 @@
+"""`gircse lenses`: saved ways of looking."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.commands import console
+from app.commands.house import open_catalog
+from app.opinions import new_lens
+
+lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
+
+Name = Annotated[str, typer.Argument(help="Of the lens.")]
+
+
+@lenses.command("list")
+def list_lenses(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False) -> None:
+    """List lenses. Use one with `gircse search QUERY --lens NAME`."""
+    with open_catalog() as catalog:
+        saved = catalog.lenses()
+    if as_json:
+        for lens in saved:
+            typer.echo(console.json_of(lens, indent=None))
+        return
+    rows = [(each.name, each.query_instruction, each.document_instruction or "", each.note) for each in saved]
+    console.stdout.print(console.plain_table(("name", "query instruction", "document instruction", "note"), rows))
+
+
+@lenses.command("save")
+def save_lens(
+    name: Name,
+    instruction: Annotated[str, typer.Option("--instruction", "-i", help="How it looks at a query.")],
+    document_instruction: Annotated[
+        str | None, typer.Option(help="How it looks at documents. Left out: as the collection does.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="What it is good for.")] = "",
+) -> None:
+    """Save a lens; one of the same name is replaced.
+
+    Example: gircse lenses save "same feeling" -i "Identify the feeling that the message expresses"
+    """
+    lens = new_lens(name, instruction, document_instruction=document_instruction, note=note)
+    with open_catalog() as catalog:
+        catalog.save_lens(lens)
+    typer.echo(f"Saved. Use it with: gircse search QUERY --lens {lens.name!r}")
+
+
+@lenses.command("delete")
+def delete_lens(name: Name) -> None:
+    """Delete a lens."""
+    with open_catalog() as catalog:
+        catalog.delete_lens(name)
+    typer.echo(f"The lens {name!r} is deleted.")

@@ -1,0 +1,100 @@
+"""Lenses and judgements on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from catalog_samples import LIBRARY, Clock, claimed
+
+from app.catalog import SqlCatalog
+from app.errors import UnknownDocumentError, UnknownLensError
+from app.opinions import new_judgement
+from app.types import Judgement, Lens
+
+FEELING = Lens("same feeling", "Identify the feeling", None, "for letters")
+
+
+def judged(document_id: str, **changes: object) -> Judgement:
+    judgement = new_judgement(document_id, query="my card", instruction="Identify the intent", grade=3)
+    return replace(judgement, **changes)  # type: ignore[arg-type]
+
+
+def all_judgements(catalog: SqlCatalog, collection: str = "library") -> list[Judgement]:
+    return [judgement for page in catalog.judgement_pages(collection) for judgement in page]
+
+
+def test_a_lens_is_replaced_by_one_of_its_name(catalog: SqlCatalog) -> None:
+    catalog.save_lens(FEELING)
+    catalog.save_lens(Lens("a topic", "Identify the topic", "Summarise"))
+    catalog.save_lens(replace(FEELING, query_instruction="Identify the emotion", note=""))
+    assert [lens.name for lens in catalog.lenses()] == ["a topic", "same feeling"]
+    assert catalog.lens("same feeling") == Lens("same feeling", "Identify the emotion")
+
+
+def test_a_lens_that_is_not_there_is_named_with_those_that_are(catalog: SqlCatalog) -> None:
+    catalog.save_lens(FEELING)
+    for ask in (catalog.lens, catalog.delete_lens):
+        with pytest.raises(UnknownLensError, match=r"'mood'.*same feeling"):
+            ask("mood")
+    catalog.delete_lens("same feeling")
+    assert catalog.lenses() == []
+
+
+def test_a_person_has_one_opinion_of_a_document_and_query(
+    catalog: SqlCatalog, ingested: Callable[..., str], clock: Clock
+) -> None:
+    document_id = ingested()
+    catalog.save_judgement(judged(document_id, judged_at=clock()))
+    clock.advance(timedelta(days=1))
+    last = judged(document_id, judged_at=clock(), grade=1)
+    catalog.save_judgement(last)
+    others = [judged(document_id, judged_at=clock(), **each) for each in ({"judged_by": "x"}, {"instruction": ""})]
+    for other in others:
+        catalog.save_judgement(other)
+    assert sorted(map(repr, all_judgements(catalog))) == sorted(map(repr, [last, *others]))
+    assert catalog.delete_judgement(others[0])
+    assert not catalog.delete_judgement(others[0])
+    assert len(all_judgements(catalog)) == 2
+
+
+def test_the_same_opinion_given_twice_at_once_is_kept_once(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
+    document_id = ingested()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda grade: catalog.save_judgement(judged(document_id, grade=grade)), [0, 1, 2, 3] * 4))
+    assert len(all_judgements(catalog)) == 1
+
+
+def test_judgements_go_with_their_document_and_stay_in_their_collection(
+    catalog: SqlCatalog, ingested: Callable[..., str]
+) -> None:
+    catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
+    first, second = ingested("a.txt"), ingested("b.txt")
+    for number in range(3):
+        for document_id in (first, second):
+            catalog.save_judgement(judged(document_id, query=f"query {number}"))
+    catalog.submit_delete(first)
+    catalog.complete_delete(claimed(catalog))
+    assert {(each.document_id, each.query) for each in all_judgements(catalog)} == {
+        (second, f"query {number}") for number in range(3)
+    }
+    assert all_judgements(catalog, "other") == []
+    with pytest.raises(UnknownDocumentError, match="cannot be judged"):
+        catalog.save_judgement(judged(first))
+
+
+def test_many_judgements_come_page_by_page(
+    catalog: SqlCatalog, ingested: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.catalog.opinions._PAGE", 2)
+    documents = [ingested(f"{number}.txt") for number in range(2)]
+    for number in range(5):
+        catalog.save_judgement(judged(documents[number % 2], query=f"query {number}"))
+    pages = list(catalog.judgement_pages("library"))
+    assert [len(page) for page in pages] == [2, 2, 1]
+    told = [judgement for page in pages for judgement in page]
+    assert sorted(each.query for each in told) == [f"query {number}" for number in range(5)]
+    assert [each.document_id for each in told] == sorted(each.document_id for each in told)
