@@ -58,8 +58,16 @@ class FolderBlobStore:
     def path(self, content_hash: str) -> Path:
         return self._folder / _checked(content_hash)
 
-    def put_text(self, content_hash: str, text: str) -> None:
-        _write_whole(self._text_path(content_hash), [text.encode("utf-8", "surrogatepass")])
+    def locate(self, content_hash: str) -> Path:
+        path = self.path(content_hash)
+        with _faults_translated(path):
+            for place in (path, _aside(path), path):  # it may be put back in between
+                if place.exists():
+                    return place
+        raise _missing(path, content_hash)
+
+    def put_text(self, content_hash: str, parts: Iterable[str]) -> None:
+        _write_whole(self._text_path(content_hash), (part.encode("utf-8", "surrogatepass") for part in parts))
 
     def get_text(self, content_hash: str) -> str:
         return _read(self._text_path(content_hash), content_hash).decode("utf-8", "surrogatepass")
@@ -107,9 +115,11 @@ def _read(path: Path, content_hash: str) -> bytes:
         with _faults_translated(path):
             return path.read_bytes()  # it may have been put back in between
     except FileNotFoundError as error:
-        raise NotFoundError(
-            f"The stored file {content_hash} is missing from {path.parent}: add the document again."
-        ) from error
+        raise _missing(path, content_hash) from error
+
+
+def _missing(path: Path, content_hash: str) -> NotFoundError:
+    return NotFoundError(f"The stored file {content_hash} is missing from {path.parent}: add the document again.")
 
 
 @contextmanager

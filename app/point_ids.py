@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from uuid import UUID, uuid5
 
 _POINT_NAMESPACE = UUID("6d3c3f0e-6b8a-5f0a-9a53-0d5f6f1c7a11")  # never change it: all points would be new
@@ -13,9 +12,11 @@ class PointIds:
 
     def __init__(self, collection: str, document_id: str) -> None:
         self._prefix = f"{collection}\n{document_id}"
-        self._occurrences: Counter[str] = Counter()
+        self._occurrences: dict[int, int] = {}
 
     def next(self, text_hash: str) -> str:
-        occurrence = self._occurrences[text_hash]
-        self._occurrences[text_hash] += 1
+        # A part of the hash is enough, and takes a third of the memory: two texts that share it get two ids anyway.
+        key = int(text_hash[:15], 16)
+        occurrence = self._occurrences.get(key, 0)
+        self._occurrences[key] = occurrence + 1
         return str(uuid5(_POINT_NAMESPACE, f"{self._prefix}\n{text_hash}\n{occurrence}"))

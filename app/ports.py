@@ -17,6 +17,7 @@ from app.types import (
     DocumentRecord,
     DocumentState,
     ExtractedText,
+    Findings,
     IndexRole,
     Job,
     JobPriority,
@@ -30,6 +31,7 @@ from app.types import (
     RemovalKind,
     ScoredPoint,
     Span,
+    TextPart,
 )
 
 
@@ -155,7 +157,7 @@ class IndexLedger(Protocol):
         ...
 
     def count_unindexed(self, collection: str, index: str) -> int: ...
-    def record_indexed(self, index: str, document: Document, chunks: Sequence[Chunk]) -> bool:
+    def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
         """The index, which stands by, holds these chunks. False when the document has changed or is going."""
         ...
 
@@ -356,7 +358,7 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
         """Raises what `heartbeat` would raise, and writes nothing."""
         ...
 
-    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
+    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Iterable[Chunk]) -> None:
         """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
         ...
 
@@ -404,12 +406,16 @@ class BlobStore(Protocol):
         """Raises NotFoundError."""
         ...
 
-    def put_text(self, content_hash: str, text: str) -> None: ...
+    def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def get_text(self, content_hash: str) -> str:
         """Raises NotFoundError."""
         ...
 
     def path(self, content_hash: str) -> Path: ...
+    def locate(self, content_hash: str) -> Path:
+        """Where the bytes lie at this moment, which `discard` may change. Raises NotFoundError."""
+        ...
+
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         """Removes bytes and text unless they are needed, which is asked after they were put aside.
 
@@ -422,10 +428,22 @@ class BlobStore(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """Extracts text. Raises DocumentError with a reason that a person can act on."""
+class TextSink(Protocol):
+    """Takes the text of a document, part by part in order."""
 
-    def __call__(self, data: bytes, *, uri: str, media_type: str) -> ExtractedText: ...
+    def write(self, part: TextPart) -> None: ...
+    def clear(self) -> None:
+        """Forgets all parts: the reader starts over."""
+        ...
+
+
+class Reader(Protocol):
+    """Extracts text. Raises DocumentError with a reason that a person can act on, or FileNotFoundError.
+
+    What was written into the sink is of no use then.
+    """
+
+    def __call__(self, path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings: ...
 
 
 class Splitter(Protocol):

@@ -6,7 +6,8 @@ What has been built stays when this is killed. Searches use the live index, whic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -20,7 +21,7 @@ from app.types import CONTRACT, Chunk, Collection, Document, IndexRole
 
 log = logging.getLogger(__name__)
 
-IndexDocument = Callable[[Document, Collection], Sequence[Chunk]]
+IndexDocument = Callable[[Document, Collection], AbstractContextManager[Iterable[Chunk]]]
 
 _LEASE = timedelta(minutes=10)  # between the name of the new index and its row
 _ROUNDS = 100  # of catching up with documents that change
@@ -47,7 +48,10 @@ class ReindexReport:
 
 
 class Reindexer:
-    """`index_document` makes the points of a document in the active index of the collection that it is given."""
+    """`index_document` makes the points of a document in the active index of the collection that it is given.
+
+    Its chunks can be read until its block ends.
+    """
 
     def __init__(
         self,
@@ -161,14 +165,15 @@ class Reindexer:
 
     def _index_one(self, document: Document, target: Collection, report: ReindexReport) -> None:
         index = target.active_index
-        chunks: Sequence[Chunk] = ()
         report.unreadable.pop(document.uri, None)
         try:
-            chunks = self._index_document(document, target)
+            with self._index_document(document, target) as chunks:
+                is_recorded = self._catalog.record_indexed(index, document, chunks)
         except (DocumentError, NotFoundError) as error:  # its file is gone when it was replaced since: the next pass
             report.unreadable[document.uri] = str(error)
             delete_points_of(self._index, index, document.id)
-        if not self._catalog.record_indexed(index, document, chunks):
+            is_recorded = self._catalog.record_indexed(index, document, [])
+        if not is_recorded:
             report.unreadable.pop(document.uri, None)
             try:
                 self._catalog.document(document.id)

@@ -29,6 +29,12 @@ class Settings(BaseSettings):
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
+    max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
+    max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")
+    max_document_characters: int = Field(default=20_000_000, ge=1, description="Longest text of a document.")
+    max_document_pages: int = Field(default=5_000, ge=1, description="Most pages, or slides, of a document.")
+    read_timeout_s: float = Field(default=300, gt=0, description="Seconds to read a document in; two thirds of CPU.")
+    read_memory_mb: float = Field(default=1_000, ge=50, description="Memory that reading one document may take, in MB.")
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 

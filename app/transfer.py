@@ -156,7 +156,7 @@ class Transfer:
             if member.kind == "files":
                 self._put_file(member)
             elif member.kind == "texts":
-                self._blobs.put_text(member.name[-64:], b"".join(member.parts).decode("utf-8", "surrogatepass"))
+                self._blobs.put_text(member.name[-64:], [b"".join(member.parts).decode("utf-8", "surrogatepass")])
             elif member.kind == "documents":
                 for line in read_lines(member, DocumentLine):
                     if f"files/{line.content_hash}" not in names:

@@ -74,6 +74,23 @@ class ExtractedText:
 
 
 @dataclass(frozen=True, slots=True)
+class TextPart:
+    """A stretch of a document's text, and the characters of the whole text at which pages begin in it."""
+
+    text: str
+    page_starts: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a reader tells of a document besides its text."""
+
+    title: str
+    media_type: str
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A span of a document as stored. `id` is also the point's id (a UUID)."""
 

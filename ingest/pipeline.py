@@ -8,44 +8,54 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from app.errors import DocumentError
 from app.fingerprints import require_same_model
 from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
-from app.types import Chunk, Collection, Document, ExtractedText, Job, JobKind, Metadata, Point, Span
+from app.types import (
+    Chunk,
+    Collection,
+    Document,
+    ExtractedText,
+    Findings,
+    Job,
+    JobKind,
+    Metadata,
+    Span,
+    TextPart,
+)
+from ingest.points import IngestReport, PointWriter
+from ingest.spools import ChunkSpool, TextSpool
 
 log = logging.getLogger(__name__)
 
 Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the job is to be left
 
 _READ_PROGRESS = 0.05  # of the whole job; embedding takes nearly all of it
-_PAYLOAD_BATCH_SIZE = 256
-
-
-@dataclass(frozen=True, slots=True)
-class IngestReport:
-    """Chunks that were embedded, chunks that kept their vector, and points that were removed."""
-
-    embedded: int = 0
-    reused: int = 0
-    deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
+    """`chunks` can be read as often as is wanted, until the block of `index_document` ends."""
+
     title: str
     metadata: Metadata
-    chunks: Sequence[Chunk]
+    chunks: Iterable[Chunk]
     report: IngestReport
 
 
 class IngestPipeline:
-    """`splitter_for` gives the splitter with the chunk size and overlap that a collection was made with."""
+    """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
+
+    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. In
+    `spool_folder` (None: the system's own) long documents lie while they are worked on.
+    """
 
     def __init__(
         self,
@@ -57,6 +67,7 @@ class IngestPipeline:
         read: Reader,
         splitter_for: Callable[[Collection], Splitter],
         batch_size: int = 64,
+        spool_folder: Path | None = None,
     ) -> None:
         self._catalog = catalog
         self._blobs = blobs
@@ -65,6 +76,7 @@ class IngestPipeline:
         self._read = read
         self._splitter_for = splitter_for
         self._batch_size = batch_size
+        self._spool_folder = spool_folder
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
@@ -72,24 +84,44 @@ class IngestPipeline:
         if job.kind is JobKind.DELETE:
             return self._delete(job, collection, heartbeat)
         document = self._catalog.document(job.document_id)
-        indexed = self.index_document(document, collection, heartbeat=heartbeat)
-        self._catalog.complete_ingest(job, title=indexed.title, metadata=indexed.metadata, chunks=indexed.chunks)
+        with self.index_document(document, collection, heartbeat=heartbeat) as indexed:
+            self._catalog.complete_ingest(job, title=indexed.title, metadata=indexed.metadata, chunks=indexed.chunks)
         if document.revision > 1:  # the file of the version before
             self._remove_unneeded()
         return indexed.report
 
-    def index_document(self, document: Document, collection: Collection, *, heartbeat: Heartbeat) -> IndexedDocument:
+    @contextmanager
+    def index_document(
+        self, document: Document, collection: Collection, *, heartbeat: Heartbeat
+    ) -> Iterator[IndexedDocument]:
         """Makes its points in the active index of `collection` what they should be. Records nothing in the catalog."""
         require_same_model(collection, self._embedder)
-        extracted = self._extract(document)
-        heartbeat(_READ_PROGRESS)
-        chunks = make_chunks(document, self._splitter_for(collection)(extracted))
-        # The reader's findings come first: what the person said about the document wins.
-        title = document.title or extracted.title or document.uri
-        metadata = {**extracted.metadata, **document.metadata}
-        payloads = {chunk.id: make_payload(document, chunk, title, metadata) for chunk in chunks}
-        report = self._write(collection, document, chunks, payloads, heartbeat)
-        return IndexedDocument(title, metadata, chunks, report)
+        folder = self._spool_folder
+        with TextSpool(folder) as text, ChunkSpool(document.id, folder) as chunks:
+            # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
+            found = read_text(document, text, blobs=self._blobs, read=self._read, heartbeat=heartbeat)
+            # The reader's findings come first: what the person said about the document wins.
+            title = document.title or found.title or document.uri
+            metadata = {**found.metadata, **document.metadata}
+            position = 0
+
+            def report_progress() -> None:
+                heartbeat(_READ_PROGRESS + (1 - _READ_PROGRESS) * position / text.character_count)
+
+            writer = PointWriter(
+                index=self._index,
+                embedder=self._embedder,
+                collection=collection,
+                document_id=document.id,
+                batch_size=self._batch_size,
+                heartbeat=report_progress,
+            )
+            for chunk in make_chunks(document, split_text(text, self._splitter_for(collection))):
+                position = chunk.end
+                chunks.write(chunk)
+                writer.write(chunk, make_payload(document, chunk, title, metadata))
+            position = text.character_count
+            yield IndexedDocument(title, metadata, chunks, writer.finish())
 
     def _delete(self, job: Job, collection: Collection, heartbeat: Heartbeat) -> IngestReport:
         count = 0
@@ -103,77 +135,70 @@ class IngestPipeline:
     def _remove_unneeded(self) -> None:
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
 
-    def _extract(self, document: Document) -> ExtractedText:
-        data = self._blobs.get(document.content_hash)
-        extracted = self._read(data, uri=document.uri, media_type=document.media_type)
-        if not extracted.text.strip():
-            raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
-        self._blobs.put_text(document.content_hash, extracted.text)
-        return extracted
 
-    def _write(
-        self,
-        collection: Collection,
-        document: Document,
-        chunks: Sequence[Chunk],
-        payloads: dict[str, dict[str, object]],
-        heartbeat: Heartbeat,
-    ) -> IngestReport:
-        """Makes the points of the document what `chunks` says."""
-        index = collection.active_index
-        present = set(self._index.point_ids(index, document_id=document.id))
-        new = [chunk for chunk in chunks if chunk.id not in present]
-        for start in range(0, len(new), self._batch_size):
-            batch = new[start : start + self._batch_size]
-            vectors = self._embed(collection, batch)
-            heartbeat(_READ_PROGRESS + (1 - _READ_PROGRESS) * start / len(new))  # still ours? then write
-            points = [Point(c.id, vector, payloads[c.id]) for c, vector in zip(batch, vectors, strict=True)]
-            self._index.upsert(index, points)
-        kept = [chunk.id for chunk in chunks if chunk.id in present]
-        for start in range(0, len(kept), _PAYLOAD_BATCH_SIZE):
-            heartbeat(1.0)
-            ids = kept[start : start + _PAYLOAD_BATCH_SIZE]
-            self._index.set_payloads(index, {point_id: payloads[point_id] for point_id in ids})
-        stale = sorted(present - payloads.keys())
-        heartbeat(1.0)
-        if stale:
-            self._index.delete_points(index, stale)
-        return IngestReport(embedded=len(new), reused=len(kept), deleted=len(stale))
+def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Reader, heartbeat: Heartbeat) -> Findings:
+    """Reads the stored file into `text`, and keeps that beside it."""
+    sink = _ProgressingSink(text, document, heartbeat)
 
-    def _embed(self, collection: Collection, chunks: Sequence[Chunk]) -> list[list[float]]:
-        vectors = self._embedder.embed_documents(
-            [chunk.text for chunk in chunks],
-            instruction=collection.document_instruction,
-            steps=collection.document_steps,
-        )
-        for chunk, vector in zip(chunks, vectors, strict=True):
-            if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
-                raise ValueError(
-                    f"The model {self._embedder.model_name} gave no usable vector for characters {chunk.start} to "
-                    f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."
-                )
-        return vectors
+    def attempt() -> Findings:
+        sink.clear()
+        path = blobs.locate(document.content_hash)
+        return read(path, uri=document.uri, media_type=document.media_type, into=sink)
+
+    try:
+        found = attempt()
+    except FileNotFoundError:  # it was put aside, or back, at this moment
+        found = attempt()
+    if not text.has_text:
+        raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
+    heartbeat(_READ_PROGRESS)
+    blobs.put_text(document.content_hash, text.parts())
+    return found
 
 
-def make_chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
+class _ProgressingSink:
+    """Tells between two parts how much of the document they are, in bytes."""
+
+    def __init__(self, text: TextSpool, document: Document, heartbeat: Heartbeat) -> None:
+        self._text = text
+        self._byte_count = document.byte_count
+        self._heartbeat = heartbeat
+
+    def write(self, part: TextPart) -> None:
+        if read := self._text.byte_count:
+            self._heartbeat(_READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
+        self._text.write(part)
+
+    def clear(self) -> None:
+        self._text.clear()
+
+
+def split_text(text: TextSpool, split: Splitter) -> Iterator[Span]:
+    """Of the whole text, though each part is split by itself."""
+    begin = 0
+    for part in text.parts():
+        # Pages that began before this part count, too.
+        pages = [page - begin for page in text.page_starts]
+        for span in split(ExtractedText(part, title="", media_type="", page_starts=pages)):
+            yield replace(span, start=begin + span.start, end=begin + span.end)
+        begin += len(part)
+
+
+def make_chunks(document: Document, spans: Iterable[Span]) -> Iterator[Chunk]:
     """Chunks whose ids depend on the text alone, so that text which only moved keeps its point."""
     point_ids = PointIds(document.collection, document.id)
-    chunks = []
     for ordinal, span in enumerate(spans):
         text_hash = hashlib.sha256(span.text.encode("utf-8", "surrogatepass")).hexdigest()
-        chunks.append(
-            Chunk(
-                id=point_ids.next(text_hash),
-                document_id=document.id,
-                ordinal=ordinal,
-                text=span.text,
-                text_hash=text_hash,
-                start=span.start,
-                end=span.end,
-                page=span.page,
-            )
+        yield Chunk(
+            id=point_ids.next(text_hash),
+            document_id=document.id,
+            ordinal=ordinal,
+            text=span.text,
+            text_hash=text_hash,
+            start=span.start,
+            end=span.end,
+            page=span.page,
         )
-    return chunks
 
 
 def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadata) -> dict[str, object]:

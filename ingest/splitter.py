@@ -21,7 +21,7 @@ _FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
 # Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.
 _CHARACTERS_PER_TOKEN = 16
 _CHUNKS_PER_WINDOW = 64  # tokenised in one call
-_CONTEXT = 48  # characters on each side that decide between equally good cuts
+CONTEXT = 48  # characters on each side that decide between equally good cuts
 _WORD = re.compile(r"\S")
 _CLAUSE_STARTS = re.compile(r"(?<=[,;:]\s)\S|(?<=[，；：、])\S")
 _WORD_STARTS = re.compile(r"(?<=\s)\S")
@@ -97,9 +97,9 @@ class TokenSplitter:
         """A cut in (core, limit] of a sentence too long for a chunk: at a clause, a word, a token, anywhere."""
         low = core + max(1, (limit - core) // 2)
         for pattern in (_CLAUSE_STARTS, _WORD_STARTS):
-            if found := _most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
+            if found := most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
                 return found
-        return _most_distinct(text, window.token_starts(low, limit)) or limit
+        return most_distinct(text, window.token_starts(low, limit)) or limit
 
     def _overlap_start(self, text: str, breaks: _Breaks, window: _Window, core: int, end: int) -> int:
         """Where the chunk after the cut at `end` begins: the first sentence, else word, within the overlap."""
@@ -138,7 +138,7 @@ class _Breaks:
         """The best break in [low, high]; the text around it decides between equals."""
         first, last = bisect_left(self.positions, low), bisect_right(self.positions, high)
         best_rank = min(self.ranks[first:last], default=None)
-        return _most_distinct(text, (self.positions[i] for i in range(first, last) if self.ranks[i] == best_rank))
+        return most_distinct(text, (self.positions[i] for i in range(first, last) if self.ranks[i] == best_rank))
 
     def first(self, low: int, high: int) -> int | None:
         """The first break in [low, high)."""
@@ -172,11 +172,11 @@ class _Window:
         return self.starts[bisect_left(self.starts, low) : bisect_right(self.starts, high)]
 
 
-def _most_distinct(text: str, positions: Iterable[int]) -> int | None:
+def most_distinct(text: str, positions: Iterable[int]) -> int | None:
     """Picks one by a checksum of the text around it: the same one from wherever the search began."""
 
     def checksum(position: int) -> tuple[int, int]:
-        around = text[max(0, position - _CONTEXT) : position + _CONTEXT]
+        around = text[max(0, position - CONTEXT) : position + CONTEXT]
         return zlib.crc32(around.encode("utf-8", errors="replace")), -position
 
     return min(positions, key=checksum, default=None)

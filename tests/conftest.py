@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Document, Metadata
 from ingest.pipeline import IngestPipeline
-from ingest.readers.document import read_document
+from ingest.readers.document import read_file
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
 
@@ -52,7 +52,7 @@ class ToyHouse:
             blobs=blobs,
             index=index,
             embedder=embedder,
-            read=read_document,
+            read=read_file,
             splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),
         )
         self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")

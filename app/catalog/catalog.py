@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import uuid4
 
@@ -189,14 +189,14 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
         with self._session(self._engine) as session:
             return [row.as_chunk() for row in session.scalars(statement)]
 
-    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
+    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Iterable[Chunk]) -> None:
         now = self._clock()
         with self._session(self._writer) as session:
             document, row = jobs.hold(session, job)
             active = session.get_one(CollectionRow, document.collection).active_index
-            write_indexed(session, active, document.id, document.revision, chunks)
+            document.chunk_count = write_indexed(session, active, document.id, document.revision, chunks)
             document.title, document.document_metadata = title, dict(metadata)
-            document.state, document.error, document.chunk_count = DocumentState.READY, None, len(chunks)
+            document.state, document.error = DocumentState.READY, None
             document.updated_at = now
             jobs.finish(row, now)
 

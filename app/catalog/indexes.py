@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from sqlalchemy import Select, delete, exists, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -32,6 +33,8 @@ from app.types import (
     Removal,
     RemovalKind,
 )
+
+_ROWS_PER_INSERT = 1_000
 
 
 class IndexLedger(Sessions):
@@ -87,7 +90,7 @@ class IndexLedger(Sessions):
         with self._session(self._engine) as session:
             return session.scalar(select(func.count()).select_from(_unindexed(collection, index).subquery())) or 0
 
-    def record_indexed(self, index: str, document: Document, chunks: Sequence[Chunk]) -> bool:
+    def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
         with self._session(self._writer) as session:
             row = jobs.lock_document(session, document.id)
             spare = session.get(StandbyIndexRow, index)
@@ -108,7 +111,8 @@ class IndexLedger(Sessions):
         now = self._clock()
         with self._session(self._writer) as session:
             # Documents before jobs, as everywhere; the collection last.
-            session.execute(select(DocumentRow.id).where(DocumentRow.collection == collection).with_for_update())
+            in_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
+            session.execute(in_collection.order_by(DocumentRow.id).with_for_update())
             row = session.get(CollectionRow, collection, with_for_update=True)
             spare = _find_standby(session, collection, role)
             if row is None or spare is None:
@@ -166,15 +170,18 @@ class IndexLedger(Sessions):
             )
 
 
-def write_indexed(session: Session, index: str, document_id: str, revision: int, chunks: Sequence[Chunk]) -> None:
-    """Makes the rows say that `index` holds these chunks of the document, as of this revision."""
+def write_indexed(session: Session, index: str, document_id: str, revision: int, chunks: Iterable[Chunk]) -> int:
+    """Makes the rows say that `index` holds these chunks of the document, as of this revision. Counts them."""
     for table in (ChunkRow, IndexedDocumentRow):
         session.execute(delete(table).where(table.document_id == document_id, table.index_name == index))
-    if chunks:
-        session.execute(insert(ChunkRow), [chunk_values(index, chunk) for chunk in chunks])
+    count, values = 0, (chunk_values(index, chunk) for chunk in chunks)
+    while batch := list(islice(values, _ROWS_PER_INSERT)):
+        session.execute(insert(ChunkRow), batch)
+        count += len(batch)
     session.execute(
         insert(IndexedDocumentRow), [{"index_name": index, "document_id": document_id, "revision": revision}]
     )
+    return count
 
 
 def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:

@@ -6,17 +6,20 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from math import ceil
 
 from app.errors import GircseError, UnavailableError
 from app.ports import Embedder
 from app.reindex import Reindexer
 from app.services import Services
+from app.settings import Settings
 from app.types import Chunk, Collection, Document
 from ingest.pipeline import IngestPipeline
-from ingest.readers import ProcessReader
+from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
+from ingest.readers.limits import MEGABYTE
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
 
@@ -34,7 +37,9 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
             services.token_counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap
         )
 
-    with ProcessReader(is_stopping=is_stopping) as read:
+    settings = services.settings
+    limits, process_limits = read_limits(settings), process_limits_of(settings)
+    with ProcessReader(limits=limits, process_limits=process_limits, is_stopping=is_stopping) as read:
         yield IngestPipeline(
             catalog=services.catalog,
             blobs=services.blobs,
@@ -42,7 +47,25 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
             embedder=services.embedder,
             read=read,
             splitter_for=splitter_for,
+            spool_folder=settings.home,
         )
+
+
+def read_limits(settings: Settings) -> ReadLimits:
+    return ReadLimits(
+        max_bytes=int(settings.max_document_mb * MEGABYTE),
+        max_expanded_bytes=int(settings.max_unpacked_mb * MEGABYTE),
+        max_pages=settings.max_document_pages,
+        max_characters=settings.max_document_characters,
+    )
+
+
+def process_limits_of(settings: Settings) -> ProcessLimits:
+    return ProcessLimits(
+        wall_s=settings.read_timeout_s,
+        cpu_s=ceil(settings.read_timeout_s * 2 / 3),
+        memory_bytes=int(settings.read_memory_mb * MEGABYTE),
+    )
 
 
 def run_worker(services: Services, stop: threading.Event) -> None:
@@ -84,8 +107,10 @@ def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
 def open_reindexer(services: Services) -> Iterator[Reindexer]:
     with open_pipeline(services, is_stopping=lambda: False) as pipeline:
 
-        def index_document(document: Document, collection: Collection) -> Sequence[Chunk]:
-            return pipeline.index_document(document, collection, heartbeat=lambda _: None).chunks
+        @contextmanager
+        def index_document(document: Document, collection: Collection) -> Iterator[Iterable[Chunk]]:
+            with pipeline.index_document(document, collection, heartbeat=lambda _: None) as indexed:
+                yield indexed.chunks
 
         yield Reindexer(
             catalog=services.catalog,

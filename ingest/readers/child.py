@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from ingest.readers.document import read_document
-from ingest.readers.faults import PARSER_FAULTS
+from app.types import Findings, TextPart
+from ingest.readers.document import read_file
+from ingest.readers.faults import PARSER_FAULTS, damaged
 from ingest.readers.limits import ProcessLimits
 from ingest.readers.messages import (
     OUT_OF_MEMORY_EXIT_CODE,
     READY,
-    ReadAnswer,
     ReadRequest,
+    Refusal,
     read_request,
-    write_answer,
     write_frame,
+    write_message,
 )
 
 try:
@@ -46,32 +47,45 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     _forbid_files()
-    start_bytes = _address_space()
     inbox: queue.SimpleQueue[ReadRequest] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     write_frame(answers, READY)
+    request = inbox.get()
+    start_bytes = _address_space()  # with what the thread has reserved for itself
     while True:
-        request = inbox.get()
         _limit(request.process_limits, start_bytes)
         try:
-            answer = _answer(request)
+            answer = _read(request, _Parts(answers))
         except MemoryError:
             os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
         _lift_alarm()
-        write_answer(answers, answer)
+        write_message(answers, answer)
+        request = inbox.get()
 
 
-def _answer(request: ReadRequest) -> ReadAnswer:
+class _Parts:
+    """The `TextSink` at whose other end the worker is."""
+
+    def __init__(self, answers: BinaryIO) -> None:
+        self._answers = answers
+
+    def write(self, part: TextPart) -> None:
+        write_message(self._answers, part)
+
+    def clear(self) -> None:
+        raise AssertionError("unreachable: whoever starts over is the worker")
+
+
+def _read(request: ReadRequest, parts: _Parts) -> Findings | Refusal:
+    path = Path(request.path)
     try:
-        found = read_document(request.data, uri=request.uri, media_type=request.media_type, limits=request.limits)
+        return read_file(path, uri=request.uri, media_type=request.media_type, into=parts, limits=request.limits)
     except DocumentError as error:
-        return ReadAnswer(refusal=str(error))
+        return Refusal(str(error))
+    except FileNotFoundError:
+        return Refusal("", is_missing=True)
     except PARSER_FAULTS as error:
-        cause = str(error).partition("\n")[0]
-        return ReadAnswer(
-            refusal=f"This document is damaged ({type(error).__name__}: {cause}). Open it and save it again."
-        )
-    return ReadAnswer(found=found)
+        return Refusal(str(damaged("document", error)))
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:

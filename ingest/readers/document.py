@@ -1,15 +1,19 @@
-"""Turns the bytes of a file into text, in this very process. Needs no network and no model.
+"""Turns a file into text, in this very process. Needs no network and no model.
 
 Every refusal is a DocumentError that says what is wrong with the document and what to do.
 """
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable
-from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.types import ExtractedText
+from app.ports import TextSink
+from app.types import ExtractedText, Findings, TextPart
 from ingest.readers.books import read_epub
 from ingest.readers.bundles import read_tar, read_zip
 from ingest.readers.faults import PARSER_FAULTS, damaged
@@ -19,6 +23,7 @@ from ingest.readers.mail import read_mailbox, read_message
 from ingest.readers.media_types import CODE, DOCX, PPTX, XLSX, media_type_of, path_of
 from ingest.readers.members import ReadMember
 from ingest.readers.office import read_docx
+from ingest.readers.parts import Opened, cut_parts, pieces_of
 from ingest.readers.pdf import read_pdf
 from ingest.readers.records import read_json, read_json_lines
 from ingest.readers.slides import read_pptx
@@ -26,28 +31,38 @@ from ingest.readers.tables import read_csv, read_xlsx
 from ingest.readers.text import clean_text, read_markdown, read_text
 from ingest.readers.xml import read_xml
 
-_Read = Callable[[bytes, ReadLimits], ExtractedText]
+_Open = Callable[[BinaryIO, ReadLimits], Opened]
 
 
-def _container(read: Callable[[bytes, ReadLimits, ReadMember], ExtractedText]) -> _Read:
-    return lambda data, limits: read(data, limits, read_document)
+def _whole(read: Callable[[bytes, ReadLimits], ExtractedText]) -> _Open:
+    """For formats that cannot be read piece by piece."""
+
+    def open_whole(stream: BinaryIO, limits: ReadLimits) -> Opened:
+        found = read(stream.read(), limits)
+        return Opened(found.title, found.metadata, pieces_of(found))
+
+    return open_whole
+
+
+def _container(read: Callable[[bytes, ReadLimits, ReadMember], ExtractedText]) -> _Open:
+    return _whole(lambda data, limits: read(data, limits, read_document))
 
 
 # What a person calls the format, and who reads it.
-_FORMATS: dict[str, tuple[str, _Read]] = {
+_FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
     "text/markdown": ("text", read_markdown),
-    "text/html": ("HTML", read_html),
+    "text/html": ("HTML", _whole(read_html)),
     "application/pdf": ("PDF", read_pdf),
-    DOCX: ("Word document", read_docx),
-    PPTX: ("PowerPoint presentation", read_pptx),
-    XLSX: ("Excel workbook", read_xlsx),
+    DOCX: ("Word document", _whole(read_docx)),
+    PPTX: ("PowerPoint presentation", _whole(read_pptx)),
+    XLSX: ("Excel workbook", _whole(read_xlsx)),
     "text/csv": ("table", read_csv),
     "text/tab-separated-values": ("table", read_csv),
-    "application/json": ("JSON", read_json),
+    "application/json": ("JSON", _whole(read_json)),
     "application/x-ndjson": ("JSON", read_json_lines),
-    "application/xml": ("XML", read_xml),
-    "application/epub+zip": ("EPUB", read_epub),
+    "application/xml": ("XML", _whole(read_xml)),
+    "application/epub+zip": ("EPUB", _whole(read_epub)),
     "message/rfc822": ("message", _container(read_message)),
     "application/mbox": ("mailbox", _container(read_mailbox)),
     "application/zip": ("zip archive", _container(read_zip)),
@@ -57,32 +72,76 @@ _FORMATS: dict[str, tuple[str, _Read]] = {
 _MAX_TITLE = 200
 
 
+def read_file(
+    path: Path, *, uri: str, media_type: str | None = None, into: TextSink, limits: ReadLimits = DEFAULT_LIMITS
+) -> Findings:
+    """Implements the port `Reader`, in this very process."""
+    with path.open("rb") as stream:
+        return _read(stream, uri=uri, media_type=media_type, limits=limits, into=into)
+
+
 def read_document(
     data: bytes, *, uri: str, media_type: str | None = None, limits: ReadLimits = DEFAULT_LIMITS
 ) -> ExtractedText:
-    """Extracts the text of a document. A media type that no reader knows counts less than the suffix of `uri`."""
+    """A document that is in memory anyway, as the member of an archive."""
+    text = TextInMemory()
+    found = _read(io.BytesIO(data), uri=uri, media_type=media_type, limits=limits, into=text)
+    return text.of(found)
+
+
+class TextInMemory:
+    """A `TextSink`."""
+
+    def __init__(self) -> None:
+        self._parts: list[TextPart] = []
+
+    def write(self, part: TextPart) -> None:
+        self._parts.append(part)
+
+    def clear(self) -> None:
+        self._parts.clear()
+
+    def of(self, found: Findings) -> ExtractedText:
+        return ExtractedText(
+            "".join(part.text for part in self._parts),
+            title=found.title,
+            media_type=found.media_type,
+            metadata=found.metadata,
+            page_starts=tuple(start for part in self._parts for start in part.page_starts),
+        )
+
+
+def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLimits, into: TextSink) -> Findings:
+    """A media type that no reader knows counts less than the suffix of `uri`."""
     known = (media_type or "").split(";", 1)[0].strip().lower()
     if known not in _FORMATS:
         known = media_type_of(uri)
-    check_size(len(data), limits)
-    found = _read(known, data, limits)
-    check_length(len(found.text), limits)
-    if not found.text.strip():
-        raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
-    metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in found.metadata.items()}
+    check_size(stream.seek(0, os.SEEK_END), limits)
+    stream.seek(0)
+    opened = _read_text(known, stream, limits, into)
+    metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
-    title = " ".join(clean_text(found.title).split())[:_MAX_TITLE] or clean_text(name)
-    return replace(found, title=title, media_type=known, metadata=metadata)
+    title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE] or clean_text(name)
+    return Findings(title=title, media_type=known, metadata=metadata)
 
 
-def _read(media_type: str, data: bytes, limits: ReadLimits) -> ExtractedText:
-    kind, read = _FORMATS[media_type]
+def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> Opened:
+    kind, open_format = _FORMATS[media_type]
+    length, is_empty = 0, True
     try:
-        return read(data, limits)
+        opened = open_format(stream, limits)
+        for part in cut_parts(opened.pieces):
+            length += len(part.text)
+            check_length(length, limits)
+            is_empty = is_empty and not part.text.strip()
+            into.write(part)
     except DocumentError:
         raise
     except PARSER_FAULTS as error:
         raise damaged(kind, error) from error
+    if is_empty:
+        raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
+    return opened

@@ -38,7 +38,7 @@ def check_size(byte_count: int, limits: ReadLimits) -> None:
     if byte_count > limits.max_bytes:
         raise DocumentError(
             f"This document has {byte_count / MEGABYTE:,.1f} MB; the limit is {limits.max_bytes / MEGABYTE:,.1f} MB. "
-            "Split it into parts."
+            "Split it into parts, or raise GIRCSE_MAX_DOCUMENT_MB."
         )
     if not byte_count:
         raise DocumentError("This document is empty: it has 0 bytes. Check that it was saved or uploaded whole.")
@@ -47,5 +47,6 @@ def check_size(byte_count: int, limits: ReadLimits) -> None:
 def check_length(characters: int, limits: ReadLimits) -> None:
     if characters > limits.max_characters:
         raise DocumentError(
-            f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts."
+            f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts, "
+            "or raise GIRCSE_MAX_DOCUMENT_CHARACTERS."
         )

@@ -54,7 +54,7 @@ class Members:
         if self._bytes_left < 0:
             raise DocumentError(
                 f"This {self._kind} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which "
-                "is the limit. Unpack it and add what it holds."
+                "is the limit. Unpack it and add what it holds, or raise GIRCSE_MAX_UNPACKED_MB."
             )
         limits = replace(
             self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)

@@ -1,5 +1,6 @@
-"""What a worker and its reader child say to each other over pipes: frames of a length and JSON, a document as it is.
+"""What a worker and its reader child say to each other over pipes: frames of a length and JSON.
 
+The request names a file; the answer is its text in parts, then what else was found, or why it is refused.
 Never pickle: a document may have taken the child over, and what the child sends must not run in the worker.
 """
 
@@ -13,8 +14,9 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.types import ExtractedText
+from app.types import Findings, TextPart
 from ingest.readers.limits import ProcessLimits, ReadLimits
+from ingest.readers.parts import LONGEST_PART
 
 READY = b"ready"
 OUT_OF_MEMORY_EXIT_CODE = 77
@@ -29,7 +31,7 @@ class MessageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    data: bytes
+    path: str
     uri: str
     media_type: str | None
     limits: ReadLimits
@@ -37,14 +39,26 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAnswer:
-    """Either what was found or why the document is refused."""
+class Refusal:
+    """Why the document cannot be read; or only that its file is not there."""
 
-    found: ExtractedText | None = None
-    refusal: str | None = None
+    reason: str
+    is_missing: bool = False
 
 
-_ANSWER = TypeAdapter(ReadAnswer)
+ReadMessage = TextPart | Findings | Refusal  # parts, then one of the others
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    """One of them."""
+
+    part: TextPart | None = None
+    found: Findings | None = None
+    refusal: Refusal | None = None
+
+
+_ENVELOPE = TypeAdapter(_Envelope)
 
 
 def write_frame(stream: BinaryIO, payload: bytes) -> None:
@@ -62,56 +76,68 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
 
 
 def write_request(stream: BinaryIO, request: ReadRequest) -> None:
-    header = {
-        "uri": request.uri,
-        "media_type": request.media_type,
-        "limits": asdict(request.limits),
-        "process_limits": asdict(request.process_limits),
-        "byte_count": len(request.data),
-    }
-    write_frame(stream, json.dumps(header).encode("ascii"))
-    write_frame(stream, request.data)
+    write_frame(stream, json.dumps(asdict(request)).encode("ascii"))
 
 
 def read_request(stream: BinaryIO) -> ReadRequest:
-    header = json.loads(read_frame(stream, max_bytes=_MAX_HEADER_BYTES))
-    return ReadRequest(
-        data=read_frame(stream, max_bytes=header["byte_count"]),
-        uri=header["uri"],
-        media_type=header["media_type"],
-        limits=ReadLimits(**header["limits"]),
-        process_limits=ProcessLimits(**header["process_limits"]),
-    )
+    values = json.loads(read_frame(stream, max_bytes=_MAX_HEADER_BYTES))
+    limits, process_limits = ReadLimits(**values.pop("limits")), ProcessLimits(**values.pop("process_limits"))
+    return ReadRequest(**values, limits=limits, process_limits=process_limits)
 
 
-def write_answer(stream: BinaryIO, answer: ReadAnswer) -> None:
-    if answer.refusal is not None:
+def write_message(stream: BinaryIO, message: ReadMessage) -> None:
+    if isinstance(message, Refusal):
         # Libraries quote the file, whatever stands in it.
-        readable = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in answer.refusal[:_MAX_REFUSAL_CHARS])
-        answer = ReadAnswer(refusal=readable)
-    write_frame(stream, _ANSWER.dump_json(answer))
+        reason = message.reason[:_MAX_REFUSAL_CHARS]
+        readable = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in reason)
+        message = replace(message, reason=readable)
+    name = {TextPart: "part", Findings: "found", Refusal: "refusal"}[type(message)]
+    write_frame(stream, _ENVELOPE.dump_json(_Envelope(**{name: message})))  # type: ignore[arg-type]
 
 
-def read_answer(stream: BinaryIO, limits: ReadLimits) -> ReadAnswer:
-    """Believes nothing: size, shape and values are checked. Raises MessageError or EOFError."""
-    # JSON writes a character in at most six bytes; titles and metadata are short.
-    max_bytes = 6 * limits.max_characters + 16 * limits.max_pages + _MAX_HEADER_BYTES
-    try:
-        answer = _ANSWER.validate_json(read_frame(stream, max_bytes=max_bytes), strict=True)
-    except ValidationError as error:
-        raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
-    found = answer.found
-    if (found is None) == (answer.refusal is None):
-        raise MessageError("the answer is neither a text nor a refusal")
-    if found is not None:
-        starts = [0, *found.page_starts, len(found.text)]
-        if any(start > end for start, end in pairwise(starts)):
-            raise MessageError("the pages of the answer do not lie within its text")
-        texts = (found.text, found.title, found.media_type, *found.metadata, *map(str, found.metadata.values()))
+class AnswerReader:
+    """Reads one answer and believes nothing: size, shape and values are checked."""
+
+    def __init__(self, stream: BinaryIO, limits: ReadLimits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._length = 0
+        self._last_page = 0
+
+    def next(self) -> ReadMessage:
+        """Raises MessageError or EOFError."""
+        # JSON writes a character in at most six bytes; titles and metadata are short.
+        max_bytes = 6 * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
+        message = _parsed(read_frame(self._stream, max_bytes=max_bytes))
+        texts: tuple[str, ...] = ()
+        if isinstance(message, TextPart):
+            self._check_place(message)
+            texts = (message.text,)
+        elif isinstance(message, Findings):
+            texts = (message.title, message.media_type, *message.metadata, *map(str, message.metadata.values()))
         if any("\0" in text for text in texts):
             raise MessageError("the answer holds NUL characters, which no database stores")
-        answer = replace(answer, found=replace(found, page_starts=tuple(found.page_starts)))
-    return answer
+        return message
+
+    def _check_place(self, part: TextPart) -> None:
+        begin, self._length = self._length, self._length + len(part.text)
+        if self._length > self._limits.max_characters:
+            raise MessageError("the text is longer than was allowed")
+        starts = [max(begin, self._last_page), *part.page_starts, self._length]
+        if any(start > end for start, end in pairwise(starts)):
+            raise MessageError("the pages of the answer do not lie within its text")
+        self._last_page = starts[-2]
+
+
+def _parsed(payload: bytes) -> ReadMessage:
+    try:
+        envelope = _ENVELOPE.validate_json(payload, strict=True)
+    except ValidationError as error:
+        raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
+    messages = [each for each in (envelope.part, envelope.found, envelope.refusal) if each is not None]
+    if len(messages) != 1:
+        raise MessageError("the answer is neither a text nor a refusal")
+    return messages[0]
 
 
 def _read_exactly(stream: BinaryIO, count: int) -> bytes:

@@ -38,7 +38,8 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
     if expanded > limits.max_expanded_bytes:
         raise DocumentError(
             f"This {kind} would unpack to {expanded / MEGABYTE:,.0f} MB; the limit is "
-            f"{limits.max_expanded_bytes / MEGABYTE:,.0f} MB. Remove large pictures or split it."
+            f"{limits.max_expanded_bytes / MEGABYTE:,.0f} MB. Remove large pictures, split it, or raise "
+            "GIRCSE_MAX_UNPACKED_MB."
         )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import io
+import os
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import BinaryIO, TypeVar
 
 from pypdf import PasswordType, PdfReader
 
 from app.errors import DocumentError
-from app.types import ExtractedText, MetadataValue
+from app.types import MetadataValue
 from ingest.readers.faults import PARSER_FAULTS
-from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.limits import ReadLimits
 from ingest.readers.package import core_metadata
+from ingest.readers.parts import Opened, Piece
 from ingest.readers.text import clean_text
 
 T = TypeVar("T")
@@ -27,11 +29,12 @@ _MAX_TITLE_LINE = 120
 _NO_TITLES = ("", "untitled", "unspecified", "(anonymous)", "anonymous")
 
 
-def read_pdf(data: bytes, limits: ReadLimits) -> ExtractedText:
-    if b"startxref" not in data[-_TAIL_BYTES:]:
+def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
+    if b"startxref" not in stream.read():
         raise DocumentError(f"This PDF is cut short: its end is missing. {_MEND}")
     try:
-        reader = PdfReader(io.BytesIO(data))
+        reader = PdfReader(stream)
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
             raise DocumentError("This PDF is protected by a password. Save a copy without one and add that.")
         page_count = len(reader.pages)
@@ -41,30 +44,31 @@ def read_pdf(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise DocumentError(f"This PDF is damaged ({type(error).__name__}: {error}). {_MEND}") from error
     if page_count > limits.max_pages:
         raise DocumentError(
-            f"This PDF has {page_count:,} pages; the limit is {limits.max_pages:,}. Split it into parts."
+            f"This PDF has {page_count:,} pages; the limit is {limits.max_pages:,}. Split it into parts, "
+            "or raise GIRCSE_MAX_DOCUMENT_PAGES."
         )
-    pages = _page_texts(reader, limits)
-    if not any(page.strip() for page in pages):
-        raise DocumentError(
-            f"This PDF has no text on its {page_count:,} pages: it holds pictures of text. "
-            "Run OCR on it (for instance with ocrmypdf) and add the result."
-        )
-    starts = [0]
-    for page in pages[:-1]:
-        starts.append(starts[-1] + len(page) + len(_PAGE_BREAK))
+    pages = _page_texts(reader)
+    head: list[str] = []
+    while not (head and head[-1].strip()):
+        page = next(pages, None)
+        if page is None:
+            raise DocumentError(
+                f"This PDF has no text on its {page_count:,} pages: it holds pictures of text. "
+                "Run OCR on it (for instance with ocrmypdf) and add the result."
+            )
+        head.append(page)
     title, metadata = _properties(reader)
-    return ExtractedText(
-        text=_PAGE_BREAK.join(pages),
-        title=title or _first_line(pages),
-        media_type="application/pdf",
-        metadata={**metadata, "pages": page_count},
-        page_starts=tuple(starts),
-    )
+    return Opened(title or _first_line(head[-1]), {**metadata, "pages": page_count}, _pieces(chain(head, pages)))
 
 
-def _page_texts(reader: PdfReader, limits: ReadLimits) -> list[str]:
-    pages: list[str] = []
-    length = 0
+def _pieces(pages: Iterable[str]) -> Iterator[Piece]:
+    for number, page in enumerate(pages):
+        if number:
+            yield Piece(_PAGE_BREAK)
+        yield Piece(page, begins_page=True)
+
+
+def _page_texts(reader: PdfReader) -> Iterator[str]:
     for number, page in enumerate(reader.pages, start=1):
         try:
             text = page.extract_text()
@@ -72,10 +76,7 @@ def _page_texts(reader: PdfReader, limits: ReadLimits) -> list[str]:
             raise DocumentError(
                 f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {_MEND}"
             ) from error
-        pages.append(_unwrap(clean_text(text)))
-        length += len(pages[-1])
-        check_length(length, limits)
-    return pages
+        yield _unwrap(clean_text(text))
 
 
 def _unwrap(page: str) -> str:
@@ -115,9 +116,6 @@ def _courtesy(get: Callable[[], T]) -> T | None:
         return None
 
 
-def _first_line(pages: list[str]) -> str:
-    for page in pages:
-        for line in page.split("\n"):
-            if line.strip():
-                return line.strip() if len(line) <= _MAX_TITLE_LINE else ""
-    return ""
+def _first_line(page: str) -> str:
+    line = next(line.strip() for line in page.split("\n") if line.strip())
+    return line if len(line) <= _MAX_TITLE_LINE else ""

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
 
 import psutil
 
-from app.errors import DocumentError, UnavailableError
-from app.types import ExtractedText
+from app.errors import DocumentError, FilesUnavailableError, UnavailableError
+from app.ports import TextSink
+from app.types import Findings, TextPart
 from ingest.readers.limits import (
     DEFAULT_LIMITS,
     DEFAULT_PROCESS_LIMITS,
@@ -31,10 +33,10 @@ from ingest.readers.limits import (
 from ingest.readers.messages import (
     OUT_OF_MEMORY_EXIT_CODE,
     READY,
+    AnswerReader,
     MessageError,
-    ReadAnswer,
     ReadRequest,
-    read_answer,
+    Refusal,
     read_frame,
     write_request,
 )
@@ -48,7 +50,7 @@ _ENVIRONMENT = (
     *("LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE", "APPDATA"),
 )
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-_HOW_TO_MEND = "Split it into parts, or save it in a simpler form."
+_HOW_TO_MEND = "Split it into parts, save it in a simpler form, or raise {name}."
 
 T = TypeVar("T")
 
@@ -74,22 +76,20 @@ class ProcessReader:
         self._lock = threading.Lock()
         self._closed = False
 
-    def __call__(self, data: bytes, *, uri: str, media_type: str | None = None) -> ExtractedText:
-        check_size(len(data), self._limits)
-        request = ReadRequest(data, uri, media_type, self._limits, self._process_limits)
+    def __call__(self, path: Path, *, uri: str, media_type: str | None = None, into: TextSink) -> Findings:
+        check_size(_size_of(path), self._limits)
+        request = ReadRequest(str(path.absolute()), uri, media_type, self._limits, self._process_limits)
         try:
-            answer = self._read(request)
+            return self._read(request, into)
         except _ChildLostError:
-            try:
-                answer = self._read(request, fresh=True)  # perhaps something else ended the child: one more chance
-            except _ChildLostError as error:
-                raise DocumentError(
-                    f"The process that read this document ended twice ({error}): the file is damaged, or made to do "
-                    "harm. Open it, if you trust it, and save it again."
-                ) from error
-        if answer.found is None:
-            raise DocumentError(answer.refusal)
-        return answer.found
+            into.clear()
+        try:
+            return self._read(request, into, fresh=True)  # perhaps something else ended the child: one more chance
+        except _ChildLostError as error:
+            raise DocumentError(
+                f"The process that read this document ended twice ({error}): the file is damaged, or made to do "
+                "harm. Open it, if you trust it, and save it again."
+            ) from error
 
     @property
     def child_ids(self) -> frozenset[int]:
@@ -111,11 +111,11 @@ class ProcessReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, request: ReadRequest, *, fresh: bool = False) -> ReadAnswer:
+    def _read(self, request: ReadRequest, into: TextSink, *, fresh: bool = False) -> Findings:
         child = self._take(fresh=fresh)
         is_kept = False
         try:
-            answer = child.read(request, is_stopping=lambda: self._closed or self._is_stopping())
+            last = child.read(request, into, is_stopping=lambda: self._closed or self._is_stopping())
             is_kept = child.is_fresh(self._process_limits)
         finally:
             with self._lock:
@@ -125,7 +125,11 @@ class ProcessReader:
                     self._idle.append(child)
             if not is_kept:
                 child.stop()
-        return answer
+        if isinstance(last, Findings):
+            return last
+        if last.is_missing:
+            raise FileNotFoundError(request.path)
+        raise DocumentError(last.reason)
 
     def _take(self, *, fresh: bool) -> _ReaderChild:
         with self._lock:
@@ -164,7 +168,7 @@ class _ReaderChild:
         self._start_bytes: int | None = None
         self._document_count = 0
 
-    def read(self, request: ReadRequest, *, is_stopping: Callable[[], bool]) -> ReadAnswer:
+    def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Raises DocumentError, UnavailableError or _ChildLostError."""
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(is_stopping)
@@ -181,7 +185,11 @@ class _ReaderChild:
                 raise DocumentError(_memory_reason(limits))
 
         try:
-            return self._watch(lambda: self._exchange(request), check)
+            self._watch(lambda: write_request(self._requests, request), check)
+            answer = AnswerReader(self._answers, request.limits)
+            while isinstance(message := self._watch(answer.next, check), TextPart):
+                into.write(message)
+            return message
         except (EOFError, OSError) as error:
             raise self._ending(limits) from error
         except MessageError as error:
@@ -226,14 +234,15 @@ class _ReaderChild:
 
     def _watch(self, talk: Callable[[], T], check: Callable[[], None]) -> T:
         future = self._talk.submit(talk)
+        check()
         while not wait([future], timeout=_POLL_S).done:
             check()
         return future.result()
 
-    def _exchange(self, request: ReadRequest) -> ReadAnswer:
+    @property
+    def _requests(self) -> BinaryIO:
         assert self._process.stdin is not None
-        write_request(cast(BinaryIO, self._process.stdin), request)
-        return read_answer(self._answers, request.limits)
+        return cast(BinaryIO, self._process.stdin)
 
     @property
     def _answers(self) -> BinaryIO:
@@ -269,21 +278,40 @@ class _ReaderChild:
             return f"signal {-exit_code}"
 
 
+def _size_of(path: Path) -> int:
+    """Tells a disk that refuses the file from a damaged document, which the child could not."""
+    try:
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FilesUnavailableError(
+            f"The stored file {path} cannot be read: {error.strerror or error}. Check that its disk is there."
+        ) from error
+
+
 def _check_stopping(is_stopping: Callable[[], bool]) -> None:
     if is_stopping():
         raise UnavailableError("Reading was interrupted: the worker stops. The document is read later.")
 
 
 def _time_reason(limits: ProcessLimits) -> str:
-    return f"Reading this document took longer than {limits.wall_s:g} s, which is the limit. {_HOW_TO_MEND}"
+    return (
+        f"Reading this document took longer than {limits.wall_s:g} s, which is the limit. "
+        f"{_HOW_TO_MEND.format(name='GIRCSE_READ_TIMEOUT_S')}"
+    )
 
 
 def _cpu_reason(limits: ProcessLimits) -> str:
-    return f"Reading this document took more than {limits.cpu_s} s of CPU time, which is the limit. {_HOW_TO_MEND}"
+    return (
+        f"Reading this document took more than {limits.cpu_s} s of CPU time, which is the limit. "
+        f"{_HOW_TO_MEND.format(name='GIRCSE_READ_TIMEOUT_S')}"
+    )
 
 
 def _memory_reason(limits: ProcessLimits) -> str:
     return (
         f"Reading this document took more than {limits.memory_bytes / MEGABYTE:,.0f} MB of memory, which is the limit. "
-        f"{_HOW_TO_MEND}"
+        f"{_HOW_TO_MEND.format(name='GIRCSE_READ_MEMORY_MB')}"
     )

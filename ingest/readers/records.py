@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from app.errors import DocumentError
 from app.types import ExtractedText
 from ingest.readers.limits import ReadLimits
-from ingest.readers.tables import join_paragraphs, render_fields
-from ingest.readers.text import clean_text, decode_text
+from ingest.readers.parts import Opened
+from ingest.readers.tables import join_paragraphs, paragraph_pieces, render_fields
+from ingest.readers.text import clean_text, decode_text, decoded, lines_of
 
 _TITLE_KEYS = ("title", "name", "headline")
 
@@ -20,15 +22,13 @@ def read_json(data: bytes, limits: ReadLimits) -> ExtractedText:
     return ExtractedText(join_paragraphs(_paragraphs(value, ""), limits), title=title, media_type="application/json")
 
 
-def read_json_lines(data: bytes, limits: ReadLimits) -> ExtractedText:
-    lines = clean_text(decode_text(data)).split("\n")
-
+def read_json_lines(stream: BinaryIO, limits: ReadLimits) -> Opened:
     def paragraphs() -> Iterator[str]:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines_of(decoded(stream)), start=1):
             if line.strip():
                 yield from _paragraphs(_parse(line, f"Line {number:,}"), "")
 
-    return ExtractedText(join_paragraphs(paragraphs(), limits), title="", media_type="application/x-ndjson")
+    return Opened("", {}, paragraph_pieces(paragraphs()))
 
 
 def _parse(text: str, what: str) -> object:

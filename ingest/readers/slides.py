@@ -40,7 +40,10 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise DocumentError(f"This PowerPoint presentation is damaged ({error}). Open it and save it again.") from error
     count = len(presentation.slides)
     if count > limits.max_pages:
-        raise DocumentError(f"This presentation has {count:,} slides; the limit is {limits.max_pages:,}. Split it.")
+        raise DocumentError(
+            f"This presentation has {count:,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+            "GIRCSE_MAX_DOCUMENT_PAGES."
+        )
     texts: list[str] = []
     starts: list[int] = []
     length = 0

@@ -7,6 +7,8 @@ import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
+from itertools import chain
+from typing import BinaryIO
 
 import openpyxl
 
@@ -16,7 +18,8 @@ from app.types import ExtractedText
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import XLSX
 from ingest.readers.package import check_package, core_metadata
-from ingest.readers.text import clean_text, decode_text
+from ingest.readers.parts import Opened, Piece
+from ingest.readers.text import clean_pieces, clean_text, decoded, lines_of
 
 _DELIMITERS = ",;\t|"
 # Characters. Two such paragraphs fit a chunk of the default size, so that each chunk can begin with one.
@@ -24,18 +27,18 @@ _MAX_PARAGRAPH = 300
 _MAX_KEY = 80
 
 
-def read_csv(data: bytes, limits: ReadLimits) -> ExtractedText:
-    text = clean_text(decode_text(data))
-    first_line = text.lstrip().split("\n", 1)[0]
-    delimiter = max(_DELIMITERS, key=first_line.count)
+def read_csv(stream: BinaryIO, limits: ReadLimits) -> Opened:
     csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
-    # No newline translation: a quoted cell may span lines.
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return Opened("", {}, paragraph_pieces(_csv_paragraphs(lines_of(decoded(stream)))))
+
+
+def _csv_paragraphs(lines: Iterator[str]) -> Iterator[str]:
+    first_line = next((line for line in lines if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=first_line.lstrip().count)
     try:
-        body = join_paragraphs(render_rows(rows), limits)
+        yield from render_rows(csv.reader(chain([first_line], lines), delimiter=delimiter))
     except csv.Error as error:
         raise DocumentError(f"This table cannot be read ({error}). Export it again as CSV in UTF-8.") from error
-    return ExtractedText(text=body, title="", media_type="text/csv")
 
 
 def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -99,6 +102,12 @@ def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
         check_length(length, limits)
         kept.append(paragraph)
     return clean_text("\n\n".join(kept))
+
+
+def paragraph_pieces(paragraphs: Iterable[str]) -> Iterator[Piece]:
+    """The same text as `join_paragraphs`, for documents of any length."""
+    separated = ("\n\n" * bool(number) + paragraph for number, paragraph in enumerate(paragraphs))
+    return map(Piece, clean_pieces(separated))
 
 
 def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:

@@ -1,15 +1,23 @@
-"""Plain text and Markdown: finds the encoding, refuses what is not text, and cleans what databases cannot store."""
+"""Plain text and Markdown: finds the encoding, refuses what is not text, and cleans what databases cannot store.
+
+Texts of any length: they are read block by block, and only an unknown encoding is told from a sample.
+"""
 
 from __future__ import annotations
 
 import codecs
+import io
+import os
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import BinaryIO
 
 from charset_normalizer import from_bytes
 
 from app.errors import DocumentError
-from app.types import ExtractedText
 from ingest.readers.limits import ReadLimits
+from ingest.readers.parts import PART_CHARACTERS, Opened, Piece
 
 # UTF-32 first: its little-endian mark begins with the one of UTF-16.
 _BYTE_ORDER_MARKS = (
@@ -33,59 +41,137 @@ _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_LINE_ENDS = re.compile(r"\r\n?")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_BLOCK_BYTES = 1_000_000
+_SAMPLE_BYTES = 4_000_000  # of a text in an unknown encoding; a shorter one is looked at whole
 _HOW_TO_MEND = "Save it as UTF-8 text, or give it the suffix of its real format."
 
 
-def read_text(data: bytes, limits: ReadLimits) -> ExtractedText:
-    return ExtractedText(text=clean_text(decode_text(data)), title="", media_type="text/plain")
+def read_text(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    return Opened("", {}, map(Piece, decoded(stream)))
 
 
-def read_markdown(data: bytes, limits: ReadLimits) -> ExtractedText:
-    text = clean_text(decode_text(data))
-    heading = _MARKDOWN_HEADING.search(text)
-    return ExtractedText(text=text, title=heading.group(1) if heading else "", media_type="text/markdown")
+def read_markdown(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    """Its title is the first heading, looked for in the first part."""
+    texts = decoded(stream)
+    head: list[str] = []
+    while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
+        head.append(text)
+    heading = _MARKDOWN_HEADING.search("".join(head))
+    return Opened(heading.group(1) if heading else "", {}, map(Piece, chain(head, texts)))
+
+
+def decoded(stream: BinaryIO) -> Iterator[str]:
+    """The clean text in pieces. What is no text may be refused with the last one."""
+    encoding, errors = _codec_of(stream, None)
+    return clean_pieces(_checked(_decoded(stream, encoding, errors)))
+
+
+def lines_of(texts: Iterable[str]) -> Iterator[str]:
+    """The lines, with their ends, of a text that comes in pieces."""
+    held: list[str] = []
+    for text in texts:
+        first, *others = text.split("\n")
+        held.append(first)
+        for other in others:
+            yield "".join(held) + "\n"
+            held = [other]
+    if rest := "".join(held):
+        yield rest
 
 
 def decode_text(data: bytes, *, declared: str | None = None) -> str:
     """Decodes by byte order mark, as UTF-8, by the encoding the document declares, or by the likeliest one."""
-    for signature, kind in _SIGNATURES:
-        if data.startswith(signature):
-            raise DocumentError(f"This is not text: it begins like {kind}. {_HOW_TO_MEND}")
-    text = _decode(data, declared)
-    nul_share = text.count("\0") / max(1, len(text))
-    control_share = len(_CONTROLS.findall(text)) / max(1, len(text))
-    if nul_share > _MAX_NUL_SHARE or control_share > _MAX_CONTROL_SHARE:
-        share = max(nul_share, control_share)
-        raise DocumentError(f"This is not text: {share:.0%} of its characters are control characters. {_HOW_TO_MEND}")
-    return text
+    return "".join(_checked([data.decode(*_codec_of(io.BytesIO(data), declared))]))
 
 
 def clean_text(text: str) -> str:
     """Makes `text` valid UTF-8 that PostgreSQL stores, with \\n as the only line end."""
-    return _LINE_ENDS.sub("\n", _LONE_SURROGATES.sub("\ufffd", text.replace("\0", "")))
+    return "".join(clean_pieces([text]))
 
 
-def _decode(data: bytes, declared: str | None) -> str:
+def clean_pieces(texts: Iterable[str]) -> Iterator[str]:
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # a line end may lie between two pieces
+    for text in texts:
+        text = text.replace("\0", "")
+        if not text.isascii():
+            text = _LONE_SURROGATES.sub("\ufffd", text)
+        yield newlines.decode(text)
+    yield newlines.decode("", final=True)
+
+
+def _checked(texts: Iterable[str]) -> Iterator[str]:
+    length = nuls = controls = 0
+    for text in texts:
+        length += len(text)
+        nuls += text.count("\0")
+        controls += sum(1 for _ in _CONTROLS.finditer(text))
+        yield text
+    share = max(nuls / max(1, length), controls / max(1, length))
+    if nuls > _MAX_NUL_SHARE * length or controls > _MAX_CONTROL_SHARE * length:
+        raise DocumentError(f"This is not text: {share:.0%} of its characters are control characters. {_HOW_TO_MEND}")
+
+
+def _decoded(stream: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    stream.seek(0)
+    while block := stream.read(_BLOCK_BYTES):
+        yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
+
+
+def _codec_of(stream: BinaryIO, declared: str | None) -> tuple[str, str]:
+    """The encoding, and what to do with bytes that are not valid in it."""
+    head = stream.read(_BLOCK_BYTES)
+    for signature, kind in _SIGNATURES:
+        if head.startswith(signature):
+            raise DocumentError(f"This is not text: it begins like {kind}. {_HOW_TO_MEND}")
     for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return data.decode(encoding, errors="replace")
+        if head.startswith(mark):
+            return encoding, "replace"
     try:
-        return data.decode("utf-8", errors="surrogatepass")
+        for _ in _decoded(stream, "utf-8", "surrogatepass"):
+            pass
     except UnicodeDecodeError:
-        pass
-    if declared is not None:
-        try:
-            return data.decode(declared, errors="replace")
-        except (LookupError, UnicodeError):
-            pass  # no such encoding: go on as if nothing was declared
-    # More whole multi-byte characters than broken ones: damaged UTF-8, not another encoding.
-    damaged = data.decode("utf-8", errors="replace")
-    broken = damaged.count("\ufffd")
-    if len(damaged.encode("utf-8", errors="replace")) - len(damaged) > 4 * broken:
-        return damaged
-    likeliest = from_bytes(data).best()
+        fault_at = max(0, stream.tell() - _BLOCK_BYTES)
+    else:
+        return "utf-8", "surrogatepass"
+    if declared is not None and _can_be(declared, stream):
+        return declared, "replace"
+    if _is_damaged_utf8(stream):
+        return "utf-8", "replace"
+    likeliest = from_bytes(_sample(stream, fault_at)).best()
     if likeliest is None:
         raise DocumentError(f"This is not text in any known encoding. {_HOW_TO_MEND}")
-    return str(likeliest)
+    return likeliest.encoding, "replace"
+
+
+def _can_be(encoding: str, stream: BinaryIO) -> bool:
+    """Only for documents that are read whole anyway. False when there is no such encoding."""
+    stream.seek(0)
+    try:
+        stream.read().decode(encoding, errors="replace")
+    except (LookupError, UnicodeError):
+        return False
+    return True
+
+
+def _is_damaged_utf8(stream: BinaryIO) -> bool:
+    """More whole multi-byte characters than broken ones: not another encoding."""
+    broken = excess = 0
+    for text in _decoded(stream, "utf-8", "replace"):
+        broken += text.count("\ufffd")
+        excess += len(text.encode("utf-8", errors="replace")) - len(text)
+    return excess > 4 * broken
+
+
+def _sample(stream: BinaryIO, fault_at: int) -> bytes:
+    """The beginning, and some from where it is no UTF-8; whole lines, since a character may be several bytes."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    if size <= _SAMPLE_BYTES or fault_at < _SAMPLE_BYTES // 2:
+        return stream.read(_SAMPLE_BYTES)
+    head = stream.read(_SAMPLE_BYTES // 2)
+    stream.seek(fault_at)
+    rest = stream.read(_SAMPLE_BYTES // 2)
+    return head[: head.rfind(b"\n") + 1] + rest[rest.find(b"\n") + 1 :]

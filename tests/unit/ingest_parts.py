@@ -14,7 +14,7 @@ from app.ports import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
 from app.types import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
 from ingest.pipeline import IngestPipeline
-from ingest.readers.document import read_document
+from ingest.readers.document import read_file
 
 COLLECTION = "library"
 INDEX = "library--1"
@@ -45,7 +45,7 @@ class IngestParts:
         self.catalog.create_collection(collection)
 
     def pipeline(
-        self, embedder: Embedder | None = None, *, batch_size: int = 2, read: Reader = read_document
+        self, embedder: Embedder | None = None, *, batch_size: int = 2, read: Reader = read_file
     ) -> IngestPipeline:
         return IngestPipeline(
             catalog=self.catalog,

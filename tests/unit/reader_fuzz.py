@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from bytes_reader import BytesReader
 from sample_files import samples, unzipped, zip_of
 
 from app.errors import DocumentError
-from ingest.readers import ProcessLimits, ProcessReader
+from ingest.readers import ProcessLimits
 
 # One child for all, so that whoever ends it is noticed.
 PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000, max_documents=10**9)
@@ -74,27 +75,27 @@ def damaged_files(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
 
 def fuzz(count: int, seed: int) -> Outcome:
     outcome = Outcome()
-    with ProcessReader(process_limits=PROCESS_LIMITS) as read:
+    with BytesReader(process_limits=PROCESS_LIMITS) as reader:
         for number, (name, data) in enumerate(damaged_files(count, seed)):
             started = time.monotonic()
             label = f"file {number} of seed {seed} ({name})"
-            _read_one(read, name, data, label, outcome)
+            _read_one(reader, name, data, label, outcome)
             outcome.slowest = max(outcome.slowest, (time.monotonic() - started, label))
     return outcome
 
 
-def _read_one(read: ProcessReader, name: str, data: bytes, label: str, outcome: Outcome) -> None:
+def _read_one(reader: BytesReader, name: str, data: bytes, label: str, outcome: Outcome) -> None:
     kind = name.partition(".")[2]
-    children = read.child_ids
+    children = reader.child_ids
     try:
-        found = read(data, uri=name)
+        found = reader.read(data, uri=name)
     except DocumentError as error:
         reason = str(error)
         outcome.refused[kind] += 1
         outcome.reasons[" ".join(reason.split()[:4])] += 1
         if len(reason) < 30 or "Traceback" in reason or (not reason.isprintable() and "\n" not in reason):
             outcome.faults.append(f"{label}: no reason that a person can act on: {reason!r}")
-        if children and not children & read.child_ids:
+        if children and not children & reader.child_ids:
             outcome.ended.append(f"{label}: {reason}")
         return
     outcome.read[kind] += 1

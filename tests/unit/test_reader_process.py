@@ -14,32 +14,36 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
+from bytes_reader import BytesReader
 
 from app.errors import DocumentError, UnavailableError
-from app.types import ExtractedText
-from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
+from app.types import Findings, TextPart
+from ingest.readers import ProcessLimits, ReadLimits
 from ingest.readers.document import read_document
-from ingest.readers.messages import MessageError, ReadAnswer, read_answer, write_answer, write_frame
+from ingest.readers.messages import AnswerReader, MessageError, ReadMessage, Refusal, write_frame, write_message
 from ingest.readers.process import _ReaderChild
 
 LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
+
+
 # Takes a parser more than a second, whatever the machine.
 SLOW_TABLE = b"a,b,c,d\n" + b"1,2,3,4\n" * 200_000
 
 
 @pytest.fixture
-def reader_factory() -> Iterator[Callable[..., ProcessReader]]:
-    opened: list[ProcessReader] = []
+def reader_factory() -> Iterator[Callable[..., BytesReader]]:
+    opened: list[BytesReader] = []
 
     def build(
         *, limits: ReadLimits | None = None, is_stopping: Callable[[], bool] = bool, **changes: float
-    ) -> ProcessReader:
+    ) -> BytesReader:
         process_limits = replace(LIMITS, **changes)
         opened.append(
-            ProcessReader(limits=limits or ReadLimits(), process_limits=process_limits, is_stopping=is_stopping)
+            BytesReader(limits=limits or ReadLimits(), process_limits=process_limits, is_stopping=is_stopping)
         )
         return opened[-1]
 
@@ -49,11 +53,11 @@ def reader_factory() -> Iterator[Callable[..., ProcessReader]]:
 
 
 @pytest.fixture(scope="module")
-def warm_reader() -> Iterator[ProcessReader]:
+def warm_reader() -> Iterator[BytesReader]:
     """To be shared: starting a child takes most of a second."""
-    with pytest.MonkeyPatch.context() as patch, ProcessReader(process_limits=LIMITS) as reader:
+    with pytest.MonkeyPatch.context() as patch, BytesReader(process_limits=LIMITS) as reader:
         patch.setenv("GIRCSE_DATABASE_URL", "postgresql://me:secret@host/db")
-        reader(b"warm", uri="a.txt")
+        reader.read(b"warm", uri="a.txt")
         yield reader
 
 
@@ -66,18 +70,18 @@ def wait_for(condition: Callable[[], object], *, timeout_s: float = 20) -> None:
 
 def test_reads_as_in_this_process(warm_reader):
     page = "<title>Köln 東京</title><meta name=author content='Ada'><p>One.</p>".encode()
-    assert warm_reader(page, uri="a.html") == read_document(page, uri="a.html")
+    assert warm_reader.read(page, uri="a.html") == read_document(page, uri="a.html")
 
 
 def test_refusal_is_the_parsers_own(warm_reader):
     with pytest.raises(DocumentError, match="begins like a PDF"):
-        warm_reader(b"%PDF-1.4", uri="a.txt")
+        warm_reader.read(b"%PDF-1.4", uri="a.txt")
 
 
 def test_one_child_reads_many_documents(warm_reader):
     before = warm_reader.child_ids
     for number in range(5):
-        assert warm_reader(b"text %d" % number, uri="a.txt").text == f"text {number}"
+        assert warm_reader.read(b"text %d" % number, uri="a.txt").text == f"text {number}"
     assert warm_reader.child_ids == before
     assert len(before) == 1
 
@@ -85,7 +89,7 @@ def test_one_child_reads_many_documents(warm_reader):
 def test_threads_read_at_the_same_time(warm_reader):
     texts = [f"document {number} " * 1_000 for number in range(40)]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda text: warm_reader(text.encode(), uri="a.txt").text, texts))
+        found = list(pool.map(lambda text: warm_reader.read(text.encode(), uri="a.txt").text, texts))
     assert found == texts
 
 
@@ -94,61 +98,61 @@ def test_idle_child_that_died_is_replaced(warm_reader):
     for child_id in before:
         os.kill(child_id, signal.SIGTERM)
     wait_for(lambda: all(psutil.Process(child_id).status() == psutil.STATUS_ZOMBIE for child_id in before))
-    assert warm_reader(b"next", uri="a.txt").text == "next"
+    assert warm_reader.read(b"next", uri="a.txt").text == "next"
     assert before.isdisjoint(warm_reader.child_ids)
     assert not any(map(psutil.pid_exists, before))
 
 
 def test_child_gives_way_to_a_fresh_one_after_its_documents(reader_factory):
-    read = reader_factory(max_documents=2)
-    assert read(b"one", uri="a.txt").text == "one"
-    assert len(read.child_ids) == 1
-    assert read(b"two", uri="a.txt").text == "two"
-    assert read.child_ids == frozenset()
+    reader = reader_factory(max_documents=2)
+    assert reader.read(b"one", uri="a.txt").text == "one"
+    assert len(reader.child_ids) == 1
+    assert reader.read(b"two", uri="a.txt").text == "two"
+    assert reader.child_ids == frozenset()
 
 
 def test_child_that_holds_much_memory_gives_way_to_a_fresh_one(reader_factory):
-    read = reader_factory(idle_memory_bytes=1_000_000)
-    assert read(b"one", uri="a.txt").text == "one"
-    assert read.child_ids == frozenset()
+    reader = reader_factory(idle_memory_bytes=1_000_000)
+    assert reader.read(b"one", uri="a.txt").text == "one"
+    assert reader.child_ids == frozenset()
 
 
 def test_too_slow_document_is_refused(reader_factory):
-    read = reader_factory(wall_s=0.3)
+    reader = reader_factory(wall_s=0.3)
     with pytest.raises(DocumentError, match=r"longer than 0\.3 s.*Split it"):
-        read(SLOW_TABLE, uri="a.csv")
-    assert read.child_ids == frozenset()
+        reader.read(SLOW_TABLE, uri="a.csv")
+    assert reader.child_ids == frozenset()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows counts no CPU time for a limit")
 def test_document_that_takes_too_much_cpu_time_is_refused(reader_factory):
-    read = reader_factory(cpu_s=0)  # a second is left to each
+    reader = reader_factory(cpu_s=0)  # a second is left to each
     with pytest.raises(DocumentError, match="CPU time, which is the limit"):
-        read(SLOW_TABLE, uri="a.csv")
+        reader.read(SLOW_TABLE, uri="a.csv")
 
 
 def test_document_that_takes_too_much_memory_is_refused_and_the_next_one_read(reader_factory):
-    read = reader_factory(memory_bytes=40_000_000)
+    reader = reader_factory(memory_bytes=40_000_000)
     with pytest.raises(DocumentError, match="more than 40 MB of memory"):
-        read(b"word " * 10_000_000, uri="a.txt")
-    assert read(b"next", uri="a.txt").text == "next"
+        reader.read(b'["' + b"word " * 10_000_000 + b'"]', uri="a.json")
+    assert reader.read(b"next", uri="a.txt").text == "next"
 
 
 def test_watch_from_outside_sees_memory_where_the_system_does_not_limit_it(reader_factory, monkeypatch):
-    read = reader_factory(memory_bytes=10**12)  # far beyond any limit that the system would enforce
-    read(b"warm", uri="a.txt")
+    reader = reader_factory(memory_bytes=10**12)  # far beyond any limit that the system would enforce
+    reader.read(b"warm", uri="a.txt")
     monkeypatch.setattr("ingest.readers.process._ReaderChild._memory_bytes", lambda self: 2 * 10**12)
     with pytest.raises(DocumentError, match="MB of memory, which is the limit"):
-        read(SLOW_TABLE, uri="a.csv")
+        reader.read(SLOW_TABLE, uri="a.csv")
 
 
 def test_document_whose_child_was_killed_is_read_again(reader_factory):
-    read = reader_factory()
-    read(b"warm", uri="a.txt")
-    (child_id,) = read.child_ids
+    reader = reader_factory()
+    reader.read(b"warm", uri="a.txt")
+    (child_id,) = reader.child_ids
     threading.Timer(0.1, os.kill, (child_id, signal.SIGTERM)).start()
-    assert read(SLOW_TABLE[: len(SLOW_TABLE) // 4], uri="a.csv").text.startswith("a: 1; b: 2")
-    assert child_id not in read.child_ids
+    assert reader.read(SLOW_TABLE[: len(SLOW_TABLE) // 4], uri="a.csv").text.startswith("a: 1; b: 2")
+    assert child_id not in reader.child_ids
 
 
 def test_document_that_crashes_its_child_twice_is_refused(reader_factory, monkeypatch):
@@ -161,46 +165,47 @@ def test_document_that_crashes_its_child_twice_is_refused(reader_factory, monkey
             threading.Timer(0.2, os.kill, (child.pid, signal.SIGABRT)).start()
 
     monkeypatch.setattr(_ReaderChild, "_wait_until_ready", crash_soon)
-    read = reader_factory()
+    reader = reader_factory()
     with pytest.raises(DocumentError, match=r"ended twice \(signal SIGABRT\)"):
-        read(SLOW_TABLE, uri="a.csv")
+        reader.read(SLOW_TABLE, uri="a.csv")
 
 
 def test_stopping_worker_leaves_the_document_for_later(reader_factory):
     stop = threading.Event()
-    read = reader_factory(is_stopping=stop.is_set)
-    read(b"warm", uri="a.txt")
+    reader = reader_factory(is_stopping=stop.is_set)
+    reader.read(b"warm", uri="a.txt")
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(UnavailableError, match="read later"):
-        read(SLOW_TABLE, uri="a.csv")
-    assert read.child_ids == frozenset()
+        reader.read(SLOW_TABLE, uri="a.csv")
+    assert reader.child_ids == frozenset()
 
 
 def test_close_ends_idle_and_busy_children(reader_factory):
-    read = reader_factory()
+    reader = reader_factory()
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(read, SLOW_TABLE, uri="a.csv")
-        wait_for(lambda: read.child_ids)
-        (child_id,) = read.child_ids
-        read.close()
+        reading = pool.submit(reader.read, SLOW_TABLE, uri="a.csv")
+        wait_for(lambda: reader.child_ids)
+        (child_id,) = reader.child_ids
+        reader.close()
         with pytest.raises(UnavailableError):
             reading.result()
     assert not psutil.pid_exists(child_id)
     with pytest.raises(UnavailableError, match="closed"):
-        read(b"too late", uri="a.txt")
+        reader.read(b"too late", uri="a.txt")
 
 
 PARENT = """
-from ingest.readers import ProcessReader
-read = ProcessReader()
-read(b"warm", uri="a.txt")
-print(*read.child_ids, flush=True)
-read(b"a,b,c,d\\n" + b"1,2,3,4\\n" * 2_000_000, uri="a.csv")
+from bytes_reader import BytesReader
+reader = BytesReader()
+reader.read(b"warm", uri="a.txt")
+print(*reader.child_ids, flush=True)
+reader.read(b"a,b,c,d\\n" + b"1,2,3,4\\n" * 2_000_000, uri="a.csv")
 """
 
 
 def test_killed_parent_leaves_no_child_even_in_a_document():
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         before = child.cpu_times().user
         wait_for(lambda: child.cpu_times().user > before + 0.1)
@@ -234,32 +239,38 @@ def test_worker_loads_no_parser():
 def test_child_that_cannot_start_is_no_fault_of_the_document(reader_factory, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UnavailableError, match="does not start"):
-        reader_factory()(b"text", uri="a.txt")
+        reader_factory().read(b"text", uri="a.txt")
 
 
 class TestAnswersAreNotBelieved:
-    def answer(self, payload: bytes, limits: ReadLimits | None = None) -> ReadAnswer:
+    def answer(self, *payloads: bytes, limits: ReadLimits | None = None) -> list[ReadMessage]:
         buffer = io.BytesIO()
-        write_frame(buffer, payload)
+        for payload in payloads:
+            write_frame(buffer, payload)
         buffer.seek(0)
-        return read_answer(buffer, limits or ReadLimits())
+        answer = AnswerReader(buffer, limits or ReadLimits())
+        return [answer.next() for _ in payloads]
+
+    def part(self, **changes: object) -> bytes:
+        values = {"text": "Body.", "page_starts": []}
+        return json.dumps({"part": values | changes}).encode()
 
     def found(self, **changes: object) -> bytes:
-        values = {"text": "Body.", "title": "T", "media_type": "text/plain", "metadata": {}, "page_starts": []}
-        return json.dumps({"found": values | changes, "refusal": None}).encode()
+        values = {"title": "T", "media_type": "text/plain", "metadata": {}}
+        return json.dumps({"found": values | changes}).encode()
 
     def test_honest_answer_comes_through(self):
-        expected = ExtractedText(
-            text="Body\n\nTwo",
-            title="é",
-            media_type="m",
-            metadata={"n": 1, "x": 1.5, "b": True, "s": "1"},
-            page_starts=(0, 6),
-        )
+        messages = [
+            TextPart("Body\n\n", page_starts=[0]),
+            TextPart("Two", page_starts=[6, 9]),
+            Findings(title="é", media_type="m", metadata={"n": 1, "x": 1.5, "b": True, "s": "1"}),
+        ]
         buffer = io.BytesIO()
-        write_answer(buffer, ReadAnswer(found=expected))
+        for message in messages:
+            write_message(buffer, message)
         buffer.seek(0)
-        assert read_answer(buffer, ReadLimits()).found == expected
+        answer = AnswerReader(buffer, ReadLimits())
+        assert [answer.next() for _ in messages] == messages
 
     @pytest.mark.parametrize(
         "payload",
@@ -268,8 +279,11 @@ class TestAnswersAreNotBelieved:
             b"",
             b"null",
             b"[" * 100_000,
-            b'{"found": null, "refusal": null}',
-            b'{"found": null, "refusal": 7}',
+            b"{}",
+            b'{"part": null, "refusal": null}',
+            b'{"part": {"text": "a"}, "refusal": {"reason": "b"}}',
+            b'{"refusal": 7}',
+            b'{"refusal": {"reason": 7}}',
         ],
     )
     def test_nonsense_is_refused(self, payload):
@@ -281,31 +295,49 @@ class TestAnswersAreNotBelieved:
         [
             {"text": 5},
             {"text": "a\0b"},
-            {"metadata": {"a": ["list"]}},
-            {"metadata": {"a": "\0"}},
-            {"metadata": {"a\0": "x"}},
             {"page_starts": [0, 99]},
             {"page_starts": [3, 1]},
             {"page_starts": [-1]},
         ],
     )
-    def test_wrong_values_are_refused(self, changes):
-        assert self.answer(self.found()).found is not None
+    def test_wrong_part_is_refused(self, changes):
+        assert self.answer(self.part())
+        with pytest.raises(MessageError):
+            self.answer(self.part(**changes))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"title": 5}, {"metadata": {"a": ["list"]}}, {"metadata": {"a": "\0"}}, {"metadata": {"a\0": "x"}}],
+    )
+    def test_wrong_findings_are_refused(self, changes):
+        assert self.answer(self.found())
         with pytest.raises(MessageError):
             self.answer(self.found(**changes))
 
+    def test_page_of_a_part_before_is_refused(self):
+        assert len(self.answer(self.part(), self.part(page_starts=[5]))) == 2
+        with pytest.raises(MessageError, match="pages"):
+            self.answer(self.part(), self.part(page_starts=[4]))
+
+    def test_more_text_than_was_allowed_is_refused(self):
+        limits = ReadLimits(max_characters=12)
+        assert len(self.answer(self.part(), self.part(), limits=limits)) == 2
+        with pytest.raises(MessageError, match="longer than"):
+            self.answer(self.part(), self.part(), self.part(), limits=limits)
+
     def test_endless_answer_is_refused_before_it_is_read(self):
         with pytest.raises(MessageError, match="announced"):
-            read_answer(io.BytesIO((2**62).to_bytes(8, "big")), ReadLimits())
+            AnswerReader(io.BytesIO((2**62).to_bytes(8, "big")), ReadLimits()).next()
 
     def test_answer_cut_short_is_an_end(self):
         with pytest.raises(EOFError):
-            read_answer(io.BytesIO((10).to_bytes(8, "big") + b"half"), ReadLimits())
+            AnswerReader(io.BytesIO((10).to_bytes(8, "big") + b"half"), ReadLimits()).next()
 
     def test_refusal_is_made_storable(self):
         buffer = io.BytesIO()
-        write_answer(buffer, ReadAnswer(refusal="bad \ud800 \0" + "x" * 10_000))
+        write_message(buffer, Refusal("bad \ud800 \0" + "x" * 10_000))
         buffer.seek(0)
-        refusal = read_answer(buffer, ReadLimits()).refusal
-        assert refusal.startswith("bad \ufffd \ufffdxxx")
-        assert len(refusal) == 2_000
+        refusal = AnswerReader(buffer, ReadLimits()).next()
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason.startswith("bad \ufffd \ufffdxxx")
+        assert len(refusal.reason) == 2_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,11 @@ def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
     services = house.services
     embedder = embedder or house.embedder
 
-    def index_document(document: Document, collection: Collection) -> Any:
+    @contextmanager
+    def index_document(document: Document, collection: Collection) -> Iterator[Any]:
         house.pipeline._embedder = embedder
-        return house.pipeline.index_document(document, collection, heartbeat=lambda _: None).chunks
+        with house.pipeline.index_document(document, collection, heartbeat=lambda _: None) as indexed:
+            yield indexed.chunks
 
     return Reindexer(
         catalog=services.catalog,

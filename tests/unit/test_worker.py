@@ -16,8 +16,9 @@ from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
 from app.errors import UnavailableError, VectorIndexUnavailableError
+from app.ports import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import DocumentState, ExtractedText, JobState, Point
+from app.types import DocumentState, Findings, JobState, Point
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in
 
@@ -218,7 +219,7 @@ def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, ac
     assert job is not None
     leave, stop, is_reading = threading.Event(), threading.Event(), threading.Event()
 
-    def read(data: bytes, *, uri: str, media_type: str) -> ExtractedText:
+    def read(path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings:
         is_reading.set()
         wait_for(lambda: leave.is_set() or stop.is_set())
         raise UnavailableError("Reading was interrupted.")
