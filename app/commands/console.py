@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import unicodedata
 from collections.abc import Sequence
 
+from pydantic import TypeAdapter
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -29,7 +28,7 @@ def printable(text: str) -> str:
 
 def json_of(value: object, *, indent: int | None = 2) -> str:
     """A dataclass as JSON: field for field what the REST API answers."""
-    return json.dumps(dataclasses.asdict(value), ensure_ascii=False, indent=indent)  # type: ignore[call-overload]
+    return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
 
 
 def print_search(result: SearchResult) -> None:

@@ -99,6 +99,8 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert len(hits) == 2
 
     assert hits["cat.txt"]["document"]["id"] in run("documents", "list").stdout.replace("\n", "")
+    shown = json.loads(run("documents", "show", hits["cat.txt"]["document"]["id"]).stdout)
+    assert (shown["state"], shown["byte_count"], shown["created_at"][-1]) == ("ready", 15, "Z")
     run("documents", "delete", hits["cat.txt"]["document"]["id"])
     run("ingest", str(notes / "bank.md"), "--wait")
     run("collections", "delete", "library", "--yes")
@@ -132,6 +134,18 @@ def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> 
     assert "Identify the animal" in output
     assert "The cat sleeps on the sofa." in output
     assert "refinement tokens" in output
+
+
+def test_a_lens_is_saved_used_and_deleted(run: Run, notes: Path) -> None:
+    run("ingest", str(notes))
+    run("lenses", "save", "the animal", "--instruction", "Identify the animal", "--note", "for zoos")
+    assert "for zoos" in run("lenses", "list").stdout
+    assert json.loads(run("search", "cat", "--lens", "the animal", "--json").stdout)["instruction"] == (
+        "Identify the animal"
+    )
+    assert "not both" in run("search", "cat", "--lens", "the animal", "-i", "x", code=1).stderr
+    run("lenses", "delete", "the animal")
+    assert "No lens named 'the animal'" in run("search", "cat", "--lens", "the animal", code=1).stderr
 
 
 def test_hostile_text_cannot_steer_the_terminal(run: Run, notes: Path) -> None:
