@@ -5,16 +5,24 @@ A file is complete or absent: it is written under another name, synced and renam
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from app.errors import FilesUnavailableError, NotFoundError
+from app.types import StoredBytes
 
+_PIECE_BYTES = 1 << 20
+_FEW_FILES = 16  # so many are synced one by one
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt)?(\.aside)?")
 
@@ -24,11 +32,23 @@ class FolderBlobStore:
         self._folder = folder
 
     def put(self, data: bytes) -> str:
-        content_hash = hashlib.sha256(data).hexdigest()
-        path = self.path(content_hash)
-        if not path.exists():
-            _write_whole(path, [data])
-        return content_hash
+        return self.put_file(BytesIO(data)).content_hash
+
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        with self.batch() as batch:
+            return batch.put_file(file)
+
+    @contextmanager
+    def batch(self) -> Iterator[_Batch]:
+        batch = _Batch(self._folder)
+        try:
+            yield batch
+            batch.keep()
+        finally:
+            batch.clear()
+
+    def has(self, content_hash: str) -> bool:
+        return self.path(content_hash).exists()
 
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
         _write_whole(self.path(content_hash), parts)
@@ -74,6 +94,106 @@ class FolderBlobStore:
 
     def _text_path(self, content_hash: str) -> Path:
         return self._folder / f"{_checked(content_hash)}.txt"
+
+
+class _Batch:
+    """Files that are written under other names, then synced together, then renamed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: dict[str, Path] = {}  # by hash
+        self._temporaries: set[Path] = set()
+
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        stored = _hashed(_pieces(file), into=None)  # most files of a folder are there already: reading costs least
+        if not self._has(stored):
+            stored = self._write(file)
+        return stored
+
+    def keep(self) -> None:
+        if not self._written:
+            return
+        with _faults_translated(self._folder / next(iter(self._written))):
+            _sync_files(self._folder, self._written.values())
+            for content_hash, temporary in self._written.items():
+                temporary.replace(self._folder / content_hash)
+            _sync_folder(self._folder)
+
+    def clear(self) -> None:
+        """Removes what was not kept."""
+        for temporary in self._temporaries:
+            temporary.unlink(missing_ok=True)
+
+    def _has(self, stored: StoredBytes) -> bool:
+        return stored.content_hash in self._written or (self._folder / stored.content_hash).exists()
+
+    def _write(self, file: BinaryIO) -> StoredBytes:
+        with _faults_translated(self._folder / "a new one"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
+        temporary = Path(name)
+        self._temporaries.add(temporary)
+        with os.fdopen(descriptor, "wb") as target:
+            # The file may have changed since it was hashed: what counts is what is written.
+            stored = _hashed(_pieces(file), into=target)
+            with _faults_translated(temporary):
+                target.flush()
+        self._written.setdefault(stored.content_hash, temporary)
+        return stored
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        yield piece
+
+
+def _hashed(pieces: Iterator[bytes], *, into: BinaryIO | None) -> StoredBytes:
+    digest, byte_count = hashlib.sha256(), 0
+    for piece in pieces:  # a fault in reading is the caller's, one in writing ours
+        digest.update(piece)
+        byte_count += len(piece)
+        if into is not None:
+            with _faults_translated(Path(str(into.name))):
+                into.write(piece)
+    return StoredBytes(digest.hexdigest(), byte_count)
+
+
+def _sync_files(folder: Path, files: Collection[Path]) -> None:
+    """Many files at once by one call for their whole file system, where there is one."""
+    sync = _file_system_sync()
+    if len(files) <= _FEW_FILES or sync is None:
+        for file in files:
+            _sync(file, os.O_RDWR)
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if sync(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _file_system_sync() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names of its files durable; Windows has no such call."""
+    if os.name == "posix":
+        _sync(folder, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _checked(content_hash: str) -> str:

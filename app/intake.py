@@ -1,26 +1,32 @@
 """Takes sources into a collection: what is new is added, what only moved keeps its points, what is gone is found out.
 
-A document is gone when its file is: never because a pattern or an ignore file leaves it out by now.
+Any number of them in bounded memory: they are kept and submitted in batches. A document is gone when its file is:
+never because a pattern or an ignore file leaves it out by now.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from app.errors import ConflictError, GircseError, UnavailableError
+from app.errors import ConflictError
 from app.library import Library
 from app.ports import Catalog
 from app.types import DocumentKey, Job, JobPriority, Source, SourceFault
 
 Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFault]]  # a folder, and where in it to look
+
+BATCH_SOURCES = 500
+BATCH_BYTES = 64_000_000
+BATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +61,53 @@ class Intake:
         """Those that did not move."""
         return [key for keys in self._gone.values() for key in keys]
 
-    def add(self, source: Source) -> Taken | SourceFault:
-        """Raises UnavailableError alone: whatever is wrong with the source itself is its fault."""
-        try:
-            data = source.read()
-            alike = self._gone.get(hashlib.sha256(data).hexdigest(), []) if self._gone else []
-            document, job = self._library.add_document(
-                self._collection,
-                data,
-                uri=source.uri,
-                media_type=source.media_type,
-                title=source.title,
-                metadata=source.metadata,
-                moved_from=alike[0].id if alike else None,
-                priority=self._priority,
-            )
-        except UnavailableError:
-            raise
-        except (GircseError, OSError) as error:
-            return SourceFault(source.name, str(error))
-        has_moved = bool(alike) and document.id == alike[0].id
-        if has_moved:
-            del alike[0]
-        return Taken(document.uri, job, has_moved)
+    def add_all(self, sources: Iterable[Source | SourceFault]) -> Iterator[Taken | SourceFault]:
+        """What became of each, the faults among them passed on, in about their order.
+
+        Raises UnavailableError alone: whatever is wrong with a source itself is its fault.
+        """
+        for batch in _batches(sources):
+            yield from [each for each in batch if isinstance(each, SourceFault)]
+            yield from self._add([each for each in batch if isinstance(each, Source)])
+
+    def _add(self, batch: list[Source]) -> Iterator[Taken | SourceFault]:
+        moving: dict[str, DocumentKey] = {}  # by the id of the document
+
+        def moved_from(content_hash: str) -> str | None:
+            alike = self._gone.get(content_hash)
+            if not alike:
+                return None
+            key = alike.pop(0)
+            moving[key.id] = key
+            return key.id
+
+        outcomes = self._library.add_documents(self._collection, batch, moved_from=moved_from, priority=self._priority)
+        for source, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                yield SourceFault(source.name, str(outcome))
+            else:
+                document, job = outcome
+                yield Taken(document.uri, job, moving.pop(document.id, None) is not None)
+        for key in moving.values():  # their new place was taken
+            self._gone[key.content_hash].append(key)
+
+
+def _batches(sources: Iterable[Source | SourceFault]) -> Iterator[list[Source | SourceFault]]:
+    """Bounded in number, bytes and time: what comes slowly, as pages of the web do, need not wait for more."""
+    batch: list[Source | SourceFault] = []
+    byte_count, until = 0, 0.0
+    for source in sources:
+        if not batch:
+            byte_count, until = 0, time.monotonic() + BATCH_S
+        batch.append(source)
+        if isinstance(source, Source):
+            with suppress(OSError):  # told when it is opened
+                byte_count += source.byte_count()
+        if len(batch) == BATCH_SOURCES or byte_count >= BATCH_BYTES or time.monotonic() > until:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def documents_below(catalog: Catalog, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
@@ -122,7 +152,7 @@ def _with_parents(path: Path) -> set[Path]:
 class Followed:
     """What a look at a folder led to."""
 
-    jobs: list[tuple[Job, str]] = field(default_factory=list)  # with the uri
+    job_ids: list[str] = field(default_factory=list)
     faults: list[SourceFault] = field(default_factory=list)
     moved: int = 0
     deleted: int = 0
@@ -152,16 +182,15 @@ class FolderMirror:
         paths, followed = list(changed), Followed()
         known = documents_below(self._catalog, self._collection, paths)
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
-        for source in self._find(self.root, paths):
-            taken = intake.add(source) if isinstance(source, Source) else source
+        for taken in intake.add_all(self._find(self.root, paths)):
             if isinstance(taken, SourceFault):
                 followed.faults.append(taken)
             elif taken.job is not None:
-                followed.jobs.append((taken.job, taken.uri))
+                followed.job_ids.append(taken.job.id)
                 followed.moved += taken.has_moved
         self.require_same_root()  # after what is gone was told: on a disk that is away everything is
         for key in intake.gone:
-            followed.jobs.append((self._library.delete_document(key.id), key.uri))
+            followed.job_ids.append(self._library.delete_document(key.id).id)
             followed.deleted += 1
         return followed
 

@@ -6,18 +6,19 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
+from typing import BinaryIO
 
-from app.errors import ConflictError, InputError, UnknownCollectionError
+from app.errors import ConflictError, GircseError, InputError, UnavailableError, UnknownCollectionError
 from app.fingerprints import require_same_model
-from app.ports import BlobStore, Catalog, Embedder, VectorIndex
+from app.ports import BlobBatch, BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import remove_unneeded
 from app.search import CHUNK_KEYS
-from app.texts import require_text
-from app.types import Collection, Document, Job, JobPriority, Metadata, MetadataValue, NewDocument
+from app.texts import require_short_uri, require_text
+from app.types import Collection, Document, Job, JobPriority, Metadata, MetadataValue, NewDocument, Source
 
 DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
@@ -26,6 +27,8 @@ CHUNK_OVERLAP = 30
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000
+
+Added = tuple[Document, Job | None]
 
 # `--` separates the public name from the number of its physical collections.
 _COLLECTION_NAME = re.compile(r"(?!.*--)[a-z0-9][a-z0-9_-]{0,62}")
@@ -105,31 +108,55 @@ class Library:
     def add_document(
         self,
         collection: str,
-        data: bytes,
+        content: bytes | BinaryIO,
         *,
         uri: str,
         media_type: str,
         title: str = "",
         metadata: Metadata | None = None,
-        moved_from: str | None = None,
         priority: JobPriority = JobPriority.INTERACTIVE,
-    ) -> tuple[Document, Job | None]:
-        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already.
+    ) -> Added:
+        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
+        source = Source(uri, uri, media_type, title=title, metadata=metadata or {})
+        source = replace(source, data=content) if isinstance(content, bytes) else replace(source, file=content)
+        (outcome,) = self.add_documents(collection, [source], priority=priority)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-        `moved_from` is the id of the document that had these bytes under another uri: its points are kept.
+    def add_documents(
+        self,
+        collection: str,
+        sources: Sequence[Source],
+        *,
+        moved_from: Callable[[str], str | None] = lambda _: None,
+        priority: JobPriority = JobPriority.BULK,
+    ) -> list[Added | GircseError | OSError]:
+        """The same for many, in their order; for one that cannot be read or kept, why. Their bytes are never held.
+
+        `moved_from` says of a content hash which document had it under another uri: its id and points are kept.
+        Raises UnavailableError when a part is away; some may have been added then.
         """
         require_same_model(self._catalog.collection(collection), self._embedder)
-        if not require_text(uri, name="uri").strip():
-            raise InputError("The document has no uri; give it one, as its path or address.")
-        new = NewDocument(
-            uri=uri,
-            title=require_text(title, name="title"),
-            media_type=require_text(media_type, name="media type"),
-            content_hash=self._blobs.put(data),
-            byte_count=len(data),
-            metadata=check_metadata(metadata or {}),
-        )
-        return self._catalog.submit(collection, new, moved_from=moved_from, priority=priority)
+        outcomes: dict[int, Added | GircseError | OSError] = {}
+        missing = dict(enumerate(sources))
+        while missing:
+            new: dict[int, NewDocument] = {}
+            with self._blobs.batch() as batch:
+                for number, source in missing.items():
+                    try:
+                        new[number] = _stored(source, batch, moved_from)
+                    except UnavailableError:
+                        raise
+                    except (GircseError, OSError) as error:
+                        outcomes[number] = error
+            added = self._catalog.submit_many(collection, list(new.values()), priority=priority)
+            outcomes |= zip(new, added, strict=True)
+            # A removal that was under way takes the bytes unless it sees the rows, which came after its last look.
+            missing = {
+                number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
+            }
+        return [outcomes[number] for number in range(len(sources))]
 
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)
@@ -139,22 +166,17 @@ class Library:
         self.ensure_collection(SAMPLE_COLLECTION)
         there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
         hashes = {document.uri: document.content_hash for document in there}
+        sources = (
+            Source(row.uri, row.uri, "text/plain", data=row.text.encode(), title=row.title, metadata=row.metadata)
+            for row in rows
+        )
+        new = [each for each in sources if hashes.get(each.uri) != hashlib.sha256(each.data).hexdigest()]
         jobs = []
-        for row in rows:
-            data = row.text.encode()
-            if hashes.get(row.uri) == hashlib.sha256(data).hexdigest():
-                continue
-            _, job = self.add_document(
-                SAMPLE_COLLECTION,
-                data,
-                uri=row.uri,
-                media_type="text/plain",
-                title=row.title,
-                metadata=row.metadata,
-                priority=JobPriority.BULK,
-            )
-            if job is not None:
-                jobs.append(job)
+        for outcome in self.add_documents(SAMPLE_COLLECTION, new):
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome[1] is not None:
+                jobs.append(outcome[1])
         return jobs
 
     def _is_taken(self, name: str) -> bool:
@@ -163,6 +185,25 @@ class Library:
         except UnknownCollectionError:
             return False
         return True
+
+
+def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | None]) -> NewDocument:
+    """Raises InputError, or OSError when it cannot be read."""
+    if not require_text(source.uri, name="uri").strip():
+        raise InputError("The document has no uri; give it one, as its path or address.")
+    uri, title = require_short_uri(source.uri), require_text(source.title, name="title")
+    media_type, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
+    with source.opened() as file:
+        stored = batch.put_file(file)
+    return NewDocument(
+        uri=uri,
+        title=title,
+        media_type=media_type,
+        content_hash=stored.content_hash,
+        byte_count=stored.byte_count,
+        metadata=metadata,
+        moved_from=moved_from(stored.content_hash),
+    )
 
 
 def check_contract(collection: Collection, embedder: Embedder) -> None:

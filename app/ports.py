@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from app.types import (
     Chunk,
@@ -21,6 +21,7 @@ from app.types import (
     IndexRole,
     Job,
     JobPriority,
+    JobReport,
     JobState,
     Judgement,
     Lens,
@@ -31,6 +32,7 @@ from app.types import (
     RemovalKind,
     ScoredPoint,
     Span,
+    StoredBytes,
     TextPart,
 )
 
@@ -302,14 +304,22 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
         collection: str,
         document: NewDocument,
         *,
-        moved_from: str | None = None,
         priority: JobPriority = JobPriority.INTERACTIVE,
     ) -> tuple[Document, Job | None]:
         """Adds or replaces the document with this uri and queues its ingestion.
 
         The job is None when the document is ready with the same content hash and metadata: nothing is to be done.
-        `moved_from` is the id of the document that had this content under another uri: it goes by this one from now
-        on, so that its points stay. Nothing moves when that document is gone, or this uri is another one's already.
+        A document that `moved_from` another uri keeps its id and so its points. Nothing moves when that document is
+        gone, or this uri is another one's already.
+        """
+        ...
+
+    def submit_many(
+        self, collection: str, documents: Sequence[NewDocument], *, priority: JobPriority = JobPriority.BULK
+    ) -> list[tuple[Document, Job | None]]:
+        """As `submit`, one after the other, but in one transaction; writes nothing when nothing is to be done.
+
+        Raises InputError, and adds none of them, when one cannot be kept.
         """
         ...
 
@@ -332,6 +342,10 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
 
     def job(self, job_id: str) -> Job:
         """Raises UnknownJobError."""
+        ...
+
+    def job_reports(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
+        """By id; jobs that were removed with their collection are left out."""
         ...
 
     def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]: ...
@@ -394,10 +408,25 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
     def is_alive(self) -> bool: ...
 
 
+class BlobBatch(Protocol):
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        """Raises OSError when `file` cannot be read, FilesUnavailableError when it cannot be kept."""
+        ...
+
+
 class BlobStore(Protocol):
     """Original bytes, named by their SHA-256, and the text that was extracted from them."""
 
     def put(self, data: bytes) -> str: ...
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        """From its beginning, piece by piece. The hash is of what was stored, even if the file changes meanwhile."""
+        ...
+
+    def batch(self) -> AbstractContextManager[BlobBatch]:
+        """What is put into it is durable, or in the end absent, when the block ends: with few syncs for many files."""
+        ...
+
+    def has(self, content_hash: str) -> bool: ...
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
         """For bytes too many to hold at once, whose hash the caller has checked."""
         ...

@@ -1,8 +1,10 @@
-"""The one check that every text from outside passes: whole Unicode without characters that no store can keep."""
+"""The checks that texts from outside pass: whole Unicode without characters that no store can keep, bounded names."""
 
 from __future__ import annotations
 
 from app.errors import InputError
+
+MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 
 def require_text(text: str, *, name: str) -> str:
@@ -17,3 +19,10 @@ def require_text(text: str, *, name: str) -> str:
             f"The {name} is not valid Unicode at position {error.start}: lone surrogate U+{code:04X}. Send UTF-8."
         ) from None
     return text
+
+
+def require_short_uri(uri: str) -> str:
+    """`uri` itself. Raises InputError."""
+    if len(uri.encode("utf-8", "backslashreplace")) > MAX_URI_BYTES:
+        raise InputError(f"The URI {uri[:80]!r}… is longer than {MAX_URI_BYTES} bytes: shorten it.")
+    return uri

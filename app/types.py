@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from io import SEEK_END, BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]
@@ -159,22 +162,38 @@ class NewDocument:
     content_hash: str
     byte_count: int
     metadata: Metadata = field(default_factory=dict)
+    moved_from: str | None = None  # id of the document that had this content under another uri
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document on its way in: a file that is still to be read (`path`), or what a URL or a row gave (`data`)."""
+    """A document on its way in: a file still to be read (`path`), an open one, or what a URL or a row gave (`data`)."""
 
     name: str  # what a person calls it
     uri: str  # its identity in its collection
     media_type: str
     path: Path | None = None
     data: bytes = b""
+    file: BinaryIO | None = None  # one that can seek, as an upload; it is left open
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
 
-    def read(self) -> bytes:
-        return self.data if self.path is None else self.path.read_bytes()
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Its bytes, which may be far too many to hold at once."""
+        if self.path is not None:
+            with self.path.open("rb") as file:
+                yield file
+        elif self.file is not None:
+            yield self.file
+        else:
+            yield BytesIO(self.data)
+
+    def byte_count(self) -> int:
+        """As things stand: a file may change until it is stored. Raises OSError."""
+        if self.path is not None:
+            return self.path.stat().st_size
+        return len(self.data) if self.file is None else self.file.seek(0, SEEK_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +231,21 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
+
+    job: Job
+    uri: str
+    chunk_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBytes:
+    content_hash: str
+    byte_count: int
 
 
 @dataclass(frozen=True, slots=True)

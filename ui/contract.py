@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from app.types import Document, SearchRequest, SearchResult
 
-AddFiles = Callable[[str, list[tuple[str, bytes]]], list[Document]]
-"""(collection, [(file name, bytes)]) -> the documents that were queued. Raises GircseError."""
+AddFiles = Callable[[str, list[Path]], list[Document]]
+"""(collection, files) -> the documents that were queued. Raises GircseError."""
 
 
 @dataclass(frozen=True, slots=True)

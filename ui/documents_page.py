@@ -13,7 +13,7 @@ from app.ports import Catalog
 from ui import render
 from ui.contract import AddFiles
 from ui.guard import guarded, read_choice
-from ui.uploads import accept_uploads_only, read_uploads
+from ui.uploads import accept_uploads_only, taken_uploads
 
 DOCUMENTS_SHOWN = 100
 POLL_SECONDS = 2.0
@@ -49,7 +49,8 @@ class DocumentHandlers:
         if self.add_files is None:
             raise InputError("Files cannot be added here. Use `gircse ingest PATH` instead.")
         name = self.catalog.collection(read_choice(collection, name="collection")).name
-        added = self.add_files(name, read_uploads(paths))
+        with taken_uploads(paths) as uploads:
+            added = self.add_files(name, uploads)
         files = "1 file was" if len(added) == 1 else f"{len(added)} files were"
         message = f"{files} handed in. You can leave this page: reading goes on."
         return render.render_note(message), self.list(name)[0], None

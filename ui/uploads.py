@@ -5,6 +5,8 @@ Gradio checks this too, but not for a page mounted into FastAPI: it asks first w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import gradio as gr
@@ -34,8 +36,9 @@ def require_upload(path: object) -> Path:
     return Path(path)
 
 
-def read_uploads(paths: object) -> list[tuple[str, bytes]]:
-    """Names and bytes; the uploads are removed once all of them are read."""
+@contextmanager
+def taken_uploads(paths: object) -> Iterator[list[Path]]:
+    """The files; the uploads are removed once all of them are taken, and kept when one cannot be."""
     if not isinstance(paths, list) or not paths:
         raise InputError("Choose at least one file first.")
     if len(paths) > MAX_FILES:
@@ -47,7 +50,6 @@ def read_uploads(paths: object) -> list[tuple[str, bytes]]:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InputError(f"{path.name} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are allowed here.")
-    uploads = [(path.name, path.read_bytes()) for path in files]
+    yield files
     for path in files:
         path.unlink(missing_ok=True)
-    return uploads

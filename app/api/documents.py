@@ -6,14 +6,16 @@ import hashlib
 import json
 import mimetypes
 import textwrap
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
-from starlette.datastructures import UploadFile
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from app.api.schemas import (
@@ -36,7 +38,7 @@ _METADATA = TypeAdapter(dict[str, MetadataValue])
 @dataclass(frozen=True, slots=True)
 class PostedDocument:
     collection: str
-    data: bytes
+    content: bytes | BinaryIO  # a file is on disk, unless it is small
     uri: str
     media_type: str
     title: str
@@ -81,7 +83,7 @@ def document_routes(services: Services) -> APIRouter:
         """Takes a file or a text and queues its ingestion; follow the job."""
         document, job = services.library.add_document(
             posted.collection,
-            posted.data,
+            posted.content,
             uri=posted.uri,
             media_type=posted.media_type,
             title=posted.title,
@@ -136,13 +138,16 @@ def collection_routes(services: Services) -> APIRouter:
     return routes
 
 
-async def _posted_document(request: Request) -> PostedDocument:
+async def _posted_document(request: Request) -> AsyncIterator[PostedDocument]:
+    """An uploaded file stays open until the answer is on its way."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
-        return await _posted_file(request)
-    if kind == "application/json":
-        return _posted_text(await request.body())
-    raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
+        async with request.form(max_files=1, max_fields=8) as form:
+            yield await run_in_threadpool(_posted_file, form)
+    elif kind == "application/json":
+        yield _posted_text(await request.body())
+    else:
+        raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
 
 
 def _posted_text(body: bytes) -> PostedDocument:
@@ -153,7 +158,7 @@ def _posted_text(body: bytes) -> PostedDocument:
     data = new.text.encode()
     return PostedDocument(
         collection=new.collection,
-        data=data,
+        content=data,
         uri=new.uri or f"text://{hashlib.sha256(data).hexdigest()}",
         media_type="text/plain",
         title=new.title or _first_words(new.text),
@@ -166,18 +171,16 @@ def _first_words(text: str) -> str:
     return textwrap.shorten(text[: 10 * TITLE_CHARACTERS].replace("\x00", " "), TITLE_CHARACTERS, placeholder=" …")
 
 
-async def _posted_file(request: Request) -> PostedDocument:
-    async with request.form(max_files=1, max_fields=8) as form:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise HTTPException(422, "The form has no file; send it in the field `file`.")
-        data = await file.read()
-        texts = {key: value for key, value in form.items() if isinstance(value, str)}
+def _posted_file(form: FormData) -> PostedDocument:
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise HTTPException(422, "The form has no file; send it in the field `file`.")
+    texts = {key: value for key, value in form.items() if isinstance(value, str)}
     # Browsers and programs may send a path; only the last part is the file's name.
-    name = PureWindowsPath(file.filename or "").name or hashlib.sha256(data).hexdigest()
+    name = PureWindowsPath(file.filename or "").name or hashlib.file_digest(file.file, "sha256").hexdigest()
     return PostedDocument(
         collection=texts.get("collection") or DEFAULT_COLLECTION,
-        data=data,
+        content=file.file,
         uri=texts.get("uri") or f"upload://{name}",
         media_type=_media_type(name, file.content_type),
         title=texts.get("title", ""),

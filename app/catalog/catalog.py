@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from uuid import uuid4
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
@@ -17,8 +15,9 @@ from app.catalog.ledger import JobLedger
 from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
 from app.catalog.shards import ShardLedger
+from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
-from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
+from app.errors import CatalogUnavailableError, ConflictError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
     CONTRACT,
     Chunk,
@@ -31,14 +30,11 @@ from app.types import (
     JobKind,
     JobPriority,
     JobState,
-    NewDocument,
     RemovalKind,
 )
 
-_MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
-
-class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, Opinions):
+class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, Opinions, Submissions):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -109,35 +105,6 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
             session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
 
     # Documents
-
-    def submit(
-        self,
-        collection: str,
-        document: NewDocument,
-        *,
-        moved_from: str | None = None,
-        priority: JobPriority = JobPriority.INTERACTIVE,
-    ) -> tuple[Document, Job | None]:
-        if len(document.uri.encode("utf-8", "backslashreplace")) > _MAX_URI_BYTES:
-            raise InputError(f"The URI {document.uri[:80]!r}… is longer than {_MAX_URI_BYTES} bytes: shorten it.")
-        now = self._clock()
-        with self._session(self._writer) as session:
-            if session.get(CollectionRow, collection) is None:
-                raise _unknown_collection(session, collection)
-            has_moved = moved_from is not None and _rename(session, collection, moved_from, document.uri)
-            row, is_new = _find_or_add(session, collection, document, now)
-            if not is_new and not has_moved and _is_same(row, document):
-                if row.state is DocumentState.READY:
-                    return row.as_document(), None
-                present = jobs.open_job(session, row.id)
-                if present is not None and present.kind is JobKind.INGEST and present.state is JobState.RUNNING:
-                    return row.as_document(), present.as_job()
-            if has_moved or not _is_same(row, document):
-                removals.note(session, RemovalKind.FILE, {row.content_hash} - {document.content_hash}, now)
-                _replace_input(row, document)
-                row.revision += 1
-            job = jobs.enqueue(session, row, JobKind.INGEST, now, priority=priority)
-            return row.as_document(), job.as_job()
 
     def submit_delete(self, document_id: str) -> Job:
         now = self._clock()
@@ -216,7 +183,7 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
         return True
 
 
-def _add_unless_taken(session: Session, row: CollectionRow | DocumentRow) -> bool:
+def _add_unless_taken(session: Session, row: CollectionRow) -> bool:
     """Adds the row; False when another process added one of the same name since it was looked for."""
     try:
         with session.begin_nested():
@@ -224,57 +191,6 @@ def _add_unless_taken(session: Session, row: CollectionRow | DocumentRow) -> boo
     except IntegrityError:
         return False
     return True
-
-
-def _find_or_add(session: Session, collection: str, document: NewDocument, now: datetime) -> tuple[DocumentRow, bool]:
-    """The locked row of this uri, and whether it was added just now."""
-    by_uri = (
-        select(DocumentRow)
-        .where(DocumentRow.collection == collection, DocumentRow.uri == document.uri)
-        .with_for_update()
-    )
-    row = session.scalar(by_uri)
-    if row is not None:
-        return row, False
-    row = DocumentRow(
-        id=str(uuid4()),
-        collection=collection,
-        uri=document.uri,
-        title=document.title,
-        state=DocumentState.QUEUED,
-        chunk_count=0,
-        created_at=now,
-        updated_at=now,
-    )
-    _replace_input(row, document)
-    if _add_unless_taken(session, row):
-        return row, True
-    return session.scalars(by_uri).one(), False
-
-
-def _rename(session: Session, collection: str, document_id: str, uri: str) -> bool:
-    """Gives the document another uri; its id and so its points stay. False when it is gone, or that uri is taken."""
-    row = jobs.lock_document(session, document_id)
-    if row is None or row.collection != collection:
-        return False
-    try:
-        with session.begin_nested():
-            row.uri = uri
-            session.flush()
-    except IntegrityError:
-        return False
-    return True
-
-
-def _replace_input(row: DocumentRow, document: NewDocument) -> None:
-    row.given_title, row.given_metadata = document.title, dict(document.metadata)
-    row.title, row.document_metadata = document.title, dict(document.metadata)
-    row.media_type, row.content_hash, row.byte_count = document.media_type, document.content_hash, document.byte_count
-
-
-def _is_same(row: DocumentRow, document: NewDocument) -> bool:
-    given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
-    return given == (document.content_hash, document.media_type, document.title, dict(document.metadata))
 
 
 def _unknown_collection(session: Session, name: str) -> UnknownCollectionError:

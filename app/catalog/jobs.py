@@ -7,6 +7,7 @@ Whatever makes a job due rings, so that an idle worker takes it at once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -88,6 +89,12 @@ def open_job(session: Session, document_id: str) -> JobRow | None:
     return session.scalar(select(JobRow).where(JobRow.document_id == document_id, is_open).with_for_update())
 
 
+def open_jobs(session: Session, document_ids: Sequence[str]) -> dict[str, JobRow]:
+    """The same of many locked documents, by document."""
+    statement = select(JobRow).where(JobRow.document_id.in_(document_ids), is_open).order_by(JobRow.document_id)
+    return {row.document_id: row for row in session.scalars(statement.with_for_update())} if document_ids else {}
+
+
 def enqueue(
     session: Session,
     document: DocumentRow,
@@ -97,9 +104,25 @@ def enqueue(
     priority: JobPriority = JobPriority.BULK,
 ) -> JobRow:
     """A queued job for a locked document. A waiting job of this kind is used again, any other one is superseded."""
-    document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
-    ring(session)
     present = open_job(session, document.id)
+    job = put_in_queue(session, document, kind, now, priority=priority, present=present, created_at=now)
+    ring(session)
+    session.flush()
+    return job
+
+
+def put_in_queue(
+    session: Session,
+    document: DocumentRow,
+    kind: JobKind,
+    now: datetime,
+    *,
+    priority: JobPriority,
+    present: JobRow | None,
+    created_at: datetime,
+) -> JobRow:
+    """What `enqueue` does, of which `present` is the open job; the caller flushes and rings."""
+    document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
         if priority is JobPriority.INTERACTIVE:
             present.priority = priority
@@ -113,14 +136,12 @@ def enqueue(
         kind=kind,
         collection=document.collection,
         document_id=document.id,
-        state=JobState.QUEUED,
+        fencing_token=0,
         priority=priority,
-        not_before=now,
-        created_at=now,
+        created_at=created_at,
     )
     session.add(job)
-    session.flush()
-    return job
+    return _start_over(job, now)
 
 
 def _start_over(row: JobRow, now: datetime) -> JobRow:
@@ -297,7 +318,7 @@ def dead_ids(session: Session, collection: str | None) -> list[str]:
         .join(DocumentRow, DocumentRow.id == JobRow.document_id)
         .where(JobRow.state == JobState.DEAD)
         .where(~exists().where(newer.document_id == JobRow.document_id, newer.created_at > JobRow.created_at))
-        .order_by(JobRow.created_at, JobRow.id)
+        .order_by(JobRow.document_id)  # as all that lock several documents do
     )
     if collection is not None:
         statement = statement.where(JobRow.collection == collection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
@@ -10,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from app.catalog import jobs, wake
 from app.catalog.sessions import Sessions
-from app.catalog.tables import CollectionRow, JobRow
+from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError, UnknownCollectionError
 from app.ports import JobListener
-from app.types import Job, JobState
+from app.types import Job, JobReport, JobState
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
 
@@ -22,6 +23,15 @@ class JobLedger(Sessions):
     def job(self, job_id: str) -> Job:
         with self._session(self._engine) as session:
             return jobs.find(session, job_id).as_job()
+
+    def job_reports(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
+        statement = (
+            select(JobRow, func.coalesce(DocumentRow.uri, ""), func.coalesce(DocumentRow.chunk_count, 0))
+            .outerjoin(DocumentRow, DocumentRow.id == JobRow.document_id)
+            .where(JobRow.id.in_(job_ids))
+        )
+        with self._session(self._engine) as session:
+            return {row.id: JobReport(row.as_job(), uri, count) for row, uri, count in session.execute(statement)}
 
     def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
         """Newest first."""

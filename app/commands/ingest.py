@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,7 +19,7 @@ from app.commands import console
 from app.commands.house import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
-from app.intake import Intake, documents_below, is_gone, require_filled
+from app.intake import Intake, Taken, documents_below, is_gone, require_filled
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
 from app.types import DocumentKey, JobPriority, Source, SourceFault
@@ -54,6 +56,28 @@ class _Request:
         return JobPriority.INTERACTIVE if is_single else JobPriority.BULK
 
 
+class _SeenRows:
+    """Which rows of which files there were: of each row a digest, since there may be millions."""
+
+    def __init__(self) -> None:
+        self.prefixes: set[str] = set()  # of the files
+        self._digests: set[bytes] = set()
+
+    def noting(self, sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceFault]:
+        for source in sources:
+            if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
+                self.prefixes.add(source.uri.partition("#")[0] + "#")
+                self._digests.add(self._digest(source.uri))
+            yield source
+
+    def has(self, uri: str) -> bool:
+        return self._digest(uri) in self._digests
+
+    @staticmethod
+    def _digest(uri: str) -> bytes:
+        return hashlib.blake2b(uri.encode(), digest_size=16).digest()
+
+
 @dataclass(slots=True)
 class _Outcome:
     follower: JobFollower
@@ -62,7 +86,7 @@ class _Outcome:
     deleted: int = 0
     failures: Complaints = field(default_factory=Complaints)
     skipped: Complaints = field(default_factory=Complaints)
-    row_uris: set[str] = field(default_factory=set)
+    rows: _SeenRows = field(default_factory=_SeenRows)
 
 
 def ingest(
@@ -123,15 +147,13 @@ def _listed_urls(file: Path) -> list[str]:
 
 def _take_in(services: Services, collection: str, request: _Request, *, prune: bool, yes: bool) -> _Outcome:
     outcome = _Outcome(JobFollower(services.catalog))
-    gone: list[DocumentKey] = []
-    if prune:
-        known = documents_below(services.catalog, collection, request.folders)
-        for folder in request.folders:
-            require_filled(folder, len(known))
-        gone = [key for key in known if is_gone(key)]
+    gone = _gone(services, collection, request.folders) if prune else []
     intake = Intake(services.library, collection, gone=gone, priority=request.priority)
-    for source in _shown(_sources(services, request)):
-        _take(intake, source, outcome)
+    sources: Iterable[Source | SourceFault] = _shown(_sources(services, request))
+    if prune:
+        sources = outcome.rows.noting(sources)
+    for taken in intake.add_all(sources):
+        _count(taken, outcome)
     if prune:
         vanished = intake.gone + _vanished_rows(services, collection, outcome)
         _delete(services, vanished, collection, outcome, yes=yes)
@@ -156,10 +178,7 @@ def _shown(sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceF
         yield from bar.track(sources, description="reading")
 
 
-def _take(intake: Intake, source: Source | SourceFault, outcome: _Outcome) -> None:
-    if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
-        outcome.row_uris.add(source.uri)
-    taken = intake.add(source) if isinstance(source, Source) else source
+def _count(taken: Taken | SourceFault, outcome: _Outcome) -> None:
     if isinstance(taken, SourceFault):
         # What was named itself was wanted; inside a folder there may be anything.
         (outcome.failures if taken.was_named else outcome.skipped).add(taken.name, taken.reason)
@@ -167,16 +186,23 @@ def _take(intake: Intake, source: Source | SourceFault, outcome: _Outcome) -> No
         outcome.unchanged += 1
     else:
         outcome.moved += taken.has_moved
-        outcome.follower.add(taken.job, taken.uri)
+        outcome.follower.add(taken.job.id)
+
+
+def _gone(services: Services, collection: str, folders: list[Path]) -> list[DocumentKey]:
+    known = documents_below(services.catalog, collection, folders)
+    for folder in folders:
+        require_filled(folder, len(known))
+    return [key for key in known if is_gone(key)]
 
 
 def _vanished_rows(services: Services, collection: str, outcome: _Outcome) -> list[DocumentKey]:
     """Rows that their file no longer has; none when some row could not be read, for it may be that one."""
     if outcome.failures.count:
         return []
-    prefixes = sorted({uri.partition("#")[0] + "#" for uri in outcome.row_uris})
+    prefixes = sorted(outcome.rows.prefixes)
     known = chain.from_iterable(services.catalog.document_keys(collection, uri_prefix=prefix) for prefix in prefixes)
-    return [key for key in known if key.uri not in outcome.row_uris]
+    return [key for key in known if not outcome.rows.has(key.uri)]
 
 
 def _delete(services: Services, gone: list[DocumentKey], collection: str, outcome: _Outcome, *, yes: bool) -> None:
@@ -189,21 +215,21 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
         if not typer.confirm(question, err=True):
             raise ConflictError("Nothing was deleted. What is there was taken in; `gircse jobs list` shows it.")
     for key in gone:
-        outcome.follower.add(services.library.delete_document(key.id), key.uri)
+        outcome.follower.add(services.library.delete_document(key.id).id)
     outcome.deleted = len(gone)
 
 
-def _wait(services: Services, outcome: _Outcome) -> None:
-    """Until every job has ended. Works itself unless a worker of this home is there already."""
+def _wait(outcome: _Outcome, work: AbstractContextManager[Callable[[], None]]) -> None:
+    """Until every job has ended. `work` gives what is to be called now and then, so that somebody does them."""
     follower = outcome.follower
     columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
+    with work as ensure_working, Progress(*columns, console=console.stderr) as progress:
         bar = progress.add_task("ingesting", total=follower.total)
         while follower.waiting:
             ensure_working()
             has_news = follower.poll()
             settled = follower.total - follower.waiting
-            progress.update(bar, completed=settled + (follower.progress if follower.waiting else 0))
+            progress.update(bar, completed=settled + follower.progress)
             if not has_news:
                 time.sleep(POLL_S)
 

@@ -98,9 +98,9 @@ class _Following:
         return waiting
 
     def _tell(self, followed: Followed) -> None:
-        for job, uri in followed.jobs:
-            self._follower.add(job, uri)
-        added = len(followed.jobs) - followed.moved - followed.deleted
+        for job_id in followed.job_ids:
+            self._follower.add(job_id)
+        added = len(followed.job_ids) - followed.moved - followed.deleted
         counts = ((added, "added or updated"), (followed.moved, "moved"), (followed.deleted, "deleted"))
         if told := ", ".join(f"{count} {what}" for count, what in counts if count):
             typer.echo(f"{_now()}  {told}")

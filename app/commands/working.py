@@ -6,19 +6,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
+from uuid import UUID
 
 import typer
 
 from app.commands import console
 from app.commands.house import wiring
-from app.errors import ConflictError, UnknownDocumentError, UnknownJobError
+from app.errors import ConflictError
 from app.ports import Catalog
 from app.presence import WorkerPresence
 from app.services import Services
-from app.types import Job, JobKind, JobState
+from app.types import JobKind, JobReport, JobState
 
 STOP_TIMEOUT_S = 10
-POLL_BATCH = 100
+POLL_BATCH = 500
 MAX_TOLD = 20
 _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 
@@ -68,21 +70,25 @@ class Complaints:
 
 
 class JobFollower:
-    """Follows jobs until they have ended. Looks at the oldest first, since jobs are done about in their order."""
+    """Follows any number of jobs until they have ended; of each only its id is kept.
+
+    Looks at the oldest first, since jobs are done about in their order.
+    """
 
     def __init__(self, catalog: Catalog, *, tells_cancelled: bool = True) -> None:
         self._catalog = catalog
         self._tells_cancelled = tells_cancelled
-        self._waiting: OrderedDict[str, str] = OrderedDict()  # id → what a person calls it
+        self._waiting: OrderedDict[bytes, None] = OrderedDict()
         self.total = 0
         self.done = 0
         self.chunks = 0
-        self.progress = 0.0  # of the job that is looked at
+        self.progress = 0.0  # of those that are looked at: as many jobs as are done of them
         self.failures = Complaints()
 
-    def add(self, job: Job, name: str) -> None:
-        if job.id not in self._waiting:
-            self._waiting[job.id] = name
+    def add(self, job_id: str) -> None:
+        key = UUID(job_id).bytes
+        if key not in self._waiting:
+            self._waiting[key] = None
             self.total += 1
 
     @property
@@ -91,38 +97,32 @@ class JobFollower:
 
     def poll(self) -> bool:
         """Whether some job ended since the last time."""
-        has_news = False
-        for _ in range(min(POLL_BATCH, len(self._waiting))):
-            job_id, name = next(iter(self._waiting.items()))
-            try:
-                job = self._catalog.job(job_id)
-            except UnknownJobError:
-                job = None
-            self.progress = job.progress if job is not None else 0.0
-            if job is not None and job.state in _UNFINISHED:
-                if job.state is JobState.FAILED:
-                    self._waiting.move_to_end(job_id)  # its next attempt comes later; the others need not wait
-                break
-            del self._waiting[job_id]
-            self._settle(job, name)
-            has_news = True
-        return has_news
+        keys = list(islice(self._waiting, POLL_BATCH))
+        ids = {key: str(UUID(bytes=key)) for key in keys}
+        reports = self._catalog.job_reports(list(ids.values())) if ids else {}
+        before = len(self._waiting)
+        self.progress = 0.0
+        for key, job_id in ids.items():
+            report = reports.get(job_id)
+            if report is None or report.job.state not in _UNFINISHED:
+                del self._waiting[key]
+                self._settle(report)
+                continue
+            self.progress += report.job.progress
+            if report.job.state is JobState.FAILED:
+                self._waiting.move_to_end(key)  # its next attempt comes later; the others need not wait
+        return len(self._waiting) < before
 
-    def _settle(self, job: Job | None, name: str) -> None:
-        if job is None:
-            self.failures.add(name, "its collection was deleted meanwhile")
-        elif job.state is JobState.CANCELLED and not self._tells_cancelled:
-            pass
-        elif job.state is not JobState.DONE:
-            self.failures.add(name, job.error or f"the job was {job.state}")
-        else:
-            self.done += 1
-            self.chunks += self._chunks_of(job)
-
-    def _chunks_of(self, job: Job) -> int:
-        if job.kind is JobKind.DELETE:
-            return 0
-        try:
-            return self._catalog.document(job.document_id).chunk_count
-        except UnknownDocumentError:  # deleted since
-            return 0
+    def _settle(self, report: JobReport | None) -> None:
+        if report is None:
+            self.failures.add("a document", "its collection was deleted meanwhile")
+            return
+        job = report.job
+        if job.state is JobState.CANCELLED and not self._tells_cancelled:
+            return
+        if job.state is not JobState.DONE:
+            self.failures.add(report.uri or job.document_id, job.error or f"the job was {job.state}")
+            return
+        self.done += 1
+        if job.kind is JobKind.INGEST:
+            self.chunks += report.chunk_count

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 
 from fastapi import FastAPI
 
 from app.api.main import create_app
 from app.services import Services
-from app.types import Document
+from app.types import Document, JobPriority, Source
 from ingest.readers import media_type_of
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 
@@ -32,11 +33,13 @@ EXAMPLES = (
 def create_web(services: Services) -> FastAPI:
     """The API with the page mounted last, since routes after it would answer 404."""
 
-    def add_files(collection: str, files: list[tuple[str, bytes]]) -> list[Document]:
-        return [
-            services.library.add_document(collection, data, uri=f"upload://{name}", media_type=media_type_of(name))[0]
-            for name, data in files
-        ]
+    def add_files(collection: str, files: list[Path]) -> list[Document]:
+        sources = [Source(file.name, f"upload://{file.name}", media_type_of(file.name), path=file) for file in files]
+        outcomes = services.library.add_documents(collection, sources, priority=JobPriority.INTERACTIVE)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return [outcome[0] for outcome in outcomes if not isinstance(outcome, Exception)]
 
     page = build_page(
         search=services.search,

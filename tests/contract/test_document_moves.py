@@ -33,7 +33,7 @@ def test_keys_are_those_below_a_prefix_of_one_collection(catalog: SqlCatalog) ->
 def test_moved_document_keeps_its_id_and_is_queued(catalog: SqlCatalog) -> None:
     old, _ = catalog.submit("library", new_document("old.txt"))
     finished(catalog)
-    moved, job = catalog.submit("library", new_document("new.txt"), moved_from=old.id)
+    moved, job = catalog.submit("library", new_document("new.txt", moved_from=old.id))
     assert (moved.id, moved.uri, moved.state) == (old.id, "new.txt", DocumentState.QUEUED)
     assert moved.title == "Title of new.txt"
     assert moved.revision == old.revision + 1  # an index beside the active one has to follow
@@ -49,7 +49,7 @@ def test_move_calls_off_a_deletion(catalog: SqlCatalog) -> None:
     old, _ = catalog.submit("library", new_document("old.txt"))
     finished(catalog)
     deletion = catalog.submit_delete(old.id)
-    moved, _ = catalog.submit("library", new_document("new.txt"), moved_from=old.id)
+    moved, _ = catalog.submit("library", new_document("new.txt", moved_from=old.id))
     assert moved.id == old.id
     assert catalog.job(deletion.id).state is JobState.CANCELLED
 
@@ -57,16 +57,16 @@ def test_move_calls_off_a_deletion(catalog: SqlCatalog) -> None:
 def test_move_onto_another_document_or_of_none_adds_or_replaces(catalog: SqlCatalog) -> None:
     old, _ = catalog.submit("library", new_document("old.txt"))
     other, _ = catalog.submit("library", new_document("new.txt", content="b"))
-    replaced, _ = catalog.submit("library", new_document("new.txt"), moved_from=old.id)
+    replaced, _ = catalog.submit("library", new_document("new.txt", moved_from=old.id))
     assert replaced.id == other.id
     assert {each.uri for each in catalog.documents("library")} == {"old.txt", "new.txt"}
-    added, _ = catalog.submit("library", new_document("third.txt"), moved_from="no such id")
+    added, _ = catalog.submit("library", new_document("third.txt", moved_from="no such id"))
     assert added.id not in (old.id, other.id)
 
 
 def test_document_of_another_collection_does_not_move(catalog: SqlCatalog) -> None:
     catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
     old, _ = catalog.submit("other", new_document("old.txt"))
-    added, _ = catalog.submit("library", new_document("new.txt"), moved_from=old.id)
+    added, _ = catalog.submit("library", new_document("new.txt", moved_from=old.id))
     assert added.id != old.id
     assert catalog.document(old.id).uri == "old.txt"

@@ -179,7 +179,7 @@ class SmallCatalog:
         )
         return self._jobs[0]
 
-    def add_files(self, collection: str, files: list[tuple[str, bytes]]) -> list[Document]:
+    def add_files(self, collection: str, files: list[Path]) -> list[Document]:
         return [self.add(name, data.decode(), state=DocumentState.QUEUED) for name, data in files]
 
 

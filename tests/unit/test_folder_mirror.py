@@ -35,7 +35,7 @@ def mirror_factory(toy_house, folder: Path) -> Callable[..., FolderMirror]:
 def mirror(mirror_factory: Callable[..., FolderMirror], toy_house) -> FolderMirror:
     """After its first look at the folder."""
     mirror = mirror_factory()
-    assert len(mirror.follow_all().jobs) == 3
+    assert len(mirror.follow_all().job_ids) == 3
     toy_house.work_off()
     toy_house.embedder.embedded_texts.clear()
     return mirror
@@ -49,8 +49,8 @@ def stored(toy_house, folder: Path) -> dict[str, str]:
 
 def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path) -> None:
     again = mirror.follow_all()
-    assert (again.jobs, again.faults) == ([], [])
-    assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).jobs == []
+    assert (again.job_ids, again.faults) == ([], [])
+    assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).job_ids == []
 
 
 def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_house) -> None:
@@ -59,7 +59,7 @@ def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder
     (folder / "new.txt").write_text("A new text.")
     (folder / "dog.txt").unlink()
     followed = mirror.follow([folder / name for name in ("cat.txt", "new.txt", "dog.txt")])
-    assert (len(followed.jobs), followed.moved, followed.deleted) == (3, 0, 1)
+    assert (len(followed.job_ids), followed.moved, followed.deleted) == (3, 0, 1)
     toy_house.work_off()
     after = stored(toy_house, folder)
     assert after.keys() == {"cat.txt", "new.txt", "deep/tide.txt"}
@@ -103,7 +103,7 @@ def test_file_under_two_moved_names_is_one_move_and_one_addition(mirror: FolderM
     shutil.copy(folder / "cat.txt", folder / "one.txt")
     (folder / "cat.txt").rename(folder / "two.txt")
     followed = mirror.follow([folder])
-    assert (len(followed.jobs), followed.moved, followed.deleted) == (2, 1, 0)
+    assert (len(followed.job_ids), followed.moved, followed.deleted) == (2, 1, 0)
 
 
 def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
@@ -111,12 +111,12 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
 ) -> None:
     sidecar = folder / "cat.txt.meta.json"
     sidecar.write_text(json.dumps({"title": "Cats", "metadata": {"year": 2024}}))
-    assert len(mirror.follow([sidecar]).jobs) == 1
+    assert len(mirror.follow([sidecar]).job_ids) == 1
     toy_house.work_off()
     (hit,) = toy_house.services.search.search(search_for("text", year="2024")).hits
     assert (hit.document.title, hit.document.metadata) == ("Cats", {"year": 2024})
     sidecar.unlink()
-    assert len(mirror.follow([sidecar]).jobs) == 1
+    assert len(mirror.follow([sidecar]).job_ids) == 1
     toy_house.work_off()
     assert toy_house.services.search.search(search_for("text", year="2024")).hits == ()
     assert toy_house.embedder.embedded_texts == []
@@ -125,7 +125,7 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
 def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_house) -> None:
     before = stored(toy_house, folder)
     (folder / ".gircseignore").write_text("*.txt\n")
-    assert mirror.follow([folder / ".gircseignore"]).jobs == []
+    assert mirror.follow([folder / ".gircseignore"]).job_ids == []
     assert stored(toy_house, folder) == before
 
 
@@ -133,7 +133,7 @@ def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, fold
     (folder / "cat.txt.meta.json").write_text("{")
     followed = mirror.follow([folder])
     assert [Path(fault.name).name for fault in followed.faults] == ["cat.txt"]
-    assert followed.jobs == []
+    assert followed.job_ids == []
 
 
 def test_folder_that_is_replaced_while_it_is_followed_deletes_nothing(
@@ -174,7 +174,8 @@ def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_house
     library = toy_house.services.library
     intake = Intake(library, "library")
     row = Source(name="row", uri=f"{file.as_uri()}#1", media_type="text/plain", data=b"A row.")
-    assert not isinstance(intake.add(row), SourceFault)
+    (taken,) = intake.add_all([row])
+    assert not isinstance(taken, SourceFault)
     library.add_document("library", b"x", uri="https://example.org/", media_type="text/plain")
     below = documents_below(toy_house.services.catalog, "library", [file])
     assert [key.uri for key in below] == [row.uri]
@@ -204,6 +205,7 @@ def test_source_that_cannot_be_kept_is_a_fault(toy_house, tmp_path: Path) -> Non
         ({"path": tmp_path / "gone.txt"}, "No such file"),
         ({"title": "a\x00b"}, "NUL"),
     ):
-        fault = intake.add(Source(**{"name": "a", "uri": "a", "media_type": "text/plain", "data": b"x", **changes}))
+        source = Source(**{"name": "a", "uri": "a", "media_type": "text/plain", "data": b"x", **changes})
+        (fault,) = intake.add_all([source])
         assert isinstance(fault, SourceFault)
         assert reason in fault.reason

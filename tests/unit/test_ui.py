@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import InputError, UnknownCollectionError, UnknownDocumentError
+from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError
 from app.types import (
     Collection,
     CountedCollection,
@@ -34,7 +34,7 @@ from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 from ui.documents_page import DocumentHandlers
 from ui.guard import guarded, read_choice, read_text, read_whole_number
 from ui.search_page import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, OWN_WORDS, SearchHandlers
-from ui.uploads import MAX_FILES, read_uploads, require_upload
+from ui.uploads import MAX_FILES, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PRESETS = (Preset("Topic", "Same topic."), Preset("None", ""))
@@ -229,8 +229,16 @@ def test_files_are_handed_in_and_uploads_removed(documents: DocumentHandlers, up
     assert not upload.exists()
 
 
-def test_uploads_are_read_by_name(upload: Path) -> None:
-    assert read_uploads([str(upload)]) == [("note.txt", b"text")]
+def test_uploads_are_kept_when_they_cannot_be_taken(upload: Path) -> None:
+    with pytest.raises(UnavailableError), taken_uploads([str(upload)]) as files:
+        assert files == [upload]
+        raise UnavailableError("The disk is full.")
+    assert upload.exists()
+
+
+def take(paths: list[str]) -> None:
+    with taken_uploads(paths):
+        pass
 
 
 def test_no_file_outside_the_upload_folder_is_read(upload: Path, tmp_path: Path) -> None:
@@ -243,7 +251,7 @@ def test_no_file_outside_the_upload_folder_is_read(upload: Path, tmp_path: Path)
         with pytest.raises(InputError, match="not uploaded here"):
             require_upload(path if path is None or isinstance(path, int) else str(path))
     with pytest.raises(InputError, match="not uploaded here"):
-        read_uploads([str(upload), str(secret)])
+        take([str(upload), str(secret)])
     assert secret.exists()
     assert upload.exists()
 
@@ -256,10 +264,10 @@ def test_no_files_are_refused(documents: DocumentHandlers, paths: object) -> Non
 
 def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="At most 50 files"):
-        read_uploads([str(upload)] * (MAX_FILES + 1))
+        take([str(upload)] * (MAX_FILES + 1))
     monkeypatch.setattr("ui.uploads.MAX_FILE_BYTES", 3)
     with pytest.raises(InputError, match="4 bytes; at most 3"):
-        read_uploads([str(upload)])
+        take([str(upload)])
     assert upload.exists()
 
 

@@ -1,0 +1,183 @@
+"""Documents on their way in: any number in one transaction, each taken as if it came alone and in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import Select, func, or_, select
+from sqlalchemy.orm import Session
+
+from app.catalog import jobs, removals
+from app.catalog.sessions import Sessions
+from app.catalog.tables import CollectionRow, DocumentRow, storable
+from app.catalog.wake import ring
+from app.errors import UnknownCollectionError
+from app.texts import require_short_uri
+from app.types import Document, DocumentState, Job, JobKind, JobPriority, JobState, NewDocument, RemovalKind
+
+_LOCK_SPACE = 4711  # of the advisory locks that are taken here
+
+Submitted = tuple[Document, Job | None]
+
+
+class Submissions(Sessions):
+    def submit(
+        self, collection: str, document: NewDocument, *, priority: JobPriority = JobPriority.INTERACTIVE
+    ) -> Submitted:
+        return self.submit_many(collection, [document], priority=priority)[0]
+
+    def submit_many(
+        self, collection: str, documents: Sequence[NewDocument], *, priority: JobPriority = JobPriority.BULK
+    ) -> list[Submitted]:
+        for document in documents:
+            require_short_uri(document.uri)
+        settled = self._settled(collection, documents)
+        changed = [document for document in documents if storable(document.uri) not in settled]
+        submitted: list[Submitted] = []
+        if changed:
+            now = self._clock()
+            with self._session(self._writer) as session:
+                batch = _Batch(session, collection, changed, priority, now)
+                submitted = [batch.submit(document) for document in changed]
+                batch.finish()
+        results = iter(submitted)
+        return [
+            (settled[uri], None) if (uri := storable(document.uri)) in settled else next(results)
+            for document in documents
+        ]
+
+    def _settled(self, collection: str, documents: Sequence[NewDocument]) -> dict[str, Document]:
+        """By uri, those that nothing is to be done about; found without a write, since most often it is nearly all."""
+        by_uri = {storable(document.uri): document for document in documents}
+        if len(by_uri) < len(documents) or any(document.moved_from for document in documents):
+            return {}  # one may change what another one finds
+        with self._session(self._engine) as session:
+            _require_collection(session, collection)
+            statement = select(DocumentRow).where(
+                DocumentRow.collection == collection,
+                DocumentRow.uri.in_(by_uri),
+                DocumentRow.state == DocumentState.READY,
+            )
+            return {row.uri: row.as_document() for row in session.scalars(statement) if _is_same(row, by_uri[row.uri])}
+
+
+class _Batch:
+    """The rows that the documents may concern, locked in the order of their ids, and kept as each document leaves them.
+
+    On PostgreSQL those who submit to one collection wait for each other: two of them may bring the same uri.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        collection: str,
+        documents: Sequence[NewDocument],
+        priority: JobPriority,
+        now: datetime,
+    ) -> None:
+        self._session = session
+        self._collection = collection
+        self._priority = priority
+        self._now = now
+        self._count = 0
+        self._replaced_files: set[str] = set()
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, func.hashtext(collection))))
+        _require_collection(session, collection)
+        rows = session.scalars(_concerned(collection, documents)).all()
+        self._by_uri = {row.uri: row for row in rows}
+        self._by_id = {row.id: row for row in rows}
+        self._open_jobs = jobs.open_jobs(session, list(self._by_id))
+
+    def submit(self, document: NewDocument) -> Submitted:
+        has_moved = self._rename(document)
+        row = self._by_uri.get(storable(document.uri))
+        if row is None:
+            row = self._add(document)
+        elif not has_moved and _is_same(row, document):
+            if row.state is DocumentState.READY:
+                return row.as_document(), None
+            present = self._open_jobs.get(row.id)
+            if present is not None and present.kind is JobKind.INGEST and present.state is JobState.RUNNING:
+                return row.as_document(), present.as_job()
+        else:
+            self._replaced_files |= {row.content_hash} - {document.content_hash}
+            _replace_input(row, document)
+            row.revision += 1
+        job = jobs.put_in_queue(
+            self._session,
+            row,
+            JobKind.INGEST,
+            self._now,
+            priority=self._priority,
+            present=self._open_jobs.get(row.id),
+            created_at=self._next_moment(),
+        )
+        self._open_jobs[row.id] = job
+        return row.as_document(), job.as_job()
+
+    def finish(self) -> None:
+        removals.note(self._session, RemovalKind.FILE, self._replaced_files, self._now)
+        ring(self._session)
+        self._session.flush()
+
+    def _next_moment(self) -> datetime:
+        """The times of a batch's rows tell their order."""
+        self._count += 1
+        return self._now + timedelta(microseconds=self._count - 1)
+
+    def _rename(self, document: NewDocument) -> bool:
+        """Gives the document that moved its new uri; its id and so its points stay. False when nothing moves."""
+        row = None if document.moved_from is None else self._by_id.get(document.moved_from)
+        if row is None or storable(document.uri) in self._by_uri:
+            return False
+        del self._by_uri[storable(row.uri)]
+        row.uri = document.uri
+        self._by_uri[storable(row.uri)] = row
+        self._session.flush()  # before another one takes the uri that has become free
+        return True
+
+    def _add(self, document: NewDocument) -> DocumentRow:
+        row = DocumentRow(
+            id=str(uuid4()),
+            collection=self._collection,
+            uri=document.uri,
+            state=DocumentState.QUEUED,
+            chunk_count=0,
+            revision=1,
+            created_at=self._now + timedelta(microseconds=self._count),
+            updated_at=self._now,
+        )
+        _replace_input(row, document)
+        self._session.add(row)
+        self._by_uri[storable(row.uri)] = self._by_id[row.id] = row
+        return row
+
+
+def _concerned(collection: str, documents: Sequence[NewDocument]) -> Select[tuple[DocumentRow]]:
+    uris = {storable(document.uri) for document in documents}
+    moved = {document.moved_from for document in documents if document.moved_from is not None}
+    return (
+        select(DocumentRow)
+        .where(DocumentRow.collection == collection, or_(DocumentRow.uri.in_(uris), DocumentRow.id.in_(moved)))
+        .order_by(DocumentRow.id)
+        .with_for_update()
+    )
+
+
+def _replace_input(row: DocumentRow, document: NewDocument) -> None:
+    row.given_title, row.given_metadata = document.title, dict(document.metadata)
+    row.title, row.document_metadata = document.title, dict(document.metadata)
+    row.media_type, row.content_hash, row.byte_count = document.media_type, document.content_hash, document.byte_count
+
+
+def _is_same(row: DocumentRow, document: NewDocument) -> bool:
+    given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
+    return given == (document.content_hash, document.media_type, document.title, dict(document.metadata))
+
+
+def _require_collection(session: Session, name: str) -> None:
+    if session.get(CollectionRow, name) is None:
+        raise UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
