@@ -127,7 +127,7 @@ def ingest(
             typer.echo(f"The collection is paused: `gircse jobs resume {collection}` lets its jobs run.", err=True)
         outcome = _take_in(services, collection, request, prune=prune, yes=yes)
         if wait:
-            _wait(services, outcome)
+            _wait(outcome, own_worker(services))
         _print_summary(outcome, has_waited=wait)
     has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
     for verdict, complaints in (
