@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from app.commands import archive, doctor, evaluate, ingest, lenses, manage, reindex, search, serve, train, watch
+from app.commands import (
+    archive,
+    doctor,
+    evaluate,
+    ingest,
+    lenses,
+    manage,
+    optimize,
+    reindex,
+    search,
+    serve,
+    train,
+    watch,
+)
 from app.errors import GircseError, InputError
 from app.texts import require_text
 
@@ -89,6 +102,7 @@ app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
 app.command(rich_help_panel=KEEPING)(reindex.reindex)
 app.command(rich_help_panel=KEEPING)(reindex.rollback)
+app.command(rich_help_panel=KEEPING)(optimize.optimize)
 app.command(rich_help_panel=KEEPING)(archive.export)
 app.command("import", rich_help_panel=KEEPING)(archive.import_)
 manage.collections.command("prune")(reindex.prune)

@@ -18,6 +18,7 @@ from app.types import (
     DocumentState,
     ExtractedText,
     Findings,
+    IndexCondition,
     IndexRole,
     Job,
     JobPriority,
@@ -126,6 +127,17 @@ class VectorIndex(Protocol):
 
     def aliases(self) -> dict[str, str]:
         """Public name → physical collection."""
+        ...
+
+    def optimize(self, index: str) -> None:
+        """Asks the engine to merge, index and clean what it stores, and returns: `condition` tells how it goes.
+
+        Meanwhile searches and writes are served as ever. Asking again while it is at work changes nothing.
+        """
+        ...
+
+    def condition(self, index: str) -> IndexCondition:
+        """How the engine stores an index, and what its optimiser is at."""
         ...
 
     def is_alive(self) -> bool: ...

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
-from app.types import Point, QueryEmbedding, RefinementStep, ScoredPoint, Token
+from app.types import IndexCondition, Point, QueryEmbedding, RefinementStep, ScoredPoint, Token
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -170,6 +170,12 @@ class InMemoryVectorIndex:
 
     def aliases(self) -> dict[str, str]:
         return dict(self._aliases)
+
+    def optimize(self, index: str) -> None:
+        self._resolve(index)
+
+    def condition(self, index: str) -> IndexCondition:
+        return IndexCondition(self.count(index), indexed_vectors=0, segments=1)
 
     def is_alive(self) -> bool:
         return True

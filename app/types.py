@@ -305,6 +305,18 @@ class ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCondition:
+    """How the engine stores an index, and what it does about it."""
+
+    points: int
+    indexed_vectors: int  # those in a graph for approximate search
+    segments: int
+    activity: str | None = None  # while it is being optimised
+    awaits_optimizing: bool = False  # until it is asked to (again), as after a crash
+    fault: str | None = None  # why it could not be optimised
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRequest:
     query: str
     collection: str

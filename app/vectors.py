@@ -19,7 +19,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
-from app.types import Point, ScoredPoint
+from app.types import IndexCondition, Point, ScoredPoint
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ _ATTEMPTS = 3
 _NUMBERS_PER_UPSERT = 500_000  # about 10 MB of JSON; Qdrant refuses requests over 32 MB
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
+_INDEXING_THRESHOLD_KB = 10_000  # Qdrant's own
+_OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -206,6 +208,39 @@ class QdrantVectorIndex:
     def aliases(self) -> dict[str, str]:
         found = self._call("", lambda client: client.get_aliases()).aliases
         return {each.alias_name: each.collection_name for each in found}
+
+    def optimize(self, index: str) -> None:
+        def ask(client: QdrantClient) -> None:
+            is_off = client.get_collection(index).config.optimizer_config.indexing_threshold == 0  # for a bulk load
+            change = models.OptimizersConfigDiff(indexing_threshold=_INDEXING_THRESHOLD_KB if is_off else None)
+            client.update_collection(index, optimizers_config=change)  # with nothing to change, Qdrant's way of asking
+
+        self._call(index, ask)
+
+    def condition(self, index: str) -> IndexCondition:
+        info = self._call(index, lambda client: client.get_collection(index))
+        return IndexCondition(
+            points=info.points_count or 0,
+            indexed_vectors=info.indexed_vectors_count or 0,
+            segments=info.segments_count,
+            activity=self._activity(index) if info.status is models.CollectionStatus.YELLOW else None,
+            awaits_optimizing=info.status is models.CollectionStatus.GREY,
+            fault=getattr(info.optimizer_status, "error", None),
+        )
+
+    def _activity(self, index: str) -> str:
+        """The innermost piece of work that goes on; older servers do not tell."""
+        try:
+            running = self._call(index, lambda client: client.get_optimizations(index)).running
+        except NotFoundError:
+            return _OPTIMIZING
+        name, steps = _OPTIMIZING, [optimization.progress for optimization in running]
+        while steps:
+            name, (done, total) = steps[0].name, (steps[0].done, steps[0].total)
+            if total:
+                name = f"{name} ({done or 0:,} of {total:,})"
+            steps = [step for step in steps[0].children or () if step.started_at and not step.finished_at]
+        return name
 
     def is_alive(self) -> bool:
         try:

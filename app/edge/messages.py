@@ -53,6 +53,16 @@ class CreateCollection(Message):
         )
 
 
+class NoChange(Message):
+    pass
+
+
+class UpdateCollection(Message):
+    """Nothing of a collection can be changed."""
+
+    optimizers_config: NoChange
+
+
 def _vectors_kind(value: Any) -> str:
     return "named" if isinstance(value, dict) else "default"
 
@@ -113,11 +123,14 @@ class BatchUpdate(Message):
 
 
 class SearchParams(Message):
-    """Accepted as they are sent; every search here is exact, since no index is built."""
+    """A search is exact unless it asks not to be; that has an effect where a graph was built by optimising."""
 
     exact: bool = True
     hnsw_ef: int | None = None
     indexed_only: Literal[False] = False
+
+    def to_edge(self) -> edge.SearchParams:
+        return edge.SearchParams(exact=self.exact, hnsw_ef=self.hnsw_ef)
 
 
 class Rrf(Message):

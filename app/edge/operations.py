@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import qdrant_edge as edge
@@ -11,6 +13,7 @@ from app.edge import messages
 from app.edge.connection import API_VERSION, TITLE
 from app.edge.errors import RefusedError
 from app.edge.filters import filter_to_edge
+from app.edge.optimizing import Optimizer
 from app.edge.queries import payload_choice, query_points, record_to_json, retrieve
 from app.edge.shards import Shards
 from app.edge.values import SparseVector
@@ -27,19 +30,20 @@ def list_collections(shards: Shards, path: PathParams, body: bytes) -> object:
     return {"collections": [{"name": name} for name in shards.names()]}
 
 
-def describe_collection(shards: Shards, path: PathParams, body: bytes) -> object:
-    name = path["name"]
+def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
+    name, shards = path["name"], optimizer.shards
     info, config = shards.shard(name).info(), shards.config(name)
+    fault = optimizer.fault(name)
     params = config.model_dump(include={"vectors", "sparse_vectors"})
     return {
-        "status": "green",
-        "optimizer_status": "ok",
+        "status": _status(optimizer, name),
+        "optimizer_status": "ok" if fault is None else {"error": fault},
         "indexed_vectors_count": info.indexed_vectors_count,
         "points_count": info.points_count,
         "segments_count": info.segments_count,
         "config": {
             "params": {**params, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1},
-            # No index is built and nothing is tuned: Qdrant's defaults, which its clients require to be there.
+            # Nothing is tuned: Qdrant's defaults, which its clients require to be there.
             "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
             "optimizer_config": {
                 "deleted_threshold": 0.2,
@@ -65,8 +69,26 @@ def create_collection(shards: Shards, path: PathParams, body: bytes) -> object:
     return True
 
 
-def delete_collection(shards: Shards, path: PathParams, body: bytes) -> object:
-    return shards.delete(path["name"])
+def delete_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
+    optimizer.cancel(path["name"])
+    return optimizer.shards.delete(path["name"])
+
+
+def update_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
+    """With nothing to change, this is how Qdrant is asked to optimise now."""
+    messages.UpdateCollection.model_validate_json(body)
+    optimizer.ask(path["name"])
+    return True
+
+
+def list_optimizations(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
+    stage = optimizer.stage(path["name"])
+    shard_id = uuid.UUID(optimizer.shards.folder(path["name"]).name)
+    about = {"uuid": shard_id, "optimizer": "edge", "status": "optimizing", "segments": []}
+    return {
+        "summary": {"queued_optimizations": 0, "queued_segments": 0, "queued_points": 0, "idle_segments": 0},
+        "running": [] if stage is None else [{**about, "progress": asdict(stage)}],
+    }
 
 
 def upsert(shards: Shards, path: PathParams, body: bytes) -> object:
@@ -75,7 +97,8 @@ def upsert(shards: Shards, path: PathParams, body: bytes) -> object:
     for point in points:
         for using, vector in point.vectors.items():
             _check_vector(config, using, vector)
-    shards.update(path["name"], edge.UpdateOperation.upsert_points(points=[point.to_edge() for point in points]))
+    operation = edge.UpdateOperation.upsert_points(points=[point.to_edge() for point in points])
+    shards.update_points(path["name"], operation, [point.id for point in points])
     return _DONE
 
 
@@ -87,17 +110,18 @@ def retrieve_points(shards: Shards, path: PathParams, body: bytes) -> object:
 def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.DeletePoints.model_validate_json(body)
     if request.filter is not None:
-        operation = edge.UpdateOperation.delete_points_by_filter(filter=request.filter.to_edge())
+        chosen = request.filter.to_edge()
+        shards.update_points(path["name"], edge.UpdateOperation.delete_points_by_filter(filter=chosen), chosen)
     else:
-        operation = edge.UpdateOperation.delete_points(point_ids=list(request.points or []))
-    shards.update(path["name"], operation)
+        ids = request.points or []
+        shards.update_points(path["name"], edge.UpdateOperation.delete_points(point_ids=list(ids)), ids)
     return _DONE
 
 
 def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
     changes = messages.BatchUpdate.model_validate_json(body).operations
     for change in changes:
-        shards.update(path["name"], change.to_edge())
+        shards.update_points(path["name"], change.to_edge(), change.overwrite_payload.filter.to_edge())
     return [_DONE] * len(changes)
 
 
@@ -143,12 +167,12 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
 def create_index(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.CreateIndex.model_validate_json(body)
     operation = edge.UpdateOperation.create_field_index(field_name=request.field_name, schema=request.schema_to_edge())
-    shards.update(path["name"], operation)
+    shards.update_schema(path["name"], operation)
     return _DONE
 
 
 def delete_index(shards: Shards, path: PathParams, body: bytes) -> object:
-    shards.update(path["name"], edge.UpdateOperation.delete_field_index(field_name=path["field"]))
+    shards.update_schema(path["name"], edge.UpdateOperation.delete_field_index(field_name=path["field"]))
     return _DONE
 
 
@@ -165,6 +189,15 @@ def list_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
             for alias, collection in shards.aliases(path.get("name"))
         ]
     }
+
+
+def _status(optimizer: Optimizer, name: str) -> str:
+    """Grey is Qdrant's word for what could be optimised, and waits to be asked for: here after a crash."""
+    if optimizer.is_running(name):
+        return "yellow"
+    if optimizer.fault(name) is not None:
+        return "red"
+    return "grey" if optimizer.shards.awaits_optimizing(name) else "green"
 
 
 def _query(shards: Shards, name: str, request: messages.QueryPoints) -> dict[str, Any]:

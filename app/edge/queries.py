@@ -13,7 +13,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from app.edge.filters import Filter, HasId
-from app.edge.messages import Prefetch, QueryPoints, Rrf
+from app.edge.messages import Prefetch, QueryPoints, Rrf, SearchParams
 from app.edge.values import PayloadChoice, PointId, VectorChoice, vector_to_edge
 
 Ranked = list[tuple[PointId, float]]
@@ -64,6 +64,7 @@ def _ranked(shard: edge.EdgeShard, request: Prefetch, condition: Filter | None, 
 def _nearest(shard: edge.EdgeShard, request: Prefetch, condition: Filter | None, limit: int) -> Ranked:
     points = shard.info().points_count
     ask = limit + _SPARE
+    params = (request.params or SearchParams()).to_edge()
     while True:
         ask = min(ask, points + 1)
         found = shard.query(
@@ -72,7 +73,7 @@ def _nearest(shard: edge.EdgeShard, request: Prefetch, condition: Filter | None,
                 query=edge.Query.Nearest(query=vector_to_edge(request.nearest), using=request.using),
                 filter=condition.to_edge() if condition else None,
                 score_threshold=request.score_threshold,
-                params=edge.SearchParams(exact=True),
+                params=params,
                 with_payload=False,
                 with_vector=False,
             )

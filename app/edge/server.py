@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -41,6 +42,7 @@ from app.edge.connection import (
     write_connection,
 )
 from app.edge.errors import RefusedError, unsupported
+from app.edge.optimizing import Optimizer
 from app.edge.shards import Shards
 
 _FLUSH_INTERVAL_S = 5
@@ -48,27 +50,34 @@ _SHUTDOWN_TIMEOUT_S = 5
 _LOCK_FILE = "edge.lock"
 
 Operation = Callable[[Shards, Mapping[str, str], bytes], object]
+OptimizerOperation = Callable[[Optimizer, Mapping[str, str], bytes], object]
 
-_OPERATIONS: list[tuple[str, str, Operation]] = [
+_READING: list[tuple[str, str, Operation]] = [
     ("GET", "/collections", operations.list_collections),
     ("POST", "/collections/aliases", operations.change_aliases),
     ("GET", "/aliases", operations.list_aliases),
-    ("GET", "/collections/{name}", operations.describe_collection),
     ("PUT", "/collections/{name}", operations.create_collection),
-    ("DELETE", "/collections/{name}", operations.delete_collection),
     ("GET", "/collections/{name}/exists", operations.collection_exists),
     ("GET", "/collections/{name}/aliases", operations.list_aliases),
-    ("PUT", "/collections/{name}/index", operations.create_index),
-    ("DELETE", "/collections/{name}/index/{field}", operations.delete_index),
-    ("PUT", "/collections/{name}/points", operations.upsert),
     ("POST", "/collections/{name}/points", operations.retrieve_points),
-    ("POST", "/collections/{name}/points/delete", operations.delete_points),
-    ("POST", "/collections/{name}/points/batch", operations.update_batch),
     ("POST", "/collections/{name}/points/query", operations.query),
     ("POST", "/collections/{name}/points/query/batch", operations.query_batch),
     ("POST", "/collections/{name}/points/scroll", operations.scroll),
     ("POST", "/collections/{name}/points/count", operations.count),
     ("POST", "/collections/{name}/facet", operations.facet),
+]
+_WRITING: list[tuple[str, str, Operation]] = [
+    ("PUT", "/collections/{name}/index", operations.create_index),
+    ("DELETE", "/collections/{name}/index/{field}", operations.delete_index),
+    ("PUT", "/collections/{name}/points", operations.upsert),
+    ("POST", "/collections/{name}/points/delete", operations.delete_points),
+    ("POST", "/collections/{name}/points/batch", operations.update_batch),
+]
+_OPTIMIZING: list[tuple[str, str, OptimizerOperation]] = [
+    ("GET", "/collections/{name}", operations.describe_collection),
+    ("PATCH", "/collections/{name}", operations.update_collection),
+    ("DELETE", "/collections/{name}", operations.delete_collection),
+    ("GET", "/collections/{name}/optimizations", operations.list_optimizations),
 ]
 
 
@@ -93,6 +102,8 @@ class TokenGate:
 
 
 def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> Starlette:
+    optimizer = Optimizer(shards)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         write_connection(data_dir, connection)
@@ -100,12 +111,11 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
         yield
         forget_connection(data_dir, connection)
         flushing.cancel()
+        await optimizer.stop()
         shards.close()
 
-    routes = [Route(path, _endpoint(shards, operation), methods=[method]) for method, path, operation in _OPERATIONS]
-    routes.insert(0, Route("/", _version, methods=["GET"]))
     return Starlette(
-        routes=routes,
+        routes=_routes(shards, optimizer),
         middleware=[Middleware(TokenGate, token=connection.token)],
         lifespan=lifespan,
         exception_handlers={
@@ -117,14 +127,24 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
     )
 
 
-def _endpoint(shards: Shards, operation: Operation) -> Callable[[Request], object]:
-    async def endpoint(request: Request) -> Response:
-        """Runs on the event loop: a thread would gain nothing, since Edge holds the GIL through every call."""
-        request.state.started = time.perf_counter()
-        result = operation(shards, request.path_params, await request.body())
-        return _answer(200, {"result": result, "status": "ok"}, request.state.started)
+def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
+    def route(method: str, path: str, operate: Callable[[Mapping[str, str], bytes], object], *, writes: bool) -> Route:
+        async def endpoint(request: Request) -> Response:
+            """Runs on the event loop: a thread would gain nothing, since Edge holds the GIL through every call."""
+            request.state.started = time.perf_counter()
+            body = await request.body()
+            async with shards.gate(request.path_params["name"]) if writes else nullcontext():
+                result = operate(request.path_params, body)
+            return _answer(200, {"result": result, "status": "ok"}, request.state.started)
 
-    return endpoint
+        return Route(path, endpoint, methods=[method])
+
+    return [
+        Route("/", _version, methods=["GET"]),
+        *(route(method, path, partial(operate, shards), writes=False) for method, path, operate in _READING),
+        *(route(method, path, partial(operate, shards), writes=True) for method, path, operate in _WRITING),
+        *(route(method, path, partial(operate, optimizer), writes=False) for method, path, operate in _OPTIMIZING),
+    ]
 
 
 async def _version(request: Request) -> Response:

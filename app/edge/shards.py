@@ -5,16 +5,21 @@ The table is the truth: a shard folder that it does not name is the remains of a
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import qdrant_edge as edge
 from pydantic import BaseModel, Field
 
+from app.edge.changes import Changes
 from app.edge.connection import replace_file
 from app.edge.errors import RefusedError, unknown_collection
 from app.edge.messages import AliasAction, CreateCollection
+from app.edge.values import PointId
 
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
@@ -23,6 +28,7 @@ _LONGEST_NAME = 255
 class CollectionEntry(BaseModel):
     folder: str
     config: CreateCollection
+    awaits_optimizing: bool = False  # asked for, and not done yet
 
 
 class NameTable(BaseModel):
@@ -40,6 +46,8 @@ class Shards:
         self._table = self._read_table()
         self._open: dict[str, edge.EdgeShard] = {}
         self._written: set[str] = set()
+        self._changes: dict[str, Changes] = {}
+        self._gates: dict[str, asyncio.Lock] = {}
         self._sweep()
 
     def names(self) -> list[str]:
@@ -67,9 +75,27 @@ class Shards:
             self._open[name] = edge.EdgeShard.load(path=str(self._folder / self._table.collections[name].folder))
         return self._open[name]
 
-    def update(self, name: str, operation: edge.UpdateOperation) -> None:
-        self.shard(name).update(operation=operation)
-        self._written.add(self.resolve(name))
+    def gate(self, name: str) -> asyncio.Lock:
+        """Whoever writes into a collection holds it, and so does whoever needs its files to stay as they are."""
+        name = self._table.aliases.get(name, name)
+        if name not in self._table.collections:
+            return asyncio.Lock()
+        return self._gates.setdefault(name, asyncio.Lock())
+
+    def update_points(
+        self, name: str, operation: edge.UpdateOperation, points: Iterable[PointId] | edge.Filter
+    ) -> None:
+        """`points` are those that the operation may change."""
+        changes = self._changes.get(self.resolve(name))
+        if changes is not None:
+            changes.note_points(self._chosen(name, points) if isinstance(points, edge.Filter) else points)
+        self._update(name, operation)
+
+    def update_schema(self, name: str, operation: edge.UpdateOperation) -> None:
+        changes = self._changes.get(self.resolve(name))
+        if changes is not None:
+            changes.note_schema(operation)
+        self._update(name, operation)
 
     def create(self, name: str, config: CreateCollection) -> None:
         _check_name(name)
@@ -93,6 +119,7 @@ class Shards:
         table.aliases = {alias: target for alias, target in table.aliases.items() if target != name}
         self._save(table)
         self._written.discard(name)
+        self._gates.pop(name, None)
         if shard := self._open.pop(name, None):
             shard.close()
         shutil.rmtree(self._folder / entry.folder)
@@ -118,6 +145,34 @@ class Shards:
                 table.aliases[rename.new_alias_name] = table.aliases.pop(rename.old_alias_name)
         self._save(table)
 
+    def folder(self, name: str) -> Path:
+        return self._folder / self._table.collections[self.resolve(name)].folder
+
+    def new_folder(self) -> Path:
+        """For a shard that may `replace` another; swept away after a crash, since the table does not name it."""
+        return self._folder / uuid.uuid4().hex
+
+    def awaits_optimizing(self, name: str) -> bool:
+        return self._table.collections[self.resolve(name)].awaits_optimizing
+
+    def mark(self, name: str, *, awaits_optimizing: bool) -> None:
+        self._alter(self.resolve(name), awaits_optimizing=awaits_optimizing)
+
+    def start_noting(self, name: str) -> Changes:
+        return self._changes.setdefault(self.resolve(name), Changes())
+
+    def stop_noting(self, name: str) -> None:
+        self._changes.pop(name, None)
+
+    def replace(self, name: str, folder: Path, shard: edge.EdgeShard) -> Path:
+        """Puts the shard of this folder in the place of the present one, in one step; the folder of the former."""
+        former, closing = self.folder(name), self.shard(name)
+        self._alter(name, folder=folder.name, awaits_optimizing=False)
+        self._open[name] = shard
+        self._written.discard(name)
+        closing.close()
+        return former
+
     def flush(self) -> None:
         """Moves what was written since the last flush out of the write-ahead logs, which keep it safe until then."""
         for name in sorted(self._written):
@@ -128,6 +183,20 @@ class Shards:
         self.flush()
         while self._open:
             self._open.popitem()[1].close()
+
+    def _update(self, name: str, operation: edge.UpdateOperation) -> None:
+        self.shard(name).update(operation=operation)
+        self._written.add(self.resolve(name))
+
+    def _chosen(self, name: str, condition: edge.Filter) -> list[Any]:
+        points = self.shard(name).info().points_count
+        request = edge.ScrollRequest(filter=condition, limit=max(1, points), with_payload=False, with_vector=False)
+        return [record.id for record in self.shard(name).scroll(scroll=request)[0]]
+
+    def _alter(self, name: str, **fields: object) -> None:
+        table = self._table.model_copy(deep=True)
+        table.collections[name] = table.collections[name].model_copy(update=fields)
+        self._save(table)
 
     def _read_table(self) -> NameTable:
         if not self._table_file.exists():
@@ -142,7 +211,8 @@ class Shards:
         known = {entry.folder for entry in self._table.collections.values()}
         for folder in self._folder.iterdir():
             if folder.name not in known:
-                shutil.rmtree(folder)
+                # An optimiser that is dying with its server may still write: then the rest goes at the next start.
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_name(name: str) -> None:

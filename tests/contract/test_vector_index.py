@@ -17,6 +17,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.optimize import optimize_index
 from app.ports import VectorIndex
 from app.testing import InMemoryVectorIndex
 from app.types import MetadataValue, Point
@@ -111,6 +112,14 @@ def test_hits_come_nearest_first_with_their_cosine_and_payload(index: VectorInde
     assert [hit.id for hit in hits] == [point_id(3), point_id(2)]
     assert [hit.score for hit in hits] == pytest.approx([1.0, math.sqrt(0.5)], abs=1e-6)
     assert hits[0].payload == {"page_content": "text 3", "metadata": {"document_id": "d1"}}
+
+
+def test_optimising_changes_no_answer(index: VectorIndex) -> None:
+    name = filled(index, point(1, EAST), point(2, NORTH_EAST), point(3, NORTH))
+    before = index.search(name, NORTH, limit=2)
+    report = optimize_index(index, name, poll_interval_s=0.02)
+    assert index.search(name, NORTH, limit=2) == before
+    assert (report.after.points, report.after.activity, report.after.fault) == (3, None, None)
 
 
 def test_length_of_a_vector_does_not_count(index: VectorIndex) -> None:

@@ -68,7 +68,7 @@ def test_the_token_is_also_taken_as_a_bearer(data_dir: Path) -> None:
     [
         ("POST", "/collections/docs/snapshots"),
         ("POST", "/collections/docs/points/recommend"),
-        ("PATCH", "/collections/docs"),
+        ("PUT", "/collections/docs/shards"),
         ("GET", "/cluster"),
         ("PUT", "/collections/docs/points/vectors"),
     ],
@@ -100,6 +100,12 @@ def test_an_unserved_field_is_refused_not_ignored(
     answer = server.post(collection() + path, json=body)
     assert answer.status_code == 501
     assert field in answer.json()["status"]["error"]
+
+
+def test_settings_of_the_optimiser_are_refused_not_ignored(server: TestClient, collection: Callable[..., str]) -> None:
+    answer = server.patch(collection(), json={"optimizers_config": {"indexing_threshold": 5}})
+    assert answer.status_code == 501
+    assert "indexing_threshold" in answer.json()["status"]["error"]
 
 
 @pytest.mark.parametrize(

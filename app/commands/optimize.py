@@ -1,0 +1,56 @@
+"""`gircse optimize`: what to run once after a bulk load, or after many deletions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from app.commands import console
+from app.commands.house import open_catalog, wiring
+from app.optimize import OptimizeReport, optimize_index
+from app.settings import load_settings
+from app.types import IndexCondition
+
+
+def optimize(collection: Annotated[str, typer.Argument(help="What to put in order.")]) -> None:
+    """Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.
+
+    Stop it or kill it at any time: nothing is lost, and run again it starts over.
+
+    Example: gircse optimize reading
+    """
+    settings = load_settings()
+    with (
+        open_catalog(settings) as catalog,
+        wiring("storage").open_index(settings) as index,
+        Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console.stderr) as bar,
+    ):
+        name = catalog.collection(collection).active_index
+        task = bar.add_task("asking the engine", total=None)
+        try:
+            report = optimize_index(
+                index,
+                name,
+                tell=lambda condition: bar.update(task, description=condition.activity or "waiting for the engine"),
+            )
+        except KeyboardInterrupt:
+            typer.echo(
+                f"Stopped watching. {collection!r} is whole and searchable. An engine that is still in use, by "
+                "`gircse up` or on a server, goes on; else run this again.",
+                err=True,
+            )
+            raise
+    typer.echo(_summary(collection, report))
+
+
+def _summary(collection: str, report: OptimizeReport) -> str:
+    before, after = _shape(report.before), _shape(report.after)
+    difference = f" (before: {before})" if before != after else ""
+    return f"{collection!r} is in order after {report.seconds:.0f} s: {after}{difference}."
+
+
+def _shape(condition: IndexCondition) -> str:
+    segments = "1 segment" if condition.segments == 1 else f"{condition.segments} segments"
+    return f"{condition.points:,} points in {segments}, {condition.indexed_vectors:,} vectors in a graph"

@@ -1,0 +1,51 @@
+"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER`.
+
+Run by the server on a copy, with a pipe on stdin. Ends with the code NOTHING_TO_DO when the shard was optimal already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import sys
+from pathlib import Path
+
+import qdrant_edge as edge
+
+if sys.platform != "win32":
+    import fcntl
+
+NOTHING_TO_DO = 10
+_NICENESS = 5  # searches come first
+
+
+def _end_with_stdin() -> None:
+    """Lets the kernel end this process (SIGIO) when the pipe closes; a thread could not, while Edge holds the GIL.
+
+    Windows has no such thing: there a process without an owner works its copy to the end, in vain.
+    """
+    if sys.platform != "win32":
+        stdin = sys.stdin.fileno()
+        fcntl.fcntl(stdin, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(stdin, fcntl.F_SETFL, fcntl.fcntl(stdin, fcntl.F_GETFL) | os.O_ASYNC)
+        if select.select([stdin], [], [], 0)[0]:  # it was closed before
+            sys.exit(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    _end_with_stdin()
+    if sys.platform != "win32":
+        os.nice(_NICENESS)
+    shard = edge.EdgeShard.load(path=str(folder))
+    was_changed = shard.optimize()
+    shard.flush()
+    shard.close()
+    sys.exit(0 if was_changed else NOTHING_TO_DO)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Optimises a shard beside the live one: another process works on a copy, which then takes the live one's place.
+
+Edge holds the GIL while it optimises, a minute for 50,000 vectors, in which the server could answer nobody. So searches
+and writes stay with the live shard; what is written meanwhile is noted by id and brought over before the switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge as edge
+
+from app.edge.optimize_shard import NOTHING_TO_DO
+from app.edge.shards import Changes, Shards
+
+_REPLAYED_AT_ONCE = 200  # points; every call holds the event loop, so that searches wait for it
+_BREATH_S = 0.005  # between two calls, for the searches that wait
+_WRITERS_WAIT_S = 0.5  # for at most so long, before they get a turn
+
+
+@dataclass(slots=True)
+class Stage:
+    """`done` of `total` points, where they are counted."""
+
+    name: str
+    done: int = 0
+    total: int | None = None
+
+
+class Optimizer:
+    """One shard at a time. A shard is marked in the table until it is done, so that a crash does not hide the wish."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stages: dict[str, Stage] = {}
+        self._turn = asyncio.Lock()
+
+    def ask(self, name: str) -> None:
+        """No error when it is being optimised already: then that goes on."""
+        name = self.shards.resolve(name)
+        if not self.is_running(name):
+            self.shards.mark(name, awaits_optimizing=True)
+            self._stages[name] = Stage("waiting for its turn")
+            self._tasks[name] = asyncio.create_task(self._optimize(name))
+
+    def is_running(self, name: str) -> bool:
+        task = self._tasks.get(self.shards.resolve(name))
+        return task is not None and not task.done()
+
+    def stage(self, name: str) -> Stage | None:
+        return self._stages[self.shards.resolve(name)] if self.is_running(name) else None
+
+    def fault(self, name: str) -> str | None:
+        """Why the last run failed."""
+        task = self._tasks.get(self.shards.resolve(name))
+        if task is None or not task.done() or task.cancelled():
+            return None
+        error = task.exception()
+        return None if error is None else str(error)
+
+    def cancel(self, name: str) -> None:
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _optimize(self, name: str) -> None:
+        async with self._turn:
+            folder = self.shards.new_folder()
+            try:
+                changes = await self._copy(name, folder)
+                self._stages[name] = Stage("merging and indexing")
+                if await _run_in_process(folder):
+                    folder = await self._catch_up_and_switch(name, folder, changes)
+                else:
+                    self.shards.mark(name, awaits_optimizing=False)
+            finally:
+                self.shards.stop_noting(name)
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _copy(self, name: str, folder: Path) -> Changes:
+        """Writers wait, since the files must not change under the copy; searches do not."""
+        self._stages[name] = Stage("copying")
+        async with self.shards.gate(name):
+            self.shards.flush()
+            await asyncio.to_thread(shutil.copytree, self.shards.folder(name), folder)
+            return self.shards.start_noting(name)
+
+    async def _catch_up_and_switch(self, name: str, folder: Path, changes: Changes) -> Path:
+        """The folder that is needed no more."""
+        copy = edge.EdgeShard.load(path=str(folder))
+        stage = self._stages[name] = Stage("bringing over what was written meanwhile", total=len(changes))
+        while True:
+            async with self.shards.gate(name):
+                give_way_at = time.monotonic() + _WRITERS_WAIT_S
+                while changes and time.monotonic() < give_way_at:
+                    stage.done += _replay(changes, self.shards.shard(name), copy)
+                    stage.total = stage.done + len(changes)
+                    await asyncio.sleep(_BREATH_S)
+                if not changes:
+                    copy.flush()
+                    return self.shards.replace(name, folder, copy)
+
+
+async def _run_in_process(folder: Path) -> bool:
+    """Whether there was anything to do. The process ends when the pipe closes, so never later than this one."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "app.edge.optimize_shard", str(folder)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        exit_code = await process.wait()
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if exit_code not in (0, NOTHING_TO_DO):
+        raise RuntimeError(f"the process that optimises ended with code {exit_code}; see edge.log")
+    return exit_code == 0
+
+
+def _replay(changes: Changes, live: edge.EdgeShard, copy: edge.EdgeShard) -> int:
+    """Makes some of the noted points in the copy what they are in the live shard now; how many."""
+    for operation in changes.take_schema():
+        copy.update(operation=operation)
+    ids = changes.take_points(_REPLAYED_AT_ONCE)
+    records = live.retrieve(point_ids=list(ids), with_payload=True, with_vector=True)
+    points = [edge.Point(id=record.id, vector=_named(record.vector), payload=record.payload) for record in records]
+    if points:
+        copy.update(operation=edge.UpdateOperation.upsert_points(points=points))
+    gone = set(ids) - {record.id for record in records}
+    if gone:
+        copy.update(operation=edge.UpdateOperation.delete_points(point_ids=list(gone)))
+    return len(ids)
+
+
+def _named(vector: Any) -> Any:
+    return vector if isinstance(vector, dict) else {"": vector}
