@@ -29,6 +29,9 @@ class Settings(BaseSettings):
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
+    worker_lanes: int = Field(
+        default=8, ge=1, le=64, description="Documents that a worker takes in at the same time, joined for the model."
+    )
     max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
     max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")
     max_document_characters: int = Field(default=20_000_000, ge=1, description="Longest text of a document.")

@@ -17,6 +17,8 @@ from app.reindex import Reindexer
 from app.services import Services
 from app.settings import Settings
 from app.types import Chunk, Collection, Document
+from ingest.batching import JointEmbedder
+from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
@@ -29,8 +31,10 @@ _MODEL_POLL_S = 2.0
 
 
 @contextmanager
-def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
-    """Its reader, a process of its own, ends with the block."""
+def open_pipeline(
+    services: Services, *, is_stopping: Callable[[], bool], embedder: Embedder | None = None
+) -> Iterator[IngestPipeline]:
+    """Its reader, a process of its own, ends with the block. `embedder` stands before that of the services."""
 
     def splitter_for(collection: Collection) -> TokenSplitter:
         return TokenSplitter(
@@ -44,7 +48,7 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
-            embedder=services.embedder,
+            embedder=embedder or services.embedder,
             read=read,
             splitter_for=splitter_for,
             spool_folder=settings.home,
@@ -70,13 +74,21 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    leave = threading.Event()  # the job in hand
-    with open_pipeline(services, is_stopping=lambda: stop.is_set() or leave.is_set()) as pipeline:
+    if not _model_is_there(services.embedder, stop):
+        return
+    _finish_deletions(services)
+    lanes = Lanes(services.settings.worker_lanes)
+
+    def is_stopping() -> bool:
+        return stop.is_set() or lanes.is_leaving()
+
+    with (
+        JointEmbedder(services.embedder, asking=lambda: lanes.taken, is_leaving=is_stopping) as embedder,
+        open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
+    ):
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
-        if _model_is_there(services.embedder, stop):
-            _finish_deletions(services)
-            Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease, leave=leave).run(stop)
+        Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease, lanes=lanes).run(stop)
 
 
 def _finish_deletions(services: Services) -> None:

@@ -19,6 +19,7 @@ from app.errors import UnavailableError, VectorIndexUnavailableError
 from app.ports import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import DocumentState, Findings, JobState, Point
+from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in
 
@@ -214,18 +215,18 @@ def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_hand(tmp
 
 @pytest.mark.parametrize("act", ["cancel", "pause", "stop"])
 def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, act: str) -> None:
-    """The reader watches `leave` and `stop`, as the one in a process of its own does."""
+    """The reader watches its lane and `stop`, as the one in a process of its own does."""
     _, job = parts.submit("A book that takes an hour to read.")
     assert job is not None
-    leave, stop, is_reading = threading.Event(), threading.Event(), threading.Event()
+    lanes, stop, is_reading = Lanes(), threading.Event(), threading.Event()
 
     def read(path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings:
         is_reading.set()
-        wait_for(lambda: leave.is_set() or stop.is_set())
+        wait_for(lambda: lanes.is_leaving() or stop.is_set())
         raise UnavailableError("Reading was interrupted.")
 
     pipeline = parts.pipeline(read=read)
-    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", leave=leave)
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", lanes=lanes)
     thread = threading.Thread(target=worker.run_once, args=(stop,))
     thread.start()
     is_reading.wait()
