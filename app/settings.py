@@ -38,6 +38,12 @@ class Settings(BaseSettings):
     max_document_pages: int = Field(default=5_000, ge=1, description="Most pages, or slides, of a document.")
     read_timeout_s: float = Field(default=300, gt=0, description="Seconds to read a document in; two thirds of CPU.")
     read_memory_mb: float = Field(default=1_000, ge=50, description="Memory that reading one document may take, in MB.")
+    ray_address: str | None = Field(
+        default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
+    )
+    shard_documents: int = Field(
+        default=1_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 

@@ -17,7 +17,8 @@ _IDS_PER_QUERY = 1_000
 
 _PROLONG = (
     update(JobRow.__table__)  # type: ignore[arg-type]
-    .where(JobRow.id == bindparam("job_id"), JobRow.fencing_token == bindparam("token"), JobRow.state == JobState.RUNNING)
+    .where(JobRow.id == bindparam("job_id"), JobRow.fencing_token == bindparam("token"))
+    .where(JobRow.state == JobState.RUNNING)
     .values(lease_until=bindparam("until", type_=UtcDateTime()), progress=bindparam("reached"))
 )
 

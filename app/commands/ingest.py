@@ -16,6 +16,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.commands import console
+from app.commands.bulk import Engine, ray_engine, require_ray
 from app.commands.house import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
@@ -105,12 +106,19 @@ def ingest(
     title_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field with the title: title.")] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Delete documents of the folders whose file is gone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
+    engine: Annotated[
+        Engine, typer.Option(help="ray: embed on every CPU, or GPU, of this machine or of a Ray cluster.")
+    ] = Engine.LOCAL,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until all is searchable.")] = True,
 ) -> None:
     """Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.
 
     Example: gircse ingest ~/papers notes.md https://example.org/page -c reading
     """
+    if engine is Engine.RAY:
+        require_ray()
+        if not wait:
+            raise typer.BadParameter("it works only while this command waits", param_hint="--engine ray --no-wait")
     urls = [path for path in paths if _URL.match(path)]
     files = [Path(path) for path in paths if not _URL.match(path)]
     if url_file is not None:
@@ -127,7 +135,7 @@ def ingest(
             typer.echo(f"The collection is paused: `gircse jobs resume {collection}` lets its jobs run.", err=True)
         outcome = _take_in(services, collection, request, prune=prune, yes=yes)
         if wait:
-            _wait(outcome, own_worker(services))
+            _wait(outcome, ray_engine(services, collection) if engine is Engine.RAY else own_worker(services))
         _print_summary(outcome, has_waited=wait)
     has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
     for verdict, complaints in (

@@ -1,0 +1,96 @@
+"""Keeps the leases of a shard's jobs, and tells the cluster which of them were lost."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Self
+
+from app.errors import UnavailableError
+from app.ports import ShardLedger
+from app.types import Job
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0  # how often the jobs are looked up: for a cancelled one nothing is written from then on
+
+Tell = Callable[[set[str], float], None]  # the jobs that were lost, and the seconds for which the others are held
+
+
+class LeaseKeeper:
+    """A thread prolongs the leases every third of them. Where the catalog does not answer, they end by themselves."""
+
+    def __init__(self, ledger: ShardLedger, jobs: Iterable[Job], *, lease: timedelta) -> None:
+        self._ledger = ledger
+        self._lease = lease
+        self._progress = dict.fromkeys(jobs, 0.0)
+        self._lost: set[str] = set()
+        self._tell: Tell | None = None
+        self._lock = threading.Lock()
+        self._held_until = time.monotonic() + lease.total_seconds()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="leases", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def listen(self, tell: Tell | None) -> None:
+        """Tells what is known at once, and from now on whenever it was looked up."""
+        self._tell = tell
+        self._announce()
+
+    def is_lost(self, job: Job) -> bool:
+        with self._lock:
+            return job.id in self._lost
+
+    def advance(self, job: Job, progress: float) -> None:
+        with self._lock:
+            if job in self._progress:
+                self._progress[job] = progress
+
+    def drop(self, job: Job) -> None:
+        """It needs its lease no longer."""
+        with self._lock:
+            self._progress.pop(job, None)
+
+    def _keep(self) -> None:
+        beat_s = self._lease.total_seconds() / 3
+        last_beat = time.monotonic()
+        while not self._done.wait(min(_LOOK_S, beat_s)):
+            is_due = time.monotonic() - last_beat >= beat_s
+            try:
+                self._look(prolong=is_due)
+                self._announce()
+            except UnavailableError as error:
+                log.warning("The leases of %d jobs could not be looked up or prolonged: %s", len(self._progress), error)
+                continue
+            if is_due:
+                last_beat = time.monotonic()
+
+    def _look(self, *, prolong: bool) -> None:
+        with self._lock:
+            asked = dict(self._progress)
+        until = time.monotonic() + self._lease.total_seconds()
+        held = self._ledger.heartbeat_shard(asked, lease=self._lease) if prolong else self._ledger.held_jobs(asked)
+        with self._lock:
+            if prolong:
+                self._held_until = until
+            for job in asked:
+                if job.id not in held and job in self._progress:  # else it was finished meanwhile
+                    del self._progress[job]
+                    self._lost.add(job.id)
+
+    def _announce(self) -> None:
+        tell = self._tell
+        if tell is not None:
+            with self._lock:
+                lost = set(self._lost)
+            tell(lost, self._held_until - time.monotonic())

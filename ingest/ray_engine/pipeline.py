@@ -1,0 +1,162 @@
+"""A shard as a Ray Data pipeline: tasks that read and split, an actor per model, tasks that write.
+
+A run breaks when a node or an actor is lost: waiting for a replacement could take for ever on a cluster that has no
+room for one. The engine runs what is left again on the nodes that there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection as Container
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import pyarrow as pa
+import ray
+import ray.data
+from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from app.errors import GircseError
+from app.types import Collection
+from ingest.ray_engine.cluster import Slots, find_slots
+from ingest.ray_engine.parts import BrokenRunError, NodeParts
+from ingest.ray_engine.rows import Work, works_to_table
+from ingest.ray_engine.stages import EmbedMissing, read_and_split, write_points
+
+_EMBED_BATCH_SIZE = 64
+_WRITES_PER_EMBEDDER = 2
+_MOST_DOCUMENTS_PER_TASK = 16
+_BLOCK_BYTES = 4 * 1024 * 1024  # what one stage gathers before the next may have it
+_LEASES_TIMEOUT_S = 60
+
+
+class RayPipeline:
+    """Implements the port `Pipeline` on the cluster that this process is connected to."""
+
+    def __init__(self, parts: NodeParts, *, use_gpus: bool) -> None:
+        self._parts = parts
+        self._use_gpus = use_gpus
+
+    @contextmanager
+    def open_run(self, collection: Collection, works: Sequence[Work]) -> Iterator[_RayRun]:
+        book = _open_lease_book()
+        try:
+            yield _RayRun(book, _dataset(works, self._parts, collection, book, find_slots(use_gpus=self._use_gpus)))
+        finally:
+            ray.kill(book)  # from now on nobody may write
+
+
+class _RayRun:
+    def __init__(self, book: ray.actor.ActorHandle, dataset: Dataset) -> None:
+        self._book = book
+        self._dataset = dataset
+
+    def tables(self) -> Iterator[pa.Table]:
+        try:
+            yield from self._dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+        except RayError as error:
+            cause = _cause_of_ours(error)
+            if cause is not None:
+                raise cause from error
+            raise BrokenRunError(f"The Ray cluster lost a part of the work: {_first_line(error)}") from error
+
+    def renew(self, lost: Container[str], *, seconds: float) -> None:
+        try:
+            ray.get(self._book.renew.remote(set(lost), seconds), timeout=_LEASES_TIMEOUT_S)
+        except RayError as error:
+            raise BrokenRunError(f"The Ray cluster cannot be told of the leases: {_first_line(error)}") from error
+
+
+@ray.remote(num_cpus=0)
+class LeaseBook:
+    """Lives beside the driver and ends with it. Only its own clock counts."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._lost: set[str] = set()
+
+    def renew(self, lost: set[str], seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._lost |= lost
+
+    def lost(self, job_ids: set[str]) -> set[str]:
+        return job_ids & self._lost if time.monotonic() < self._until else job_ids
+
+
+class _RemoteLeases:
+    """Implements the port `Leases` from any node."""
+
+    def __init__(self, book: ray.actor.ActorHandle) -> None:
+        self._book = book
+
+    def lost(self, job_ids: Container[str]) -> set[str]:
+        answer: set[str] = ray.get(self._book.lost.remote(set(job_ids)), timeout=_LEASES_TIMEOUT_S)
+        return answer
+
+
+def _open_lease_book() -> ray.actor.ActorHandle:
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return LeaseBook.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
+
+
+def _dataset(
+    works: Sequence[Work], parts: NodeParts, collection: Collection, book: ray.actor.ActorHandle, slots: Slots
+) -> Dataset:
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = _BLOCK_BYTES
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    leases = _RemoteLeases(book)
+    per_task = max(1, min(_MOST_DOCUMENTS_PER_TASK, len(works) // (4 * slots.readers)))
+    blocks = [works_to_table(works[start : start + per_task]) for start in range(0, len(works), per_task)]
+    return (
+        ray.data.from_arrow(blocks)
+        .map_batches(
+            partial(read_and_split, parts=parts, collection=collection, leases=leases),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=TaskPoolStrategy(slots.readers),
+            num_cpus=slots.cpus_per_reader,
+        )
+        .map_batches(
+            EmbedMissing,
+            fn_constructor_kwargs={"parts": parts, "collection": collection, "leases": leases},
+            batch_size=_EMBED_BATCH_SIZE,
+            batch_format="pyarrow",
+            compute=ActorPoolStrategy(min_size=1, max_size=slots.embedders, initial_size=slots.embedders),
+            num_cpus=slots.cpus_each,
+            num_gpus=slots.gpus_each,
+            ray_remote_args_fn=_fail_at_once,
+        )
+        .map_batches(
+            partial(write_points, parts=parts, collection=collection, leases=leases),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=TaskPoolStrategy(_WRITES_PER_EMBEDDER * slots.embedders),
+            num_cpus=0,  # it waits for the index
+        )
+    )
+
+
+def _fail_at_once() -> dict[str, object]:
+    return {"max_restarts": 0, "max_task_retries": 0}
+
+
+def _cause_of_ours(error: BaseException) -> GircseError | None:
+    """The error that one of our stages raised, below what Ray makes of it."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        if isinstance(found, GircseError):
+            return found
+        found = getattr(found, "cause", None) or found.__cause__
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

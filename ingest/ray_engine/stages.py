@@ -1,0 +1,157 @@
+"""The three stages of a shard as functions of Arrow tables: read and split, embed what is missing, write.
+
+Each may be repeated at any time, on any node: the index itself says what is there already.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+
+from app.errors import GircseError, UnavailableError
+from app.fingerprints import require_same_model
+from app.types import Collection, Point
+from ingest.pipeline import make_chunks, make_payload, read_text, split_text
+from ingest.points import PresentPoints, embed_chunks
+from ingest.ray_engine.parts import Leases, NodeParts
+from ingest.ray_engine.rows import ChunkRow, DocumentRow, FaultRow, Row, Work, rows_of, to_table, works_of, written
+from ingest.spools import TextSpool
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_ROWS_PER_TABLE = 256
+_PATIENCE_S = 60.0  # with a part that is away for a moment: a run that breaks costs more
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+# What code may raise at a document that nobody has thought of; it must not take the others with it.
+UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def read_and_split(table: pa.Table, *, parts: NodeParts, collection: Collection, leases: Leases) -> Iterator[pa.Table]:
+    works = list(works_of(table))
+    lost = leases.lost([work.job_id for work in works])
+    batch: list[Row] = []
+    for work in works:
+        for row in _rows_of_work(work, parts, collection) if work.job_id not in lost else ():
+            batch.append(row)
+            if len(batch) == _ROWS_PER_TABLE:
+                yield to_table(batch)
+                batch.clear()
+    yield to_table(batch)
+
+
+def _rows_of_work(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row]:
+    try:
+        yield from _split(work, parts, collection)
+    except UnavailableError:
+        raise
+    except GircseError as error:  # its message is written for a person, and trying again would not help
+        yield FaultRow(work.job_id, str(error), is_its_own=True)
+    except UNFORESEEN as error:
+        yield _unforeseen(work.job_id, error)
+
+
+def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row]:
+    document = work.document
+    index = parts.index()
+    with TextSpool() as text:
+        found = read_text(document, text, blobs=parts.blobs(), read=parts.reader(), heartbeat=lambda _: None)
+        title = document.title or found.title or document.uri
+        metadata = {**found.metadata, **document.metadata}
+        ids = patiently(lambda: list(index.point_ids(collection.active_index, document_id=document.id)))
+        present = PresentPoints(ids)
+        count = 0
+        for chunk in make_chunks(document, split_text(text, parts.splitter(collection))):
+            present.want(chunk.id)
+            count += 1
+            yield ChunkRow(work.job_id, chunk, make_payload(document, chunk, title, metadata))
+        yield DocumentRow(work.job_id, title, metadata, count, tuple(present.unwanted()))
+
+
+class EmbedMissing:
+    """Holds the model, so it is made once for many tables. What the index has already is not embedded again."""
+
+    def __init__(self, *, parts: NodeParts, collection: Collection, leases: Leases) -> None:
+        self._embedder = parts.embedder()
+        require_same_model(collection, self._embedder)
+        self._index = parts.index()
+        self._collection = collection
+        self._leases = leases
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        rows = _held(list(rows_of(table)), self._leases)
+        chunks = [row for row in rows if isinstance(row, ChunkRow)]
+        index = self._collection.active_index
+        present = patiently(lambda: self._index.present_ids(index, [row.chunk.id for row in chunks]))
+        embedded = self._embed([row for row in chunks if row.chunk.id not in present])
+        done = {(row.job_id, row.chunk.id): row for row in embedded if isinstance(row, ChunkRow)}
+        faults = [row for row in embedded if isinstance(row, FaultRow)]
+        return to_table(
+            [*(done.get((r.job_id, r.chunk.id), r) if isinstance(r, ChunkRow) else r for r in rows), *faults]
+        )
+
+    def _embed(self, rows: Sequence[ChunkRow]) -> list[ChunkRow | FaultRow]:
+        if not rows:
+            return []
+        try:
+            vectors = embed_chunks(self._embedder, self._collection, [row.chunk for row in rows])
+        except UnavailableError:
+            raise
+        except (GircseError, *UNFORESEEN) as error:
+            if len(rows) > 1:  # it is one text's fault: the others get their vectors
+                return [embedded for row in rows for embedded in self._embed([row])]
+            if isinstance(error, GircseError):
+                return [FaultRow(rows[0].job_id, str(error), is_its_own=True)]
+            return [_unforeseen(rows[0].job_id, error)]
+        return [replace(row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
+
+
+def write_points(table: pa.Table, *, parts: NodeParts, collection: Collection, leases: Leases) -> pa.Table:
+    index, name = parts.index(), collection.active_index
+    rows = list(rows_of(table))
+    faulty = {row.job_id for row in rows if isinstance(row, FaultRow)}
+
+    def write() -> list[Row]:
+        held = _held(rows, leases)  # asked again whenever the index kept us waiting
+        chunks = [row for row in held if isinstance(row, ChunkRow) and row.job_id not in faulty]
+        new = [Point(row.chunk.id, row.vector, row.payload) for row in chunks if row.vector is not None]
+        kept = {row.chunk.id: row.payload for row in chunks if row.vector is None}
+        index.upsert(name, new)
+        index.set_payloads(name, kept)
+        return [*map(written, chunks), *(row for row in held if not isinstance(row, ChunkRow))]
+
+    return to_table(patiently(write))
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Tries again, for a while, as long as a part that is needed is away."""
+    deadline = time.monotonic() + _PATIENCE_S
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return action()
+        except UnavailableError:
+            if time.monotonic() + pause_s > deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _held(rows: list[Row], leases: Leases) -> list[Row]:
+    lost = leases.lost({row.job_id for row in rows})
+    return [row for row in rows if row.job_id not in lost]
+
+
+def _unforeseen(job_id: str, error: Exception) -> FaultRow:
+    incident = uuid4().hex[:8]
+    log.error("Job %s failed, incident %s", job_id, incident, exc_info=error)
+    reason = f"Unexpected fault (incident {incident} in the log): {type(error).__name__}: {error}"
+    return FaultRow(job_id, reason, is_its_own=False)

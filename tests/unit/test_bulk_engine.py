@@ -1,0 +1,237 @@
+"""Bulk ingestion in shards leaves what a worker would leave, whatever breaks on the way. Without a cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("ray")  # which the tables of the stages come with
+
+from bulk_parts import HouseParts, PlainPipeline, away_at, breaking_at, engine_of
+
+from app.errors import FingerprintMismatchError, UnavailableError
+from app.testing import ToyEmbedder
+from app.types import DocumentState, Job, JobState
+
+COLLECTION = "library"
+WEATHERS = ("rain", "wind", "snow", "sun", "hail", "fog")
+TEXTS = {
+    "short.txt": "One sentence about the sea.",
+    "long.txt": "\n\n".join(f"Paragraph {n} tells of {WEATHERS[n % 6]}." for n in range(100)),
+    "twice.txt": "The same line.\n\n" * 60,
+    "empty.txt": "   ",
+    "page.html": "<html><head><title>A page</title></head><body><p>Words on a page.</p></body></html>",
+}
+
+
+class _BlindEmbedder(ToyEmbedder):
+    """Gives no usable vector for a text with this word."""
+
+    def embed_documents(self, texts, *, instruction, steps):
+        vectors = super().embed_documents(texts, instruction=instruction, steps=steps)
+        return [[float("nan")] * len(v) if "hail" in text else v for text, v in zip(texts, vectors, strict=True)]
+
+
+def submit(house, texts=TEXTS, **metadata) -> dict[str, Job]:
+    house.services.library.ensure_collection(COLLECTION)
+    jobs = {}
+    for uri, text in texts.items():
+        media_type = "text/html" if uri.endswith(".html") else "text/plain"
+        _, job = house.services.library.add_document(
+            COLLECTION, text.encode(), uri=uri, media_type=media_type, metadata=metadata
+        )
+        jobs[uri] = job
+    return jobs
+
+
+def state_of(house):
+    """All that can be told of the collection, without the ids of documents, which are random."""
+    services = house.services
+    active = services.catalog.collection(COLLECTION).active_index
+    points = {}
+    for document in services.catalog.documents(COLLECTION):
+        chunks = services.catalog.chunks(document.id)
+        found = {point.id: point for point in services.index.retrieve(active, [chunk.id for chunk in chunks])}
+        assert services.index.count(active, document_id=document.id) == len(found) == len(chunks)
+        points[document.uri] = (
+            replace(document, id="", created_at=None, updated_at=None, revision=0),
+            services.catalog.jobs()[0].lease_owner,
+            [(c.ordinal, c.text_hash, c.start, c.end, c.page) for c in chunks],
+            [([round(value, 6) for value in found[c.id].vector], _payload(found[c.id].payload)) for c in chunks],
+        )
+    return points
+
+
+def _payload(payload):
+    return {**payload, "metadata": {**payload["metadata"], "document_id": ""}}
+
+
+@pytest.fixture
+def bulk_house(toy_house_factory) -> Callable[..., tuple]:
+    """A house with documents, its pipeline and its engine."""
+
+    def build(name="bulk", *, at_table=lambda _: None, texts=TEXTS, embedder=None, shard_documents=100):
+        house = toy_house_factory(name, embedder=embedder)
+        submit(house, texts)
+        pipeline = PlainPipeline(HouseParts(house.services), at_table)
+        return house, pipeline, engine_of(house.services, pipeline, shard_documents=shard_documents)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def expected(toy_house_class, tmp_path_factory):
+    with ExitStack() as opened:
+        house = toy_house_class(tmp_path_factory.mktemp("worker"), opened, embedder=ToyEmbedder())
+        submit(house)
+        house.work_off()
+        return state_of(house)
+
+
+def test_a_shard_leaves_what_the_worker_leaves(bulk_house, expected):
+    house, pipeline, engine = bulk_house()
+    assert engine.run_shard(COLLECTION)
+    assert state_of(house) == expected
+    assert pipeline.runs == [len(TEXTS)]
+    assert house.services.catalog.document(_document(house, "empty.txt").id).state is DocumentState.FAILED
+    assert not engine.run_shard(COLLECTION)
+
+
+def test_shards_are_no_larger_than_said(bulk_house, expected):
+    house, pipeline, engine = bulk_house(shard_documents=2)
+    while engine.run_shard(COLLECTION):
+        pass
+    assert pipeline.runs == [2, 2, 1]
+    assert state_of(house) == expected
+
+
+def test_what_a_broken_run_has_written_is_not_embedded_again(bulk_house, expected):
+    house, pipeline, engine = bulk_house(at_table=breaking_at(1, 3))
+    engine.run_shard(COLLECTION)
+    assert state_of(house) == expected
+    assert len(pipeline.runs) == 3
+    assert pipeline.runs[2] < pipeline.runs[1] < pipeline.runs[0]
+    texts = house.embedder.embedded_texts
+    assert len(texts) - len(set(texts)) == _repeated_chunks(expected)
+
+
+def test_a_run_that_always_breaks_puts_its_jobs_off(bulk_house):
+    house, pipeline, engine = bulk_house(at_table=breaking_at(*range(100)))
+    engine.run_shard(COLLECTION)
+    jobs = house.services.catalog.jobs()
+    assert {(job.state, job.attempts) for job in jobs} == {(JobState.QUEUED, 0)}
+    assert all("A node of the test was lost." in (job.error or "") for job in jobs)
+    assert len(pipeline.runs) == 6
+
+
+def test_a_part_that_is_away_puts_the_rest_off(bulk_house, expected):
+    house, _, engine = bulk_house(at_table=away_at(1))
+    engine.run_shard(COLLECTION)
+    states = [job.state for job in house.services.catalog.jobs()]
+    assert sorted(states) == [JobState.DONE] + [JobState.QUEUED] * (len(TEXTS) - 1)
+
+
+def test_one_text_without_a_usable_vector_fails_its_document_alone(bulk_house):
+    house, _, engine = bulk_house(embedder=_BlindEmbedder())
+    engine.run_shard(COLLECTION)
+    states = {document.uri: document.state for document in house.services.catalog.documents(COLLECTION)}
+    assert states["short.txt"] is states["page.html"] is DocumentState.READY
+    job = next(job for job in house.services.catalog.jobs() if job.state is JobState.FAILED)
+    assert job.document_id == _document(house, "long.txt").id
+    assert "gave no usable vector" in (job.error or "")
+    assert job.not_before > job.created_at  # it is tried again
+
+
+def test_a_cancelled_document_is_left_and_the_others_are_done(bulk_house):
+    jobs: dict[str, Job] = {}
+    house = None
+
+    def cancel(number: int) -> None:
+        if number == 1:  # the long document is read
+            house.services.catalog.cancel(jobs["long.txt"].id)
+            cancelled.wait(1.5)  # the leases are looked up every second
+
+    cancelled = threading.Event()
+    house, _, engine = bulk_house(at_table=cancel)
+    jobs |= {_uri(house, job): job for job in house.services.catalog.jobs()}
+    engine.run_shard(COLLECTION)
+    catalog = house.services.catalog
+    assert catalog.job(jobs["long.txt"].id).state is JobState.CANCELLED
+    assert catalog.job(jobs["twice.txt"].id).state is JobState.DONE
+    active = catalog.collection(COLLECTION).active_index
+    assert house.services.index.count(active, document_id=jobs["long.txt"].document_id) == 0
+
+
+def test_a_stop_gives_the_jobs_back(bulk_house):
+    stop = threading.Event()
+    house, _, engine = bulk_house(at_table=lambda number: stop.set() if number == 1 else None)
+    engine.run(COLLECTION, stop)
+    counts = house.services.catalog.job_counts()
+    assert counts[JobState.RUNNING] == 0
+    assert counts[JobState.QUEUED] >= len(TEXTS) - 2
+    assert {job.attempts for job in house.services.catalog.jobs(state=JobState.QUEUED)} == {0}
+
+
+def test_changes_and_deletions_leave_no_point_behind(bulk_house, toy_house_factory):
+    changed = {"long.txt": TEXTS["long.txt"].replace("snow", "dew"), "short.txt": "Another sentence about the sea."}
+    house, _, engine = bulk_house()
+    engine.run_shard(COLLECTION)
+    before = len(house.embedder.embedded_texts)
+    submit(house, changed, kind="changed")
+    house.services.library.delete_document(_document(house, "twice.txt").id)
+    engine.run_shard(COLLECTION)
+    assert 0 < len(house.embedder.embedded_texts) - before < before
+
+    other = toy_house_factory("other")
+    submit(other)
+    other.work_off()
+    submit(other, changed, kind="changed")
+    other.services.library.delete_document(_document(other, "twice.txt").id)
+    other.work_off()
+    assert state_of(house) == state_of(other)
+    assert sorted(house.services.blobs.hashes()) == sorted(other.services.blobs.hashes())
+
+
+def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_house):
+    house, pipeline, engine = bulk_house()
+    stranger = replace(house.services, embedder=ToyEmbedder(fingerprint="another"))
+    pipeline.parts = HouseParts(stranger)
+    with pytest.raises(FingerprintMismatchError):
+        engine.run_shard(COLLECTION)
+    assert {job.state for job in house.services.catalog.jobs()} == {JobState.QUEUED}
+
+
+def test_an_absent_catalog_is_waited_for(bulk_house, monkeypatch):
+    house, _, engine = bulk_house()
+    stop = threading.Event()
+    claim = house.services.catalog.claim_shard
+    calls = []
+
+    def absent_at_first(*args, **options):
+        calls.append(1)
+        if len(calls) < 3:
+            raise UnavailableError("The catalog of the test is away.")
+        if len(calls) > 3:
+            stop.set()
+        return claim(*args, **options)
+
+    monkeypatch.setattr(house.services.catalog, "claim_shard", absent_at_first)
+    engine.run(COLLECTION, stop)
+    assert house.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 1
+
+
+def _document(house, uri: str):
+    return next(d for d in house.services.catalog.documents(COLLECTION) if d.uri == uri)
+
+
+def _uri(house, job: Job) -> str:
+    return house.services.catalog.document(job.document_id).uri
+
+
+def _repeated_chunks(state) -> int:
+    hashes = [text_hash for _, _, chunks, _ in state.values() for _, text_hash, *_ in chunks]
+    return len(hashes) - len(set(hashes))
