@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
+from app.catalog_ports import Opinions
 from app.errors import EmptyQueryError, InputError
-from app.ports import Opinions
 from app.texts import require_text
 from app.types import Judgement, Lens
 

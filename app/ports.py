@@ -8,29 +8,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from app.catalog_ports import IndexLedger, Opinions, ShardLedger
 from app.types import (
     Chunk,
     Collection,
     CountedCollection,
     Document,
     DocumentKey,
-    DocumentRecord,
     DocumentState,
     ExtractedText,
     Findings,
     IndexCondition,
-    IndexRole,
     Job,
     JobPriority,
     JobReport,
     JobState,
-    Judgement,
-    Lens,
     NewDocument,
     Point,
     QueryEmbedding,
-    Removal,
-    RemovalKind,
     ScoredPoint,
     Span,
     StoredBytes,
@@ -143,153 +138,9 @@ class VectorIndex(Protocol):
     def is_alive(self) -> bool: ...
 
 
-class IndexLedger(Protocol):
-    """Which physical indexes a collection has, what each holds, and what is to be removed. A part of `Catalog`."""
-
-    def reserve_index(self, collection: str, *, lease: timedelta) -> str:
-        """A name that no index ever had. Unless it is put to use or prolonged within the lease, it is removed."""
-        ...
-
-    def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
-        """Raises ConflictError when it has ended."""
-        ...
-
-    def index_names(self, collection: str) -> list[str]:
-        """The active index first, then those beside it."""
-        ...
-
-    def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        """The collection as it is when its index of this role is the active one: its name, and the contract."""
-        ...
-
-    def add_building_index(self, target: Collection) -> None:
-        """Puts the reserved `target.active_index` beside the active one. Raises ConflictError when one is built."""
-        ...
-
-    def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
-        """In the order of ids, after the id `after`: documents whose present revision the index does not hold."""
-        ...
-
-    def count_unindexed(self, collection: str, index: str) -> int: ...
-    def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
-        """The index, which stands by, holds these chunks. False when the document has changed or is going."""
-        ...
-
-    def chunk_count(self, index: str) -> int: ...
-    def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
-        """As when nothing, or nothing of this document, had been written to this index."""
-        ...
-
-    def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
-        """All chunks that the index should hold, in the order of their ids."""
-        ...
-
-    def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
-        """Chunk → document, of those ids that are chunks of this index."""
-        ...
-
-    def settled_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Of those that exist: whether no job of theirs is open, so that index and catalog should agree on them."""
-        ...
-
-    def queue_again(self, document_id: str) -> bool:
-        """Queues the ingestion of a ready document, or the deletion of one that is going. False for all others."""
-        ...
-
-    def switch_index(self, collection: str, role: IndexRole) -> bool:
-        """Makes the index of this role the active one, and the active one the previous one, in one transaction.
-
-        False when there is none, or one that was built lacks a document. After a roll-back documents that changed
-        since are queued again. Ingestion that is running starts over.
-        """
-        ...
-
-    def discard_index(self, collection: str, role: IndexRole) -> str | None:
-        """Its name, when there was one; it is to be removed."""
-        ...
-
-    def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
-        """All documents but those that are going, page by page."""
-        ...
-
-    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
-        """Makes the collection, whose index is reserved, in one transaction. Each document comes before what is its.
-
-        What was waiting to be ingested is queued. Raises ConflictError when the name or a document id is taken.
-        """
-        ...
-
-    def removals(self, *, limit: int = 100) -> list[Removal]:
-        """Those that are due."""
-        ...
-
-    def reserved_names(self, kind: RemovalKind) -> list[str]:
-        """Of all removals, due or not."""
-        ...
-
-    def note_removals(self, kind: RemovalKind, names: Sequence[str], *, due_in: timedelta) -> None: ...
-    def forget_removal(self, removal: Removal) -> None: ...
-    def needs_file(self, content_hash: str) -> bool: ...
-
-
 class JobListener(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Until a job may have become due (True), or the time is over. Raises CatalogUnavailableError."""
-        ...
-
-
-class ShardLedger(Protocol):
-    """Claims and leases of many jobs in one transaction, for bulk ingestion in shards. A part of `Catalog`."""
-
-    def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        """Takes at most `limit` jobs of this one collection, and asks for no turns: somebody wants just this done.
-
-        A job that was taken before and whose progress is still 0 was not attempted: a killed owner may have had
-        thousands in hand.
-        """
-        ...
-
-    def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
-        """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
-        ...
-
-    def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
-        """What `heartbeat_shard` would return; writes nothing."""
-        ...
-
-
-class Opinions(Protocol):
-    """What people keep: ways of looking, and how well documents answered. A part of `Catalog`."""
-
-    def lenses(self) -> list[Lens]:
-        """In the order of names."""
-        ...
-
-    def lens(self, name: str) -> Lens:
-        """Raises UnknownLensError."""
-        ...
-
-    def save_lens(self, lens: Lens) -> None:
-        """Replaces the one of this name."""
-        ...
-
-    def delete_lens(self, name: str) -> None:
-        """Raises UnknownLensError."""
-        ...
-
-    def save_judgement(self, judgement: Judgement) -> None:
-        """Replaces what this person said before of this document, query and instruction.
-
-        Raises UnknownDocumentError. With its document a judgement goes.
-        """
-        ...
-
-    def delete_judgement(self, judgement: Judgement) -> bool:
-        """False when there was none by this person of this document, query and instruction."""
-        ...
-
-    def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
-        """All of the collection, page by page, those of one document together."""
         ...
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from app.catalog_ports import IndexLedger
 from app.errors import IncompleteDeletionError
-from app.ports import BlobStore, IndexLedger, VectorIndex
+from app.ports import BlobStore, VectorIndex
 from app.types import RemovalKind
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.schemas import RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
+from app.catalog_ports import Opinions
 from app.opinions import instruction_through
-from app.ports import Opinions
 from app.search import SearchService
 from app.types import QueryEmbedding, SearchRequest, SearchResult
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Self
 
+from app.catalog_ports import ShardLedger
 from app.errors import UnavailableError
-from app.ports import ShardLedger
 from app.types import Job
 
 log = logging.getLogger(__name__)
