@@ -13,6 +13,6 @@ def require_same_model(collection: Collection, embedder: Embedder) -> None:
         raise FingerprintMismatchError(
             f"The collection {collection.name!r} was written by another model (fingerprint {collection.fingerprint}) "
             f"than the one in use, {embedder.model_name} ({embedder.fingerprint}); their vectors cannot be compared. "
-            "Start with the model that wrote it (`gircse up --model …`, or GIRCSE_MODEL), or bring the collection to "
-            f"this one: `gircse reindex {collection.name}`."
+            "If it was reindexed with another model, restart the server and the workers with that one (`gircse up "
+            f"--model …`, or GIRCSE_MODEL); or bring the collection to this one: `gircse reindex {collection.name}`."
         )

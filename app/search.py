@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import cast
 
-from app.errors import EmptyQueryError, FilterError, InputError
+from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.explain import explain_hits
 from app.fingerprints import require_same_model
 from app.ports import Catalog, Embedder, VectorIndex
 from app.texts import require_text
 from app.types import (
+    Collection,
     Hit,
     HitChunk,
     HitDocument,
@@ -58,9 +59,7 @@ class SearchService:
                     token_bias=request.token_bias,
                 )
             with _timed(timings_ms, "index"):
-                points = self._index.search(
-                    collection.active_index, query.vector, limit=request.limit, filters=request.filters or None
-                )
+                collection, points = self._nearest(collection, query.vector, request)
             hits = _hits(points)
             if explain:
                 with _timed(timings_ms, "explain"):
@@ -90,6 +89,22 @@ class SearchService:
         self._check_steps(steps)
         _check_token_bias(token_bias or {})
         return self._embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
+
+    def _nearest(
+        self, collection: Collection, vector: Sequence[float], request: SearchRequest
+    ) -> tuple[Collection, list[ScoredPoint]]:
+        """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
+        while True:
+            name = collection.active_index
+            try:
+                points = self._index.search(name, vector, limit=request.limit, filters=request.filters or None)
+            except NotFoundError:
+                collection = self._catalog.collection(collection.name)
+                if collection.active_index == name:
+                    raise
+                require_same_model(collection, self._embedder)
+            else:
+                return collection, points
 
     def _check_steps(self, steps: int | None) -> None:
         most = self._embedder.max_steps

@@ -42,7 +42,10 @@ def reindex(
             report = reindexer.build(target, tell=lambda done, total: progress.update(bar, completed=done, total=total))
     _print_summary(target, report)
     if model is not None:
-        typer.echo(f"From now on start with this model: `gircse up --model {model}`, or GIRCSE_MODEL.")
+        typer.echo(
+            f"Restart every server and worker with this model, `gircse up --model {model}` or GIRCSE_MODEL: until then "
+            f"they refuse {collection!r}."
+        )
 
 
 def rollback(collection: Annotated[str, typer.Argument(help="What to take back.")]) -> None:

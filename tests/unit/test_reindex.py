@@ -15,10 +15,10 @@ import pytest
 
 from app.audit import Audit
 from app.edge import EdgeProcess
-from app.errors import ConflictError, FingerprintMismatchError, InputError, UnknownCollectionError
+from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.reindex import ContractChange, Reindexer
 from app.testing import ToyEmbedder
-from app.types import Collection, Document, IndexRole, JobState, SearchRequest
+from app.types import Collection, Document, IndexRole, JobState, QueryEmbedding, SearchRequest
 from app.vectors import QdrantVectorIndex
 
 TEXTS = [
@@ -35,9 +35,19 @@ INSTRUCTED = ContractChange(document_instruction="Identify the animal")
 
 
 class HookedEmbedder(ToyEmbedder):
-    """Calls `hook` with the number of document texts that it has embedded, before each further call."""
+    """Calls `hook` with the number of document texts that it has embedded, before each further call.
+
+    And `query_hook`, once, before a query.
+    """
 
     hook: Callable[[int], None] | None = None
+    query_hook: Callable[[], None] | None = None
+
+    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+        if hook := self.query_hook:
+            self.query_hook = None
+            hook()
+        return super().embed_query(text, **options)
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         if self.hook is not None:
@@ -107,6 +117,35 @@ def searched(house: Any) -> list[str]:
 def differences(house: Any) -> list[object]:
     services = house.services
     return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+
+
+def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(house: Any) -> None:
+    before = searched(house)
+
+    def switch_and_prune() -> None:
+        reindex(house, INSTRUCTED)
+        reindexer_of(house).prune("library")
+
+    house.embedder.query_hook = switch_and_prune  # after the catalog was asked, before the index is
+    assert searched(house) == before
+    assert house.services.catalog.collection("library").active_index == "library--2"
+
+
+def test_a_search_whose_index_is_lost_says_so(house: Any) -> None:
+    house.services.index.drop("library--1")
+    with pytest.raises(NotFoundError):
+        searched(house)
+
+
+def test_a_search_does_not_mix_models_when_its_index_is_replaced_under_it(house: Any) -> None:
+    def switch_and_prune() -> None:
+        newer = ToyEmbedder(fingerprint="toy-2")
+        reindex(house, ContractChange(), embedder=newer)
+        reindexer_of(house, newer).prune("library")
+
+    house.embedder.query_hook = switch_and_prune
+    with pytest.raises(FingerprintMismatchError, match=r"reindexed with another model, restart the server"):
+        searched(house)
 
 
 @pytest.fixture
