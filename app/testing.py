@@ -20,7 +20,8 @@ class ToyEmbedder:
     """A bag of words: each word counts 1 on the axis crc32(word) mod `dimension`, each of an instruction 0.5.
 
     Two texts are near when they share words (or, rarely, axes). The refinement of a query is its own words, and a
-    token bias adds to the count of its word. `embedded_texts` records what was embedded as a document.
+    token bias adds to the count of its word. `embedded_texts` records what was embedded as a document, unless
+    `is_recording` is off.
     """
 
     model_name = "toy"
@@ -29,10 +30,11 @@ class ToyEmbedder:
     default_query_steps = 2
     max_steps = 20
 
-    def __init__(self, *, dimension: int = 256, fingerprint: str = "toy-1") -> None:
+    def __init__(self, *, dimension: int = 256, fingerprint: str = "toy-1", is_recording: bool = True) -> None:
         self.dimension = dimension
         self.fingerprint = fingerprint
         self.embedded_texts: list[str] = []
+        self._is_recording = is_recording
 
     def embed_query(
         self,
@@ -61,7 +63,8 @@ class ToyEmbedder:
         )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        self.embedded_texts.extend(texts)
+        if self._is_recording:
+            self.embedded_texts.extend(texts)
         return [self._vector(_word_weights(text, instruction)) for text in texts]
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:

@@ -37,8 +37,8 @@ class PresentPoints:
 
     def want(self, point_id: str) -> bool:
         """Whether it is there; if so it stays."""
-        key = np.bytes_(UUID(point_id).bytes)
-        place = int(np.searchsorted(self._ids, key)) if len(self._ids) else 0
+        key = UUID(point_id).bytes.rstrip(b"\0")  # as numpy gives it back
+        place = int(np.searchsorted(self._ids, np.bytes_(key)))
         if place == len(self._ids) or self._ids[place] != key:
             return False
         self._is_wanted[place] = True
@@ -46,7 +46,7 @@ class PresentPoints:
 
     def unwanted(self) -> Iterator[str]:
         for place in np.flatnonzero(~self._is_wanted):
-            yield str(UUID(bytes=bytes(self._ids[place]).ljust(16, b"\0")))  # numpy leaves zeros at the end out
+            yield str(UUID(bytes=bytes(self._ids[place]).ljust(16, b"\0")))
         yield from self._foreign
 
     def _uuids(self, ids: Iterable[str]) -> Iterator[bytes]:

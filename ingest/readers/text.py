@@ -169,9 +169,12 @@ def _sample(stream: BinaryIO, fault_at: int) -> bytes:
     """The beginning, and some from where it is no UTF-8; whole lines, since a character may be several bytes."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    if size <= _SAMPLE_BYTES or fault_at < _SAMPLE_BYTES // 2:
-        return stream.read(_SAMPLE_BYTES)
+    if size <= _SAMPLE_BYTES:
+        return stream.read()
     head = stream.read(_SAMPLE_BYTES // 2)
-    stream.seek(fault_at)
+    if fault_at > len(head):
+        head = head[: head.rfind(b"\n") + 1]
+        stream.seek(fault_at)
+        stream.readline()
     rest = stream.read(_SAMPLE_BYTES // 2)
-    return head[: head.rfind(b"\n") + 1] + rest[rest.find(b"\n") + 1 :]
+    return head + (rest[: rest.rfind(b"\n") + 1] or rest)
