@@ -11,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
 
@@ -41,6 +41,7 @@ from ingest.readers.messages import (
     write_request,
 )
 
+MAX_CHILDREN = 4  # each holds the parsers in memory, and reading is soon done
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 2
 _POLL_S = 0.05
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 
 class ProcessReader:
-    """The port `Reader`. Safe to call from several threads: each call has a child to itself.
+    """The port `Reader`. Safe to call from several threads: each call has a child to itself, or waits for one.
 
     `is_stopping` is asked while a document is read; once it says yes, the reading ends with UnavailableError.
     """
@@ -67,10 +68,12 @@ class ProcessReader:
         limits: ReadLimits = DEFAULT_LIMITS,
         process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
         is_stopping: Callable[[], bool] = lambda: False,
+        max_children: int = MAX_CHILDREN,
     ) -> None:
         self._limits = limits
         self._process_limits = process_limits
         self._is_stopping = is_stopping
+        self._places = threading.Semaphore(max_children)
         self._idle: list[_ReaderChild] = []
         self._busy: set[_ReaderChild] = set()
         self._lock = threading.Lock()
@@ -112,24 +115,37 @@ class ProcessReader:
         self.close()
 
     def _read(self, request: ReadRequest, into: TextSink, *, fresh: bool = False) -> Findings:
-        child = self._take(fresh=fresh)
-        is_kept = False
-        try:
-            last = child.read(request, into, is_stopping=lambda: self._closed or self._is_stopping())
-            is_kept = child.is_fresh(self._process_limits)
-        finally:
-            with self._lock:
-                self._busy.remove(child)
-                is_kept = is_kept and not self._closed
-                if is_kept:
-                    self._idle.append(child)
-            if not is_kept:
-                child.stop()
+        with self._child(fresh=fresh) as child:
+            last = child.read(request, into, is_stopping=self._is_to_stop)
         if isinstance(last, Findings):
             return last
         if last.is_missing:
             raise FileNotFoundError(request.path)
         raise DocumentError(last.reason)
+
+    def _is_to_stop(self) -> bool:
+        return self._closed or self._is_stopping()
+
+    @contextmanager
+    def _child(self, *, fresh: bool) -> Iterator[_ReaderChild]:
+        while not self._places.acquire(timeout=_POLL_S):
+            _check_stopping(self._is_to_stop)
+        is_kept = False
+        try:
+            child = self._take(fresh=fresh)
+            try:
+                yield child
+                is_kept = child.is_fresh(self._process_limits)
+            finally:
+                with self._lock:
+                    self._busy.remove(child)
+                    is_kept = is_kept and not self._closed
+                    if is_kept:
+                        self._idle.append(child)
+                if not is_kept:
+                    child.stop()
+        finally:
+            self._places.release()
 
     def _take(self, *, fresh: bool) -> _ReaderChild:
         with self._lock:

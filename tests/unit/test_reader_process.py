@@ -93,6 +93,17 @@ def test_threads_read_at_the_same_time(warm_reader):
     assert found == texts
 
 
+def test_more_threads_than_children_wait_for_one():
+    with BytesReader(process_limits=LIMITS, max_children=1) as reader, ThreadPoolExecutor(4) as pool:
+        names = [f"document {number}" for number in range(8)]
+        reading = [pool.submit(reader.read, name.encode(), uri="a.txt") for name in names]
+        most = 0
+        while not all(each.done() for each in reading):
+            most = max(most, len(reader.child_ids))
+        assert [each.result().text for each in reading] == names
+    assert most == 1
+
+
 def test_idle_child_that_died_is_replaced(warm_reader):
     before = warm_reader.child_ids
     for child_id in before:
