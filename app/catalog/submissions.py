@@ -133,9 +133,9 @@ class _Batch:
         row = None if document.moved_from is None else self._by_id.get(document.moved_from)
         if row is None or storable(document.uri) in self._by_uri:
             return False
-        del self._by_uri[storable(row.uri)]
-        row.uri = document.uri
-        self._by_uri[storable(row.uri)] = row
+        del self._by_uri[row.uri]
+        row.uri = storable(document.uri)
+        self._by_uri[row.uri] = row
         self._session.flush()  # before another one takes the uri that has become free
         return True
 
@@ -143,7 +143,7 @@ class _Batch:
         row = DocumentRow(
             id=str(uuid4()),
             collection=self._collection,
-            uri=document.uri,
+            uri=storable(document.uri),
             state=DocumentState.QUEUED,
             chunk_count=0,
             revision=1,
@@ -152,7 +152,7 @@ class _Batch:
         )
         _replace_input(row, document)
         self._session.add(row)
-        self._by_uri[storable(row.uri)] = self._by_id[row.id] = row
+        self._by_uri[row.uri] = self._by_id[row.id] = row
         return row
 
 
@@ -168,14 +168,17 @@ def _concerned(collection: str, documents: Sequence[NewDocument]) -> Select[tupl
 
 
 def _replace_input(row: DocumentRow, document: NewDocument) -> None:
-    row.given_title, row.given_metadata = document.title, dict(document.metadata)
-    row.title, row.document_metadata = document.title, dict(document.metadata)
-    row.media_type, row.content_hash, row.byte_count = document.media_type, document.content_hash, document.byte_count
+    title, metadata = storable(document.title), dict(document.metadata)
+    row.given_title, row.given_metadata = title, metadata
+    row.title, row.document_metadata = title, metadata
+    row.media_type, row.content_hash = storable(document.media_type), document.content_hash
+    row.byte_count = document.byte_count
 
 
 def _is_same(row: DocumentRow, document: NewDocument) -> bool:
     given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
-    return given == (document.content_hash, document.media_type, document.title, dict(document.metadata))
+    offered = (storable(document.media_type), storable(document.title), dict(document.metadata))
+    return given == (document.content_hash, *offered)
 
 
 def _require_collection(session: Session, name: str) -> None:
