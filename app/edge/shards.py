@@ -92,10 +92,10 @@ class Shards:
         self._update(name, operation)
 
     def update_schema(self, name: str, operation: edge.UpdateOperation) -> None:
+        self._update(name, operation)
         changes = self._changes.get(self.resolve(name))
         if changes is not None:
             changes.note_schema(operation)
-        self._update(name, operation)
 
     def create(self, name: str, config: CreateCollection) -> None:
         _check_name(name)
