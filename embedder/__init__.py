@@ -1,6 +1,6 @@
 """GIRCSE embeddings: text and instruction in, vectors and refinement tokens out. Usable on its own."""
 
-from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_token_counter
+from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, TextError
 from embedder.langchain import GircseEmbeddings
@@ -18,5 +18,5 @@ __all__ = [
     "RefinementToken",
     "TextError",
     "load_encoder",
-    "load_token_counter",
+    "load_model_tokenizer",
 ]

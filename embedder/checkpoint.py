@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 
 from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_model
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.prompts import load_tokenizer, token_offsets
+from embedder.prompts import load_tokenizer
 
 DEFAULT_MODEL = "gircse-mini"
 _SHIPPED = Path(__file__).parent / "models"
@@ -102,12 +102,12 @@ def find_tokenizer(model: str) -> Path:
     return locate_model(_base_of_adapter(folder)) if (folder / _ADAPTER_CONFIG).is_file() else folder
 
 
-def load_token_counter(model: str = DEFAULT_MODEL) -> Callable[[str], list[tuple[int, int]]]:
-    """Gives the characters [start, end) of every token of a text, as `Encoder.token_offsets`, without the model."""
+def load_model_tokenizer(model: str = DEFAULT_MODEL) -> Tokenizer:
+    """The tokenizer as the model has it, which neither cuts nor pads; without the model."""
     tokenizer = load_tokenizer(find_tokenizer(model))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return partial(token_offsets, tokenizer)
+    return tokenizer
 
 
 def _folder_of(model: str) -> Path:

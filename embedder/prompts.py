@@ -75,7 +75,7 @@ class PromptTokenizer:
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every token of the bare text."""
-        return token_offsets(self._tokenizer, text)
+        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
 
     def _check_instruction(self, instruction: str) -> None:
         if not instruction:
@@ -107,11 +107,6 @@ def check_surrogates(text: str, name: str) -> None:
             f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid "
             'Unicode. Read the source with errors="replace".'
         ) from None
-
-
-def token_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of every token of the bare text, by a tokenizer that neither cuts nor pads."""
-    return list(tokenizer.encode(text, add_special_tokens=False).offsets)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

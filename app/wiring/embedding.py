@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.types import QueryEmbedding, RefinementStep, Token
-from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder, load_token_counter
+from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder, load_model_tokenizer
 
 
 class LocalEmbedder:
@@ -85,16 +85,10 @@ class LocalEmbedder:
             return self._encoder.token_offsets(text)
 
 
-class LocalTokenCounter:
-    """Implements `TokenCounter` without the model, for processes that only split."""
-
-    def __init__(self, model: str) -> None:
-        with _errors_translated():
-            self._offsets = load_token_counter(model)
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        with _errors_translated():
-            return self._offsets(text)
+def tokenizer_json(model: str) -> str:
+    """The model's tokenizer, for processes that count tokens without the model."""
+    with _errors_translated():
+        return load_model_tokenizer(model).to_str()
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def _dataset(
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = _BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it writes all to files of its own, too
     leases = _RemoteLeases(book)
     per_task = max(1, min(_MOST_DOCUMENTS_PER_TASK, len(works) // (4 * slots.readers)))
     blocks = [works_to_table(works[start : start + per_task]) for start in range(0, len(works), per_task)]

@@ -10,7 +10,8 @@ import torch
 from peft import get_peft_model
 from tiny_models import contract, save_tiny_model
 
-from embedder import ContractError, ModelNotFoundError, load_encoder, load_token_counter
+from app.wiring.nodes import JsonTokenCounter
+from embedder import ContractError, ModelNotFoundError, load_encoder, load_model_tokenizer
 from embedder.backbone import load_causal_model, locate_model, lora_config, merge_adapter
 from embedder.checkpoint import find_checkpoint
 from embedder.contract import CONTRACT_FILE, Golden, hash_files, read_contract
@@ -183,10 +184,11 @@ def test_shipped_adapter_holds_lora_and_the_soft_head_only():
     assert sum(file.stat().st_size for file in checkpoint.adapter.iterdir()) < 60e6
 
 
-def test_the_token_counter_needs_no_weights_and_counts_as_the_model_does(adapter_folder):
+def test_the_tokenizer_comes_without_the_weights_and_counts_as_the_model_does(adapter_folder):
     text = "Fishing feeds most families."
     for model in ("gircse-mini", str(adapter_folder), str(adapter_folder.parent / "base")):
-        assert load_token_counter(model)(text) == load_encoder(model).token_offsets(text)
+        counter = JsonTokenCounter(load_model_tokenizer(model).to_str())
+        assert counter.token_offsets(text) == load_encoder(model).token_offsets(text)
     for weights in adapter_folder.parent.rglob("*.safetensors"):
         weights.unlink()
-    assert load_token_counter(str(adapter_folder))(text)
+    assert load_model_tokenizer(str(adapter_folder)).get_vocab_size()
