@@ -99,6 +99,7 @@ class Optimizer:
     async def _catch_up_and_switch(self, name: str, folder: Path, changes: Changes) -> Path:
         """The folder that is needed no more."""
         copy = edge.EdgeShard.load(path=str(folder))
+        await asyncio.sleep(_BREATH_S)
         stage = self._stages[name] = Stage("bringing over what was written meanwhile", total=len(changes))
         while True:
             async with self.shards.gate(name):
@@ -109,6 +110,7 @@ class Optimizer:
                     await asyncio.sleep(_BREATH_S)
                 if not changes:
                     copy.flush()
+                    await asyncio.sleep(_BREATH_S)
                     return self.shards.replace(name, folder, copy)
 
 
