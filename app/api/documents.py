@@ -177,7 +177,7 @@ def _posted_file(form: FormData) -> PostedDocument:
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
     # Browsers and programs may send a path; only the last part is the file's name.
-    name = PureWindowsPath(file.filename or "").name or hashlib.file_digest(file.file, "sha256").hexdigest()
+    name = PureWindowsPath(file.filename or "").name or _hash_of(file.file)
     return PostedDocument(
         collection=texts.get("collection") or DEFAULT_COLLECTION,
         content=file.file,
@@ -186,6 +186,10 @@ def _posted_file(form: FormData) -> PostedDocument:
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
     )
+
+
+def _hash_of(file: BinaryIO) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # which lacks readinto
 
 
 def _parse_metadata(text: str | None) -> Metadata:

@@ -156,7 +156,7 @@ class _Batch:
         return row
 
 
-def _concerned(collection: str, documents: Sequence[NewDocument]) -> Select[tuple[DocumentRow]]:
+def _concerned(collection: str, documents: Sequence[NewDocument]) -> Select[DocumentRow]:
     uris = {storable(document.uri) for document in documents}
     moved = {document.moved_from for document in documents if document.moved_from is not None}
     return (
