@@ -41,7 +41,8 @@ from ingest.readers.messages import (
     write_request,
 )
 
-MAX_CHILDREN = 4  # each holds the parsers in memory, and reading is soon done
+MAX_CHILDREN = 4  # each holds the parsers in memory
+_PATIENCE_S = 2.0  # most documents are read in milliseconds, and starting another child takes a second
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 2
 _POLL_S = 0.05
@@ -73,10 +74,10 @@ class ProcessReader:
         self._limits = limits
         self._process_limits = process_limits
         self._is_stopping = is_stopping
-        self._places = threading.Semaphore(max_children)
+        self._max_children = max_children
         self._idle: list[_ReaderChild] = []
         self._busy: set[_ReaderChild] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._closed = False
 
     def __call__(self, path: Path, *, uri: str, media_type: str | None = None, into: TextSink) -> Findings:
@@ -128,37 +129,45 @@ class ProcessReader:
 
     @contextmanager
     def _child(self, *, fresh: bool) -> Iterator[_ReaderChild]:
-        while not self._places.acquire(timeout=_POLL_S):
-            _check_stopping(self._is_to_stop)
+        child = self._take(fresh=fresh)
         is_kept = False
         try:
-            child = self._take(fresh=fresh)
-            try:
-                yield child
-                is_kept = child.is_fresh(self._process_limits)
-            finally:
-                with self._lock:
-                    self._busy.remove(child)
-                    is_kept = is_kept and not self._closed
-                    if is_kept:
-                        self._idle.append(child)
-                if not is_kept:
-                    child.stop()
+            yield child
+            is_kept = child.is_fresh(self._process_limits)
         finally:
-            self._places.release()
+            with self._lock:
+                self._busy.remove(child)
+                is_kept = is_kept and not self._closed
+                if is_kept:
+                    self._idle.append(child)
+                self._lock.notify_all()
+            if not is_kept:
+                child.stop()
 
     def _take(self, *, fresh: bool) -> _ReaderChild:
+        impatient_at = time.monotonic() + _PATIENCE_S
         with self._lock:
-            if self._closed:
-                raise UnavailableError("The reader is closed: its worker stops. The document is read later.")
-            alive = {child for child in self._idle if child.is_alive()}
-            dead = [child for child in self._idle if child not in alive]
-            self._idle = [child for child in self._idle if child in alive]
-            child = self._idle.pop() if self._idle and not fresh else _ReaderChild()
+            while True:
+                if self._closed:
+                    raise UnavailableError("The reader is closed: its worker stops. The document is read later.")
+                self._remove_dead()
+                if self._idle and not fresh:
+                    child = self._idle.pop()
+                    break
+                must_start = fresh or not self._busy or time.monotonic() > impatient_at
+                if must_start and len(self._busy) < self._max_children:
+                    child = _ReaderChild()
+                    break
+                self._lock.wait(_POLL_S)
+                _check_stopping(self._is_to_stop)
             self._busy.add(child)
-        for each in dead:
-            each.stop()
         return child
+
+    def _remove_dead(self) -> None:
+        dead = [child for child in self._idle if not child.is_alive()]
+        self._idle = [child for child in self._idle if child not in dead]
+        for child in dead:
+            child.stop()
 
 
 class _ChildLostError(Exception):
