@@ -1,0 +1,223 @@
+"""Times ingestion: a first run and one where nothing changed, in turn with LangChain's `index()`, and each stage alone.
+
+Both embed with the same model at the same steps and cut texts into chunks of the same size. Times are wall clock,
+without loading the model; of several repeats the median counts. Run it as `python -m benchmarks.ingest`, with the extra
+[dev].
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import psutil
+import torch
+from langchain_classic.indexes import SQLRecordManager
+from langchain_core.documents import Document
+from langchain_core.indexing import index
+from langchain_qdrant import QdrantVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from qdrant_client import QdrantClient
+from qdrant_client.models import Distance, VectorParams
+
+from app.intake import Intake
+from app.library import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.services import Services
+from app.settings import load_settings
+from app.types import JobState, SourceFault
+from app.wiring.services import open_services
+from app.wiring.sources import RowFields, find_files
+from benchmarks.stages import measure_stages
+from embedder import GircseEmbeddings
+
+SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
+COLLECTION = "benchmark"
+STEPS = 5
+_POLL_S = 0.1
+_OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
+
+Engine = Callable[[Services], AbstractContextManager[None]]  # works off the queue while its block is open
+Seconds = dict[str, float]
+
+
+@contextmanager
+def worker_processes(services: Services, *, count: int) -> Iterator[None]:
+    """So many `gircse worker`, each with its model loaded."""
+    home = services.settings.home
+    environment = {**os.environ, "GIRCSE_HOME": str(home)}
+    command = [sys.executable, "-c", "from app.cli import main; main()", "--debug", "worker"]
+    logs = [home / f"worker-{number}.log" for number in range(count)]
+    processes = []
+    try:
+        for log in logs:
+            with log.open("w") as opened:
+                processes.append(subprocess.Popen(command, env=environment, stdout=opened, stderr=opened))
+        while not all("The worker has the model" in log.read_text() for log in logs):
+            if any(process.poll() is not None for process in processes):
+                raise RuntimeError(f"A worker ended: {[log.read_text()[-2000:] for log in logs]}")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+# Another engine, such as a cluster, is another line here.
+ENGINES: dict[str, Engine] = {
+    "1 worker": partial(worker_processes, count=1),
+    "2 workers": partial(worker_processes, count=2),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=SAMPLE, help="JSONL with id, title and text")
+    parser.add_argument("--limit", type=int, default=500, help="rows of it")
+    parser.add_argument("--join", type=int, default=1, help="rows that make one document")
+    parser.add_argument("--repeats", type=int, default=3, help="0: only the stages")
+    parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = write_corpus(options.corpus, Path(folder) / "corpus.jsonl", limit=options.limit, join=options.join)
+        embeddings = GircseEmbeddings(document_steps=STEPS)
+        embeddings.embed_documents(["Warms up."])
+        found: dict[str, list[Seconds]] = defaultdict(list)
+        for repeat in range(options.repeats):
+            found["LangChain"].append(run_langchain(corpus, Path(folder) / f"langchain-{repeat}", embeddings))
+            for name in options.engines:
+                home = Path(folder) / f"{name.replace(' ', '-')}-{repeat}"
+                found[name].append(run_ours(corpus, home, ENGINES[name]))
+        if found:
+            print_runs(found)
+        print_stages(corpus, Path(folder))
+
+
+def write_corpus(source: Path, target: Path, *, limit: int, join: int) -> Path:
+    lines = source.read_text("utf-8").splitlines()[:limit]
+    rows = [json.loads(line) for line in lines]
+    with target.open("w", encoding="utf-8") as written:
+        for start in range(0, len(rows), join):
+            part = rows[start : start + join]
+            joined = {"id": part[0]["id"], "title": part[0]["title"], "text": "\n\n".join(row["text"] for row in part)}
+            written.write(json.dumps(joined) + "\n")
+    return target
+
+
+def run_langchain(corpus: Path, folder: Path, embeddings: GircseEmbeddings) -> Seconds:
+    """Qdrant's Python local mode on disk, and a record manager on SQLite, as its documentation shows them."""
+    folder.mkdir()
+    encoder = embeddings._encoder
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=CHUNK_TOKENS,
+        chunk_overlap=CHUNK_OVERLAP,
+        length_function=lambda text: len(encoder.token_offsets(text)),
+    )
+    client = QdrantClient(path=str(folder / "qdrant"))
+    client.create_collection(COLLECTION, vectors_config=VectorParams(size=encoder.dimension, distance=Distance.COSINE))
+    store = QdrantVectorStore(client, COLLECTION, embedding=embeddings)
+    records = SQLRecordManager(COLLECTION, db_url=f"sqlite:///{folder / 'records.db'}")
+    records.create_schema()
+
+    def run() -> None:
+        rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+        documents = [Document(row["text"], metadata={"source": row["id"], "title": row["title"]}) for row in rows]
+        chunks = splitter.split_documents(documents)
+        index(chunks, records, store, cleanup="incremental", source_id_key="source")
+
+    found = {**timed("first", run), **timed("unchanged", run)}
+    count = client.count(COLLECTION).count
+    client.close()
+    return {**found, "documents": line_count(corpus), "chunks": count}
+
+
+def run_ours(corpus: Path, home: Path, engine: Engine) -> Seconds:
+    with open_services(load_settings(home=home)) as services:
+        services.library.create_collection(COLLECTION, document_steps=STEPS)
+
+        def run() -> None:
+            take_in(services, corpus)
+            while any(services.catalog.job_counts()[state] for state in _OPEN):
+                time.sleep(_POLL_S)
+
+        with engine(services):
+            found = {**timed("first", run), **timed("unchanged", run)}
+        held = services.catalog.counted_collection(COLLECTION)
+    if held.document_count != line_count(corpus):
+        raise RuntimeError(f"{held.document_count} of {line_count(corpus)} documents were taken in.")
+    return {**found, "documents": held.document_count, "chunks": held.chunk_count}
+
+
+def take_in(services: Services, corpus: Path) -> None:
+    intake = Intake(services.library, COLLECTION)
+    for taken in intake.add_all(find_files([corpus], rows=RowFields())):
+        if isinstance(taken, SourceFault):
+            raise RuntimeError(f"{taken.name}: {taken.reason}")
+
+
+def print_runs(found: dict[str, list[Seconds]]) -> None:
+    print(
+        f"{platform.machine()}, {torch.get_num_threads()} threads; {STEPS} steps; medians of {len(found['LangChain'])}"
+    )
+    print("| | documents | chunks | first run: s | CPU s | documents/s | chunks/s | unchanged run: s | CPU s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, runs in found.items():
+        median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        first = f"{median['first']:.1f} | {median['first cpu']:.1f}"
+        rates = f"{median['documents'] / median['first']:.1f} | {median['chunks'] / median['first']:.1f}"
+        unchanged = f"{median['unchanged']:.2f} | {median['unchanged cpu']:.2f}"
+        print(f"| {name} | {median['documents']:.0f} | {median['chunks']:.0f} | {first} | {rates} | {unchanged} |")
+    for name, runs in found.items():
+        for what in ("first", "unchanged"):
+            pairs = [theirs[what] / ours[what] for theirs, ours in zip(found["LangChain"], runs, strict=True)]
+            print(f"{name}, {what} run: {statistics.median(pairs):.2f} times as fast as LangChain", file=sys.stderr)
+
+
+def print_stages(corpus: Path, folder: Path) -> None:
+    """Of one document after the other, so that no stage waits for another one; in model calls of up to 64 chunks."""
+    with open_services(load_settings(home=folder / "stages")) as services:
+        for name in ("warm-up", COLLECTION):
+            services.library.create_collection(name, document_steps=STEPS)
+        services.library.add_document("warm-up", b"Warms up.", uri="warm-up", media_type="text/plain")
+        take_in(services, corpus)
+        stages = measure_stages(services)
+        held = services.catalog.counted_collection(COLLECTION)
+    print("\n| stage | seconds | documents/s | chunks/s | of embedding |")
+    print("|---|---|---|---|---|")
+    for name, seconds in stages.items():
+        rates = f"{held.document_count / seconds:.1f} | {held.chunk_count / seconds:.1f}"
+        print(f"| {name} | {seconds:.2f} | {rates} | {seconds / stages['embed']:.1%} |")
+
+
+def line_count(file: Path) -> int:
+    return len(file.read_text("utf-8").splitlines())
+
+
+def timed(name: str, run: Callable[[], None]) -> Seconds:
+    cpu, begin = cpu_seconds(), time.perf_counter()
+    run()
+    return {name: time.perf_counter() - begin, f"{name} cpu": cpu_seconds() - cpu}
+
+
+def cpu_seconds() -> float:
+    """Of this process and those that it started: workers, readers, the vector engine."""
+    own = psutil.Process()
+    times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+if __name__ == "__main__":
+    main()
