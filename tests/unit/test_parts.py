@@ -49,7 +49,8 @@ def test_parts_are_the_text_and_none_is_long(whole: str, size: int) -> None:
 
 @given(texts, st.lists(st.integers(1, 30), min_size=1), st.integers(10, 100))
 def test_how_the_text_comes_in_does_not_matter(whole: str, lengths: list[int], size: int) -> None:
-    pieces, start = [], 0
+    pieces: list[Piece] = []
+    start = 0
     while start < len(whole):
         length = lengths[len(pieces) % len(lengths)]
         pieces.append(Piece(whole[start : start + length]))
