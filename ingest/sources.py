@@ -35,14 +35,14 @@ def find_files(
             roots.append(path.resolve(strict=True))
         except (OSError, RuntimeError):
             yield SourceFault(str(path), "there is no such file or folder")
-    seen: set[Path] = set()
+    seen: set[str] = set()  # a Path keeps four times as much
     for root in roots:
         selection = Selection(root, globs=globs, excludes=excludes, without=without)
         found = _walk(root, selection) if root.is_dir() else _take(root)
         for each in found:
             if not isinstance(each, Path):
                 yield each
-            elif (target := each.resolve() if each.is_symlink() else each) not in seen:
+            elif (target := str(each.resolve() if each.is_symlink() else each)) not in seen:
                 seen.add(target)
                 yield from _open(each, was_named=each in roots, rows=rows)
 

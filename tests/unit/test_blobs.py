@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from io import SEEK_END, BytesIO
 from pathlib import Path
 
 import pytest
@@ -70,4 +72,67 @@ def test_an_interrupted_write_leaves_nothing(
     monkeypatch.setattr("os.fsync", disk_full)
     with pytest.raises(FilesUnavailableError, match=r"No space left.*not full"):
         blobs.put(b"some bytes")
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+class GrowingFile(BytesIO):
+    """A file that somebody appends to after each reading of it."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        piece = super().read(size)
+        if not piece:
+            at = self.tell()
+            self.seek(0, SEEK_END)
+            self.write(b" and more")
+            self.seek(at + len(b" and more"))
+        return piece
+
+
+def test_the_hash_of_a_file_that_changes_is_that_of_what_is_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    stored = blobs.put_file(GrowingFile(b"so far"))
+    kept = blobs.get(stored.content_hash)
+    assert hashlib.sha256(kept).hexdigest() == stored.content_hash
+    assert len(kept) == stored.byte_count
+    assert kept == b"so far and more"  # as the second reading found it, not the first
+    assert [path.name for path in (tmp_path / "files").iterdir()] == [stored.content_hash]
+
+
+def test_a_large_file_is_kept_in_little_memory(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    with file.open("wb") as opened:
+        opened.truncate(60_000_000)
+    tracemalloc.start()
+    with file.open("rb") as opened:
+        stored = blobs.put_file(opened)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+    assert blobs.path(stored.content_hash).stat().st_size == stored.byte_count == 60_000_000
+
+
+def test_a_batch_is_synced_before_any_of_it_is_there(
+    blobs: FolderBlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr("app.blobs._sync_files", lambda folder, files: seen.append(names(folder, files)))
+
+    def names(folder: Path, files: object) -> list[str]:
+        assert len(list(files)) == 40  # type: ignore[call-overload]
+        return [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+
+    with blobs.batch() as batch:
+        hashes = {batch.put_file(BytesIO(b"%d" % (number % 40))).content_hash for number in range(80)}
+        assert not any(map(blobs.has, hashes))
+    assert seen == [[]]
+    assert {path.name for path in (tmp_path / "files").iterdir()} == hashes
+
+
+def test_of_a_batch_that_is_broken_off_nothing_is_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    def broken_off() -> None:
+        with blobs.batch() as batch:
+            batch.put_file(BytesIO(b"a"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
     assert list((tmp_path / "files").iterdir()) == []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.errors import ConflictError
-from app.intake import FolderMirror, Intake, documents_below, is_gone
+from app.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.types import DocumentKey, SearchRequest, Source, SourceFault
 from ingest.sources import find_changed
 
@@ -209,3 +210,48 @@ def test_source_that_cannot_be_kept_is_a_fault(toy_house, tmp_path: Path) -> Non
         (fault,) = intake.add_all([source])
         assert isinstance(fault, SourceFault)
         assert reason in fault.reason
+
+
+def test_one_bad_source_does_not_spoil_its_batch(toy_house, tmp_path: Path) -> None:
+    toy_house.services.library.ensure_collection("library")
+    sources = [Source(f"{n}", f"text://{n}", "text/plain", data=b"Text %d." % n) for n in range(BATCH_SOURCES + 20)]
+    sources[7] = replace(sources[7], path=tmp_path / "gone.txt")
+    sources[8] = replace(sources[8], uri="text://" + "x" * 2000)
+    told = list(Intake(toy_house.services.library, "library").add_all([SourceFault("before", "bad"), *sources]))
+    assert [each.name for each in told if isinstance(each, SourceFault)] == ["before", "7", "8"]
+    added = [each.uri for each in told if not isinstance(each, SourceFault)]
+    assert added == [each.uri for each in sources if each.name not in ("7", "8")]
+    assert len(toy_house.services.catalog.jobs(limit=1000)) == BATCH_SOURCES + 18
+
+
+def test_what_comes_slowly_need_not_wait_for_a_whole_batch(toy_house, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = toy_house.services.library
+    library.ensure_collection("library")
+    monkeypatch.setattr("app.intake.BATCH_S", 0)
+
+    def pages() -> Iterator[Source]:
+        for number in range(3):
+            assert len(toy_house.services.catalog.documents("library")) == number
+            yield Source("page", f"https://example.org/{number}", "text/plain", data=b"Page.")
+
+    assert len(list(Intake(library, "library").add_all(pages()))) == 3
+
+
+def test_bytes_taken_by_a_removal_meanwhile_are_kept_again(toy_house, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = toy_house.services
+    services.library.ensure_collection("library")
+    submit_many = type(services.catalog).submit_many
+    turns: list[int] = []
+
+    def after_a_removal(catalog, collection, documents, **options):
+        turns.append(len(documents))
+        if len(turns) == 1:  # it looked for rows before these were there
+            services.blobs.discard(documents[0].content_hash, is_needed=lambda: False)
+        return submit_many(catalog, collection, documents, **options)
+
+    monkeypatch.setattr(type(services.catalog), "submit_many", after_a_removal)
+    sources = [Source(f"{n}", f"text://{n}", "text/plain", data=b"Text %d." % n) for n in range(3)]
+    outcomes = services.library.add_documents("library", sources)
+    assert turns == [3, 1]
+    assert len(services.catalog.jobs()) == 3
+    assert all(services.blobs.has(outcome[0].content_hash) for outcome in outcomes)
