@@ -54,8 +54,7 @@ class JobLedger(Sessions):
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
         now = self._clock()
         with self._session(self._writer) as session:
-            jobs.bury_abandoned(session, now)
-        with self._session(self._writer) as session:
+            jobs.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
             row = jobs.claim(session, owner, lease, now)
             return None if row is None else row.as_job()
 
