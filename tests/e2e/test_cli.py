@@ -107,6 +107,19 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert "No collection named 'library'" in run("search", "cat", code=1).stderr
 
 
+def test_paused_collection_takes_documents_and_says_that_they_wait(run: Run, notes: Path) -> None:
+    file = notes / "cat.txt"
+    run("ingest", str(file))
+    assert "Paused: library." in run("jobs", "pause", "library").stdout
+    file.write_text("The dog sleeps.", encoding="utf-8")
+    told = run("ingest", str(file))
+    assert "The collection is paused: `gircse jobs resume library` lets its jobs run." in told.stderr
+    assert "1 queued, 0 unchanged." in told.stdout
+    assert "Resumed: library." in run("jobs", "resume").stdout
+    assert "1 added or updated (1 chunks), 0 unchanged, 0 failed." in run("ingest", str(file)).stdout
+    assert "No collection named 'nope'" in run("jobs", "pause", "nope", code=1).stderr
+
+
 def test_broken_files_are_told_and_the_rest_is_unharmed(run: Run, notes: Path) -> None:
     (notes / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
     (notes / "empty.txt").write_bytes(b"")
