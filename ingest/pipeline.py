@@ -152,8 +152,15 @@ def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Re
     if not text.has_text:
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(_READ_PROGRESS)
-    blobs.put_text(document.content_hash, text.parts())
+    blobs.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
     return found
+
+
+def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
+    for number, part in enumerate(parts):
+        if number:
+            heartbeat(_READ_PROGRESS)
+        yield part
 
 
 class _ProgressingSink:
