@@ -99,7 +99,7 @@ def _text(number: int) -> str:
 
 
 def measure(what: str, home: Path, *arguments: str) -> Measured:
-    command = [sys.executable, __file__, _CHILD, *arguments]
+    command = [sys.executable, "-m", "benchmarks.bulk", _CHILD, *arguments]
     largest: dict[str, float] = {}
     start = time.perf_counter()
     process = subprocess.Popen(command, env={**os.environ, "GIRCSE_HOME": str(home)}, stdout=subprocess.DEVNULL)
