@@ -16,7 +16,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from app.errors import CollectionPausedError, GircseError, LeaseLostError, UnavailableError, UnknownDocumentError
+from app.errors import (
+    CollectionPausedError,
+    ConflictError,
+    GircseError,
+    LeaseLostError,
+    NotFoundError,
+    UnavailableError,
+    UnknownDocumentError,
+)
 from app.ports import BlobStore, Catalog, VectorIndex
 from app.removals import remove_unneeded
 from app.types import Collection, Document, Job, JobKind
@@ -154,6 +162,8 @@ class ShardEngine:
                         self._take(shard, leases, collection, row)
             finally:
                 leases.listen(None)
+        if any(shard.is_waiting_for(work.job_id, leases) for work in works):
+            raise BrokenRunError("The run ended before all of its documents had come back.")
 
     def _take(self, shard: _Shard, leases: LeaseKeeper, collection: Collection, row: Row) -> None:
         job = shard.open.get(row.job_id)
@@ -161,6 +171,8 @@ class ShardEngine:
             return
         if isinstance(row, FaultRow):
             fault = row
+            if fault.is_missing:
+                self._require_missing_here(shard.documents[job.id], fault.reason)
             pause = None if fault.is_its_own else retry_in(job.attempts)
             self._settle(shard, leases, job, lambda: self._catalog.fail(job, fault.reason, retry_in=pause))
             return
@@ -171,6 +183,16 @@ class ShardEngine:
             shard.has_replaced = shard.has_replaced or shard.documents[job.id].revision > 1
         else:
             leases.advance(job, gathered.progress)
+
+    def _require_missing_here(self, document: Document, reason: str) -> None:
+        try:
+            path = self._blobs.locate(document.content_hash)
+        except NotFoundError:
+            return
+        raise ConflictError(
+            f"A node of the cluster does not see {path}, which is there on this machine ({reason}). Put GIRCSE_HOME "
+            "into a folder that all nodes share, under the same path."
+        )
 
     def _complete(self, gathered: GatheredDocument, collection: Collection) -> None:
         found = gathered.found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Collection as Container
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import pyarrow as pa
 import ray
 import ray.data
 from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.errors import GircseError
@@ -62,13 +63,13 @@ class _RayRun:
             cause = _cause_of_ours(error)
             if cause is not None:
                 raise cause from error
-            raise BrokenRunError(f"The Ray cluster lost a part of the work: {_first_line(error)}") from error
+            raise BrokenRunError(f"The Ray cluster lost a part of the work: {_telling_line(error)}") from error
 
     def renew(self, lost: Container[str], *, seconds: float) -> None:
         try:
             ray.get(self._book.renew.remote(set(lost), seconds), timeout=_LEASES_TIMEOUT_S)
         except RayError as error:
-            raise BrokenRunError(f"The Ray cluster cannot be told of the leases: {_first_line(error)}") from error
+            raise BrokenRunError(f"The Ray cluster cannot be told of the leases: {_telling_line(error)}") from error
 
 
 @ray.remote(num_cpus=0)
@@ -112,6 +113,8 @@ def _dataset(
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # it writes all to files of its own, too
     leases = _RemoteLeases(book)
     per_task = max(1, min(_MOST_DOCUMENTS_PER_TASK, len(works) // (4 * slots.readers)))
+    # Ray 2.60 warns of `ray_remote_args_fn`, for which it has no other name yet.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=__name__)
     blocks = [works_to_table(works[start : start + per_task]) for start in range(0, len(works), per_task)]
     return (
         ray.data.from_arrow(blocks)
@@ -158,5 +161,7 @@ def _cause_of_ours(error: BaseException) -> GircseError | None:
     return None
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+def _telling_line(error: RayError) -> str:
+    """The last of a traceback, the first of what Ray itself has to say."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1 if isinstance(error, RayTaskError) else 0]

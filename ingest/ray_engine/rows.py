@@ -51,11 +51,15 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """Why the document cannot be taken in; trying again helps unless the fault is its own."""
+    """Why the document cannot be taken in; trying again helps unless the fault is its own.
+
+    With `is_missing` its stored file is not there, or a node does not see it.
+    """
 
     job_id: str
     reason: str
     is_its_own: bool
+    is_missing: bool = False
 
 
 Row = ChunkRow | DocumentRow | FaultRow

@@ -9,13 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
-from app.errors import GircseError, UnavailableError
+from app.errors import GircseError, NotFoundError, UnavailableError
 from app.fingerprints import require_same_model
+from app.ports import Embedder
 from app.types import Collection, Point
 from ingest.pipeline import make_chunks, make_payload, read_text, split_text
 from ingest.points import PresentPoints, embed_chunks
@@ -53,6 +55,8 @@ def _rows_of_work(work: Work, parts: NodeParts, collection: Collection) -> Itera
         yield from _split(work, parts, collection)
     except UnavailableError:
         raise
+    except (NotFoundError, FileNotFoundError) as error:
+        yield FaultRow(work.job_id, str(error), is_its_own=True, is_missing=True)
     except GircseError as error:  # its message is written for a person, and trying again would not help
         yield FaultRow(work.job_id, str(error), is_its_own=True)
     except UNFORESEEN as error:
@@ -77,20 +81,27 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
 
 
 class EmbedMissing:
-    """Holds the model, so it is made once for many tables. What the index has already is not embedded again."""
+    """Holds the model, so it is made once for many tables. What the index has already is not embedded again.
+
+    The model is loaded with the first table: what fails while an actor is made, Ray tells as mere text.
+    """
 
     def __init__(self, *, parts: NodeParts, collection: Collection, leases: Leases) -> None:
-        self._embedder = parts.embedder()
-        require_same_model(collection, self._embedder)
-        self._index = parts.index()
+        self._parts = parts
         self._collection = collection
         self._leases = leases
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        embedder = self._parts.embedder()
+        require_same_model(self._collection, embedder)
+        return embedder
 
     def __call__(self, table: pa.Table) -> pa.Table:
         rows = _held(list(rows_of(table)), self._leases)
         chunks = [row for row in rows if isinstance(row, ChunkRow)]
-        index = self._collection.active_index
-        present = patiently(lambda: self._index.present_ids(index, [row.chunk.id for row in chunks]))
+        index, name = self._parts.index(), self._collection.active_index
+        present = patiently(lambda: index.present_ids(name, [row.chunk.id for row in chunks]))
         embedded = self._embed([row for row in chunks if row.chunk.id not in present])
         done = {(row.job_id, row.chunk.id): row for row in embedded if isinstance(row, ChunkRow)}
         faults = [row for row in embedded if isinstance(row, FaultRow)]
@@ -101,8 +112,9 @@ class EmbedMissing:
     def _embed(self, rows: Sequence[ChunkRow]) -> list[ChunkRow | FaultRow]:
         if not rows:
             return []
+        embedder = self._embedder
         try:
-            vectors = embed_chunks(self._embedder, self._collection, [row.chunk for row in rows])
+            vectors = embed_chunks(embedder, self._collection, [row.chunk for row in rows])
         except UnavailableError:
             raise
         except (GircseError, *UNFORESEEN) as error:

@@ -24,6 +24,7 @@ from ingest.readers.document import read_file
 from ingest.splitter import TokenSplitter
 
 LEASE = timedelta(seconds=30)
+ROWS = 2  # of a table
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class PlainRun:
         embed = EmbedMissing(parts=parts, collection=self._collection, leases=self)
         for work in self._works:
             read = read_and_split(works_to_table([work]), parts=parts, collection=self._collection, leases=self)
-            for table in read:
+            for table in (each.slice(start, ROWS) for each in read for start in range(0, len(each), ROWS)):
                 self._pipeline.tables += 1
                 self._pipeline.at_table(self._pipeline.tables - 1)
                 yield write_points(embed(table), parts=parts, collection=self._collection, leases=self)

@@ -13,7 +13,8 @@ pytest.importorskip("ray")  # which the tables of the stages come with
 
 from bulk_parts import HouseParts, PlainPipeline, away_at, breaking_at, engine_of
 
-from app.errors import FingerprintMismatchError, UnavailableError
+from app.blobs import FolderBlobStore
+from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
 from app.testing import ToyEmbedder
 from app.types import DocumentState, Job, JobState
 
@@ -110,11 +111,10 @@ def test_shards_are_no_larger_than_said(bulk_house, expected):
 
 
 def test_what_a_broken_run_has_written_is_not_embedded_again(bulk_house, expected):
-    house, pipeline, engine = bulk_house(at_table=breaking_at(1, 3))
+    house, pipeline, engine = bulk_house(at_table=breaking_at(2, 4))  # in the middle of the long document
     engine.run_shard(COLLECTION)
     assert state_of(house) == expected
-    assert len(pipeline.runs) == 3
-    assert pipeline.runs[2] < pipeline.runs[1] < pipeline.runs[0]
+    assert pipeline.runs == [5, 4, 4]
     texts = house.embedder.embedded_texts
     assert len(texts) - len(set(texts)) == _repeated_chunks(expected)
 
@@ -129,7 +129,7 @@ def test_a_run_that_always_breaks_puts_its_jobs_off(bulk_house):
 
 
 def test_a_part_that_is_away_puts_the_rest_off(bulk_house, expected):
-    house, _, engine = bulk_house(at_table=away_at(1))
+    house, _, engine = bulk_house(at_table=away_at(2))
     engine.run_shard(COLLECTION)
     states = [job.state for job in house.services.catalog.jobs()]
     assert sorted(states) == [JobState.DONE] + [JobState.QUEUED] * (len(TEXTS) - 1)
@@ -203,6 +203,24 @@ def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_h
     with pytest.raises(FingerprintMismatchError):
         engine.run_shard(COLLECTION)
     assert {job.state for job in house.services.catalog.jobs()} == {JobState.QUEUED}
+
+
+def test_a_node_that_does_not_see_the_files_is_refused_and_no_document_fails(bulk_house, tmp_path):
+    house, pipeline, engine = bulk_house()
+    elsewhere = FolderBlobStore(tmp_path / "elsewhere")
+    pipeline.parts = HouseParts(replace(house.services, blobs=elsewhere))
+    with pytest.raises(ConflictError, match="all nodes share"):
+        engine.run_shard(COLLECTION)
+    assert {job.state for job in house.services.catalog.jobs()} == {JobState.QUEUED}
+
+
+def test_a_file_that_is_missing_everywhere_fails_its_document(bulk_house):
+    house, _, engine = bulk_house()
+    lost = _document(house, "short.txt")
+    house.services.blobs.path(lost.content_hash).unlink()
+    engine.run_shard(COLLECTION)
+    assert house.services.catalog.document(lost.id).state is DocumentState.FAILED
+    assert house.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 2
 
 
 def test_an_absent_catalog_is_waited_for(bulk_house, monkeypatch):
