@@ -13,6 +13,7 @@ from collections.abc import Collection as Container
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import ray
@@ -95,8 +96,8 @@ class _RemoteLeases:
         self._book = book
 
     def lost(self, job_ids: Container[str]) -> set[str]:
-        answer: set[str] = ray.get(self._book.lost.remote(set(job_ids)), timeout=_LEASES_TIMEOUT_S)
-        return answer
+        answer: Any = ray.get(self._book.lost.remote(set(job_ids)), timeout=_LEASES_TIMEOUT_S)
+        return set(answer)
 
 
 def _open_lease_book() -> ray.actor.ActorHandle:
