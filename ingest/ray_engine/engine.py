@@ -279,6 +279,7 @@ def _watched(run: Run, stop: threading.Event) -> Iterator[pa.Table]:
             try:
                 table = tables.get(timeout=_LOOK_S)
             except queue.Empty:
+                run.require_whole()
                 continue
             if table is None:
                 return pulled.result()  # raises what the run raised

@@ -45,6 +45,10 @@ class Run(Protocol):
         """Rows of what was written, in any order. Raises GircseError, and BrokenRunError."""
         ...
 
+    def require_whole(self) -> None:
+        """Raises BrokenRunError when a node is gone: what it held may never be given to another one."""
+        ...
+
     def renew(self, lost: Container[str], *, seconds: float) -> None:
         """From now on nothing is written for the jobs that are lost, and in so many seconds for none."""
         ...

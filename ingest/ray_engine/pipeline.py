@@ -56,6 +56,7 @@ class _RayRun:
     def __init__(self, book: ray.actor.ActorHandle, dataset: Dataset) -> None:
         self._book = book
         self._dataset = dataset
+        self._nodes = _living_nodes()
 
     def tables(self) -> Iterator[pa.Table]:
         try:
@@ -65,6 +66,10 @@ class _RayRun:
             if cause is not None:
                 raise cause from error
             raise BrokenRunError(f"The Ray cluster lost a part of the work: {_telling_line(error)}") from error
+
+    def require_whole(self) -> None:
+        if gone := self._nodes - _living_nodes():
+            raise BrokenRunError(f"The Ray cluster lost {len(gone)} of its {len(self._nodes)} nodes.")
 
     def renew(self, lost: Container[str], *, seconds: float) -> None:
         try:
@@ -144,6 +149,10 @@ def _dataset(
             num_cpus=0,  # it waits for the index
         )
     )
+
+
+def _living_nodes() -> set[str]:
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 def _fail_at_once() -> dict[str, object]:

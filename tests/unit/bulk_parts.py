@@ -77,6 +77,9 @@ class PlainRun:
     def renew(self, lost: Collection[str], *, seconds: float) -> None:
         self._lost |= set(lost)
 
+    def require_whole(self) -> None:
+        pass  # it has no nodes
+
     def lost(self, job_ids: Collection[str]) -> set[str]:
         return set(job_ids) & self._lost
 
