@@ -230,9 +230,13 @@ def test_files_are_handed_in_and_uploads_removed(documents: DocumentHandlers, up
 
 
 def test_uploads_are_kept_when_they_cannot_be_taken(upload: Path) -> None:
-    with pytest.raises(UnavailableError), taken_uploads([str(upload)]) as files:
-        assert files == [upload]
-        raise UnavailableError("The disk is full.")
+    def take() -> None:
+        with taken_uploads([str(upload)]) as files:
+            assert files == [upload]
+            raise UnavailableError("The disk is full.")
+
+    with pytest.raises(UnavailableError):
+        take()
     assert upload.exists()
 
 
