@@ -23,9 +23,8 @@ class _Spool:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._file = tempfile.SpooledTemporaryFile(
-            max_size=_IN_MEMORY_BYTES, dir=None if folder is None else str(folder)
-        )  # noqa: SIM115
+        where = None if folder is None else str(folder)
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, dir=where)  # noqa: SIM115
 
     def __enter__(self) -> Self:
         return self
