@@ -17,7 +17,7 @@ from app.ports import Embedder
 from app.types import QueryEmbedding
 
 MAX_TEXTS = 64  # of a joint call; a request for more is a call of its own
-GATHER_S = 0.05
+GATHER_S = 0.25
 _LOOK_S = 0.2  # how often a waiting request asks whether its job is to be left
 # A request's turn comes as if it had been made later by this much for each of its texts: a book that fills call after
 # call does not keep a note waiting, and nothing waits for ever.
@@ -50,7 +50,7 @@ class _Call:
 class JointEmbedder:
     """The port `Embedder` over another one. Calls of the model for documents are made one at a time, in one thread.
 
-    `asking` gives the number of threads that may ask now: a call is made once all of them have, or when nobody asked
+    `asking` gives the number of threads that may ask now: a call is made once half of them have, or when nobody asked
     for `gather_s`. `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
     """
 
@@ -157,9 +157,10 @@ class JointEmbedder:
 
     def _due_in(self) -> float:
         """Seconds for which it pays to wait for more texts."""
-        has_all = len(self._waiting) >= self._asking()
+        # The other half writes what the last call gave: so the model and all else are at work at the same time.
+        has_half = 2 * len(self._waiting) >= self._asking()
         is_full = sum(len(each.texts) for each in self._waiting) >= self._max_texts
-        if has_all or is_full:
+        if has_half or is_full:
             return 0.0
         last_asked_at = max(each.asked_at for each in self._waiting)
         return max(self._free_since, last_asked_at) + self._gather_s - time.monotonic()

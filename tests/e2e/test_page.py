@@ -180,7 +180,7 @@ class SmallCatalog:
         return self._jobs[0]
 
     def add_files(self, collection: str, files: list[Path]) -> list[Document]:
-        return [self.add(name, data.decode(), state=DocumentState.QUEUED) for name, data in files]
+        return [self.add(file.name, file.read_text("utf-8"), state=DocumentState.QUEUED) for file in files]
 
 
 def free_port() -> int:

@@ -133,7 +133,7 @@ def test_instruction_decides_on_the_page(planted: Planted, page: Page) -> None:
         page.get_by_label("Search for").fill(query)
         page.get_by_label("Search for").press("Enter")
         expect(page.locator(".summary")).to_contain_text(instruction, timeout=30_000)
-        sources = page.locator(".hit .hit-source").all_inner_texts()
-        return [found.group(1) for source in sources if (found := re.match(r"sample://(\S+)", source))]
+        sources = page.locator(".hit .hit-source").all_text_contents()  # even while the page is busy
+        return [found.group(1) for source in sources if (found := re.search(r"sample://(\S+)", source))]
 
     assert_instruction_decides(planted, ask)

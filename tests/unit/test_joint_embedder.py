@@ -69,11 +69,11 @@ def ask_together(
         return list(pool.map(ask, requests, instructions or [""] * len(requests)))
 
 
-def test_what_all_ask_at_the_same_time_is_one_call(
+def test_what_half_of_all_ask_at_the_same_time_is_one_call(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
     requests = [["a", "b"], ["c"], [], ["d", "e", "f"]]
-    answers = ask_together(joint_of(asking=4), requests)
+    answers = ask_together(joint_of(asking=8), requests)
     assert len(embedder.calls) == 1
     assert sorted(embedder.calls[0]) == ["a", "b", "c", "d", "e", "f"]
     expected = [ToyEmbedder().embed_documents(texts, instruction="", steps=1) for texts in requests]
@@ -89,7 +89,7 @@ def test_one_that_is_alone_waits_for_nobody(joint_of: Callable[..., JointEmbedde
 def test_who_does_not_ask_is_waited_for_only_a_moment(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
-    joint_of(asking=2, gather_s=0.05).embed_documents(["a"], instruction="", steps=1)
+    joint_of(asking=4, gather_s=0.05).embed_documents(["a"], instruction="", steps=1)
     assert embedder.calls == [["a"]]
 
 
@@ -97,19 +97,19 @@ def test_a_call_holds_no_more_texts_than_allowed(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
     requests = [["a"] * 3, ["b"] * 3, ["c"] * 3, ["d"] * 9]
-    answers = ask_together(joint_of(asking=4, gather_s=0.2, max_texts=6), requests)
+    answers = ask_together(joint_of(asking=8, gather_s=0.2, max_texts=6), requests)
     assert sorted(len(call) for call in embedder.calls) == [3, 6, 9]
     assert [len(answer) for answer in answers if isinstance(answer, list)] == [3, 3, 3, 9]
 
 
 def test_other_instructions_are_other_calls(joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder) -> None:
-    answers = ask_together(joint_of(asking=2, gather_s=0.2), [["same"], ["same"]], instructions=["one", "two"])
+    answers = ask_together(joint_of(asking=4, gather_s=0.2), [["same"], ["same"]], instructions=["one", "two"])
     assert embedder.calls == [["same"], ["same"]]
     assert answers[0] != answers[1]
 
 
 def test_a_fault_goes_to_its_owner_alone(joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder) -> None:
-    answers = ask_together(joint_of(asking=3), [["good"], ["refused"], ["fine"]])
+    answers = ask_together(joint_of(asking=6), [["good"], ["refused"], ["fine"]])
     assert len(embedder.calls) == 4  # together, then each alone
     assert isinstance(answers[1], InputError)
     assert "'refused'" in str(answers[1])
@@ -171,7 +171,7 @@ def test_joint_vectors_of_a_real_decoder_are_those_of_single_calls(tmp_path: Pat
             return encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
 
     requests = [["A short text."], ["A text that is a good deal longer than the other one. " * 5], ["One.", "Two."]]
-    with JointEmbedder(Decoder(), asking=lambda: 3, gather_s=PATIENT_S) as joint:
+    with JointEmbedder(Decoder(), asking=lambda: 6, gather_s=PATIENT_S) as joint:
         answers = ask_together(joint, requests)
     for texts, answer in zip(requests, answers, strict=True):
         for text, vector in zip(texts, answer, strict=True):  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ def train_in_two_processes(config, data, out, result):
     assert [process.returncode for process in running] == [0, 0], "\n".join(errors)
 
 
+@pytest.mark.long  # three programs that import torch; most of it is covered by the tests of one process
 def test_processes_stay_one_run(data_folder, tmp_path):  # noqa: F811
     changes = {"optimiser_steps": 2, "device": "cpu", "learning_rate": 1e-3, "distillation_weight": 0.0}
     config, out = write_config(tmp_path, **changes), tmp_path / "run"
