@@ -30,6 +30,7 @@ from app.errors import CollectionPausedError, ConflictError, LeaseLostError, Unk
 from app.types import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
+MAX_LOST_ATTEMPTS = 9  # of a job whose workers end without a word: most often that is not its fault
 MAX_PAUSE = timedelta(minutes=1)
 MAX_PAUSES = 1440  # about a day of pauses of a minute each
 _CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
@@ -45,12 +46,12 @@ _is_abandoned = and_(is_running, JobRow.lease_until <= _NOW)
 _is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
 _ABANDONED = (
     select(JobRow)
-    .where(_is_abandoned, JobRow.attempts < MAX_ATTEMPTS, ~_is_paused, _is_document_free)
+    .where(_is_abandoned, JobRow.attempts < MAX_LOST_ATTEMPTS, ~_is_paused, _is_document_free)
     .order_by(JobRow.lease_until)
     .limit(1)
     .with_for_update(skip_locked=True, of=JobRow)
 )
-_EXHAUSTED = select(JobRow).where(_is_abandoned, JobRow.attempts >= MAX_ATTEMPTS).limit(1)
+_EXHAUSTED = select(JobRow).where(_is_abandoned, JobRow.attempts >= MAX_LOST_ATTEMPTS).limit(1)
 _DUE = (
     select(JobRow)
     .where(_is_due, JobRow.collection == bindparam("collection"), _is_document_free)
@@ -202,7 +203,7 @@ def _take_turn(session: Session, now: datetime) -> JobRow | None:
 
 
 def bury_abandoned(session: Session, now: datetime) -> None:
-    """Gives up one job whose workers died with it as often as it may be tried: it would kill the next one too."""
+    """Gives up one job whose workers died with it again and again: it would kill the next one too."""
     exhausted = session.scalar(_EXHAUSTED, {"now": now})
     if exhausted is None:
         return

@@ -13,7 +13,7 @@ import pytest
 from catalog_samples import LEASE, Clock, claimed, new_chunk
 
 from app.catalog import SqlCatalog
-from app.catalog.jobs import MAX_ATTEMPTS
+from app.catalog.jobs import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS
 from app.errors import (
     ConflictError,
     LeaseLostError,
@@ -78,7 +78,7 @@ class TestClaim:
         self, catalog: SqlCatalog, submitted: Callable[..., Job], clock: Clock
     ) -> None:
         job = submitted("poison.txt")
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_LOST_ATTEMPTS):
             assert claimed(catalog).id == job.id
             clock.advance(LEASE)
         healthy = submitted("healthy.txt")
@@ -87,7 +87,7 @@ class TestClaim:
         document = catalog.document(job.document_id)
         assert document.state is DocumentState.FAILED
         assert document.error is not None
-        assert "5 times" in document.error
+        assert f"{MAX_LOST_ATTEMPTS} times" in document.error
 
 
 def drain_alone(catalog: SqlCatalog) -> list[str]:
@@ -130,7 +130,7 @@ class TestLease:
         self, catalog: SqlCatalog, submitted: Callable[..., Job]
     ) -> None:
         submitted()
-        for _ in range(MAX_ATTEMPTS + 2):
+        for _ in range(MAX_LOST_ATTEMPTS + 2):
             job = claimed(catalog)
             assert job.attempts == 1
             catalog.release(job)
