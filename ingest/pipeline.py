@@ -100,9 +100,7 @@ class IngestPipeline:
         with TextSpool(folder) as text, ChunkSpool(document.id, folder) as chunks:
             # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
             found = read_text(document, text, blobs=self._blobs, read=self._read, heartbeat=heartbeat)
-            # The reader's findings come first: what the person said about the document wins.
-            title = document.title or found.title or document.uri
-            metadata = {**found.metadata, **document.metadata}
+            title, metadata = describe(document, found)
             position = 0
 
             def report_progress() -> None:
@@ -161,6 +159,11 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
         if number:
             heartbeat(_READ_PROGRESS)
         yield part
+
+
+def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
+    """Title and metadata: what the person said about the document wins over what the reader found."""
+    return document.title or found.title or document.uri, {**found.metadata, **document.metadata}
 
 
 class _ProgressingSink:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from uuid import uuid4
 
 from app.errors import CollectionPausedError, GircseError, LeaseLostError, UnavailableError
 from app.ports import Catalog, JobListener
 from app.types import Job
+from ingest.incidents import log_incident
 from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 
@@ -153,11 +153,8 @@ class Worker:
         except GircseError as error:  # its message is written for a person, and trying again would not help
             log.warning("Job %s failed: %s", job.id, error)
             self._catalog.fail(job, str(error), retry_in=None)
-        except Exception as error:  # the one broad clause: a fault in one job must not end the worker
-            incident = uuid4().hex[:8]
-            log.exception("Job %s failed, incident %s", job.id, incident)
-            reason = f"Unexpected fault (incident {incident} in the log): {type(error).__name__}: {error}"
-            self._catalog.fail(job, reason, retry_in=retry_in(job.attempts))
+        except Exception as error:  # noqa: BLE001 - the one broad clause: a fault in one job must not end the worker
+            self._catalog.fail(job, log_incident(log, job.id, error), retry_in=retry_in(job.attempts))
         else:
             log.info("Job %s done: %s", job.id, report)
         return True

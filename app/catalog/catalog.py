@@ -14,10 +14,11 @@ from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.ledger import JobLedger
 from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
+from app.catalog.sessions import collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
-from app.errors import CatalogUnavailableError, ConflictError, UnknownCollectionError, UnknownDocumentError
+from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
 from app.types import (
     CONTRACT,
     Chunk,
@@ -64,16 +65,14 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
 
     def collection(self, name: str) -> Collection:
         with self._session(self._engine) as session:
-            row = session.get(CollectionRow, name)
-            if row is None:
-                raise _unknown_collection(session, name)
+            row = collection_row(session, name)
             return Collection(**row.values())
 
     def counted_collection(self, name: str) -> CountedCollection:
         with self._session(self._engine) as session:
             found = self._counted_collections(session, name)
             if not found:
-                raise _unknown_collection(session, name)
+                raise unknown_collection(session, name)
             return found[0]
 
     def collections(self) -> list[CountedCollection]:
@@ -98,9 +97,7 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
 
     def delete_collection(self, name: str) -> None:
         with self._session(self._writer) as session:
-            row = session.get(CollectionRow, name)
-            if row is None:
-                raise _unknown_collection(session, name)
+            row = collection_row(session, name)
             note_collection(session, row, self._clock())
             session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
 
@@ -191,10 +188,6 @@ def _add_unless_taken(session: Session, row: CollectionRow) -> bool:
     except IntegrityError:
         return False
     return True
-
-
-def _unknown_collection(session: Session, name: str) -> UnknownCollectionError:
-    return UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
 
 
 def _unknown_document(document_id: str) -> UnknownDocumentError:

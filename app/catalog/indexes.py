@@ -10,7 +10,7 @@ from sqlalchemy import Select, delete, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import (
     ChunkRow,
     CollectionRow,
@@ -20,7 +20,7 @@ from app.catalog.tables import (
     StandbyIndexRow,
     is_running,
 )
-from app.errors import ConflictError, UnknownCollectionError
+from app.errors import ConflictError
 from app.types import (
     CONTRACT,
     Chunk,
@@ -73,8 +73,7 @@ class IndexLedger(Sessions):
 
     def add_building_index(self, target: Collection) -> None:
         with self._session(self._writer) as session:
-            if session.get(CollectionRow, target.name) is None:
-                raise UnknownCollectionError(target.name, list(session.scalars(select(CollectionRow.name))))
+            collection_row(session, target.name)
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
                 raise ConflictError(f"Another index of {target.name!r} is being built already.")
             now = self._clock()

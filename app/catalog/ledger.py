@@ -10,9 +10,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, wake
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
-from app.errors import ConflictError, NotFoundError, UnknownCollectionError
+from app.errors import ConflictError, NotFoundError
 from app.ports import JobListener
 from app.types import Job, JobReport, JobState
 
@@ -83,7 +83,8 @@ class JobLedger(Sessions):
 
     def retry_dead(self, collection: str | None = None) -> int:
         with self._session(self._engine) as session:
-            _require_collection(session, collection)
+            if collection is not None:
+                collection_row(session, collection)
             dead = jobs.dead_ids(session, collection)
         count = 0
         for start in range(0, len(dead), _RETRY_BATCH_SIZE):
@@ -115,14 +116,10 @@ class JobLedger(Sessions):
         if collection is not None:
             statement = statement.where(CollectionRow.name == collection)
         with self._session(self._writer) as session:
-            _require_collection(session, collection)
+            if collection is not None:
+                collection_row(session, collection)
             rows = session.scalars(statement).all()
             for row in rows:
                 row.is_paused = is_paused
             wake.ring(session)
             return [row.name for row in rows]
-
-
-def _require_collection(session: Session, name: str | None) -> None:
-    if name is not None and session.get(CollectionRow, name) is None:
-        raise UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))

@@ -6,14 +6,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import faults_translated, writing
+from app.catalog.tables import CollectionRow
+from app.errors import UnknownCollectionError
 
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def collection_row(session: Session, name: str) -> CollectionRow:
+    """Raises UnknownCollectionError."""
+    row = session.get(CollectionRow, name)
+    if row is None:
+        raise unknown_collection(session, name)
+    return row
+
+
+def unknown_collection(session: Session, name: str) -> UnknownCollectionError:
+    return UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
 
 
 class Sessions:

@@ -10,10 +10,9 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
-from app.catalog.sessions import Sessions
-from app.catalog.tables import CollectionRow, DocumentRow, storable
+from app.catalog.sessions import Sessions, collection_row
+from app.catalog.tables import DocumentRow, storable
 from app.catalog.wake import ring
-from app.errors import UnknownCollectionError
 from app.texts import require_short_uri
 from app.types import Document, DocumentState, Job, JobKind, JobPriority, JobState, NewDocument, RemovalKind
 
@@ -54,7 +53,7 @@ class Submissions(Sessions):
         if len(by_uri) < len(documents) or any(document.moved_from for document in documents):
             return {}  # one may change what another one finds
         with self._session(self._engine) as session:
-            _require_collection(session, collection)
+            collection_row(session, collection)
             statement = select(DocumentRow).where(
                 DocumentRow.collection == collection,
                 DocumentRow.uri.in_(by_uri),
@@ -85,7 +84,7 @@ class _Batch:
         self._replaced_files: set[str] = set()
         if session.get_bind().dialect.name == "postgresql":
             session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, func.hashtext(collection))))
-        _require_collection(session, collection)
+        collection_row(session, collection)
         rows = session.scalars(_concerned(collection, documents)).all()
         self._by_uri = {row.uri: row for row in rows}
         self._by_id = {row.id: row for row in rows}
@@ -179,8 +178,3 @@ def _is_same(row: DocumentRow, document: NewDocument) -> bool:
     given = (row.content_hash, row.media_type, row.given_title, row.given_metadata)
     offered = (storable(document.media_type), storable(document.title), dict(document.metadata))
     return given == (document.content_hash, *offered)
-
-
-def _require_collection(session: Session, name: str) -> None:
-    if session.get(CollectionRow, name) is None:
-        raise UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -19,7 +18,8 @@ from app.errors import GircseError, NotFoundError, UnavailableError
 from app.fingerprints import require_same_model
 from app.ports import Embedder
 from app.types import Collection, Point
-from ingest.pipeline import make_chunks, make_payload, read_text, split_text
+from ingest.incidents import log_incident
+from ingest.pipeline import describe, make_chunks, make_payload, read_text, split_text
 from ingest.points import PresentPoints, embed_chunks
 from ingest.ray_engine.parts import Leases, NodeParts
 from ingest.ray_engine.rows import ChunkRow, DocumentRow, FaultRow, Row, Work, rows_of, to_table, works_of, written
@@ -68,8 +68,7 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
     index = parts.index()
     with TextSpool() as text:
         found = read_text(document, text, blobs=parts.blobs(), read=parts.reader(), heartbeat=lambda _: None)
-        title = document.title or found.title or document.uri
-        metadata = {**found.metadata, **document.metadata}
+        title, metadata = describe(document, found)
         ids = patiently(lambda: list(index.point_ids(collection.active_index, document_id=document.id)))
         present = PresentPoints(ids)
         count = 0
@@ -163,7 +162,4 @@ def _held(rows: list[Row], leases: Leases) -> list[Row]:
 
 
 def _unforeseen(job_id: str, error: Exception) -> FaultRow:
-    incident = uuid4().hex[:8]
-    log.error("Job %s failed, incident %s", job_id, incident, exc_info=error)
-    reason = f"Unexpected fault (incident {incident} in the log): {type(error).__name__}: {error}"
-    return FaultRow(job_id, reason, is_its_own=False)
+    return FaultRow(job_id, log_incident(log, job_id, error), is_its_own=False)

@@ -10,6 +10,7 @@ import pytest
 from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
 
 from app.catalog import SqlCatalog
+from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.types import Job, JobPriority, JobState
 
 ENOUGH = 100
@@ -81,7 +82,7 @@ class TestAttempts:
         self, catalog: SqlCatalog, clock: Clock, submitted: Callable[..., Job], claimed_shard: Callable[..., list[Job]]
     ) -> None:
         submitted()
-        for _ in range(5):
+        for _ in range(MAX_LOST_ATTEMPTS):
             [job] = claimed_shard()
             catalog.heartbeat_shard({job: 0.5}, lease=LEASE)
             clock.advance(LEASE)

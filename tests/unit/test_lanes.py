@@ -2,37 +2,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
-from ingest_parts import IngestParts
+from ingest_parts import IngestParts, wait_for
 from sqlalchemy import text
 from worker_process import SlowEmbedder
 
 from app.ports import Embedder
-from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.testing import ToyEmbedder
 from app.types import DocumentState, Job, JobState
 from ingest.batching import JointEmbedder
 from ingest.lanes import Lanes
 from ingest.worker import Worker
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
-    parts.add_collection(ToyEmbedder())
-    yield parts
-    parts.engine.dispose()
-
-
-def wait_for(condition: Callable[[], bool], *, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @contextmanager

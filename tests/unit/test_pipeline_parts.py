@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,20 +11,11 @@ from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, LeaseLostError
 from app.ports import TextSink
-from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Findings, TextPart
 from ingest.pipeline import IngestReport
 
 PARAGRAPHS = [f"Paragraph {number}. " + "filler " * 150 for number in range(2_500)]
 LONG = "\n\n".join(paragraph.strip() for paragraph in PARAGRAPHS)  # 2.6 million characters
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
-    parts.add_collection(ToyEmbedder())
-    yield parts
-    parts.engine.dispose()
 
 
 @pytest.fixture

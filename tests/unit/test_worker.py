@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ingest_parts import INDEX, IngestParts
+from ingest_parts import INDEX, IngestParts, wait_for
 from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
@@ -27,14 +27,6 @@ TWENTY = "\n".join(f"Paragraph number {number}." for number in range(20))
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
-    parts.add_collection(ToyEmbedder())
-    yield parts
-    parts.engine.dispose()
-
-
-@pytest.fixture
 def worker_of(parts: IngestParts) -> Callable[..., Worker]:
     def build(
         pipeline: IngestPipeline | None = None, *, owner: str = "test", lease_s: float = 30, poll_s: float = 0.01
@@ -45,13 +37,6 @@ def worker_of(parts: IngestParts) -> Callable[..., Worker]:
         )
 
     return build
-
-
-def wait_for(condition: Callable[[], bool], *, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def make_due(parts: IngestParts) -> None:
