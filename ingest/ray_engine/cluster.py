@@ -39,7 +39,7 @@ class Cluster:
 @contextmanager
 def open_cluster(address: str | None) -> Iterator[Cluster]:
     """`address` None: a cluster of this machine alone, which ends with the block."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    report_nothing()
     of_its_own = {
         "num_cpus": _cpu_count(),
         "object_store_memory": _LOCAL_OBJECT_STORE_BYTES,
@@ -60,6 +60,11 @@ def open_cluster(address: str | None) -> Iterator[Cluster]:
         yield Cluster(has_gpus=ray.cluster_resources().get("GPU", 0) >= 1)
     finally:
         ray.shutdown()
+
+
+def report_nothing() -> None:
+    """For each process that runs Ray Data: those of a cluster that is joined have the settings of its owner."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 
 def find_slots(*, use_gpus: bool) -> Slots:

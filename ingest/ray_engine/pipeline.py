@@ -6,9 +6,7 @@ room for one. The engine runs what is left again on the nodes that there are.
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
 from collections.abc import Collection as Container
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +22,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.errors import GircseError
 from app.types import Collection
-from ingest.ray_engine.cluster import Slots, find_slots
-from ingest.ray_engine.parts import BrokenRunError, NodeParts
+from ingest.ray_engine.cluster import Slots, find_slots, report_nothing
+from ingest.ray_engine.parts import BrokenRunError, Leases, NodeParts
 from ingest.ray_engine.rows import Work, works_to_table
 from ingest.ray_engine.stages import EmbedMissing, read_and_split, write_points
 
@@ -34,6 +32,7 @@ _WRITES_PER_EMBEDDER = 2
 _MOST_DOCUMENTS_PER_TASK = 16
 _BLOCK_BYTES = 4 * 1024 * 1024  # what one stage gathers before the next may have it
 _LEASES_TIMEOUT_S = 60
+_START_TIMEOUT_S = 120
 
 
 class RayPipeline:
@@ -45,27 +44,35 @@ class RayPipeline:
 
     @contextmanager
     def open_run(self, collection: Collection, works: Sequence[Work]) -> Iterator[_RayRun]:
-        book = _open_lease_book()
+        nodes = _living_nodes()
+        slots = find_slots(use_gpus=self._use_gpus)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        process = RunProcess.options(scheduling_strategy=here).remote(  # type: ignore[attr-defined]
+            works, self._parts, collection, slots
+        )
         try:
-            yield _RayRun(book, _dataset(works, self._parts, collection, book, find_slots(use_gpus=self._use_gpus)))
+            _require_started(process)
+            yield _RayRun(process, nodes)
         finally:
-            ray.kill(book)  # from now on nobody may write
+            ray.kill(process)
 
 
 class _RayRun:
-    def __init__(self, book: ray.actor.ActorHandle, dataset: Dataset) -> None:
-        self._book = book
-        self._dataset = dataset
-        self._nodes = _living_nodes()
+    def __init__(self, process: ray.actor.ActorHandle, nodes: set[str]) -> None:
+        self._process = process
+        self._nodes = nodes
 
     def tables(self) -> Iterator[pa.Table]:
         try:
-            yield from self._dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+            table: pa.Table | None
+            while (table := ray.get(self._process.next_table.remote())) is not None:
+                yield table
+        except RayTaskError as error:
+            if isinstance(error.cause, GircseError):
+                raise error.cause from error
+            raise
         except RayError as error:
-            cause = _cause_of_ours(error)
-            if cause is not None:
-                raise cause from error
-            raise BrokenRunError(f"The Ray cluster lost a part of the work: {_telling_line(error)}") from error
+            raise _broken_by(error) from error
 
     def require_whole(self) -> None:
         if gone := self._nodes - _living_nodes():
@@ -73,23 +80,37 @@ class _RayRun:
 
     def renew(self, lost: Container[str], *, seconds: float) -> None:
         try:
-            ray.get(self._book.renew.remote(set(lost), seconds), timeout=_LEASES_TIMEOUT_S)
+            ray.get(self._process.renew.remote(set(lost), seconds), timeout=_LEASES_TIMEOUT_S)
         except RayError as error:
             raise BrokenRunError(f"The Ray cluster cannot be told of the leases: {_telling_line(error)}") from error
 
 
-@ray.remote(num_cpus=0)
-class LeaseBook:
-    """Lives beside the driver and ends with it. Only its own clock counts."""
+@ray.remote(num_cpus=0, concurrency_groups={"leases": 1})  # type: ignore[call-overload]
+class RunProcess:
+    """A run in a process of its own beside the driver: its death takes all that it started along.
 
-    def __init__(self) -> None:
+    Nothing else ends a run for certain. Ray Data gives its executor away with the first result alone, which never comes
+    where the models hold the CPUs that the readers wait for, and its shutdown waits for tasks of nodes that are gone.
+    The leases live here too, so nobody may write for a run that was ended. Only the clock of this process counts.
+    """
+
+    def __init__(self, works: Sequence[Work], parts: NodeParts, collection: Collection, slots: Slots) -> None:
+        report_nothing()
+        leases = _RemoteLeases(ray.get_runtime_context().current_actor)
+        self._tables = _tables(works, parts=parts, collection=collection, slots=slots, leases=leases)
         self._until = 0.0
         self._lost: set[str] = set()
 
+    def next_table(self) -> pa.Table | None:
+        """None after the last one."""
+        return next(self._tables, None)
+
+    @ray.method(concurrency_group="leases")
     def renew(self, lost: set[str], seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._lost |= lost
 
+    @ray.method(concurrency_group="leases")
     def lost(self, job_ids: set[str]) -> set[str]:
         return job_ids & self._lost if time.monotonic() < self._until else job_ids
 
@@ -97,30 +118,36 @@ class LeaseBook:
 class _RemoteLeases:
     """Implements the port `Leases` from any node."""
 
-    def __init__(self, book: ray.actor.ActorHandle) -> None:
-        self._book = book
+    def __init__(self, process: ray.actor.ActorHandle) -> None:
+        self._process = process
 
     def lost(self, job_ids: Container[str]) -> set[str]:
-        answer: Any = ray.get(self._book.lost.remote(set(job_ids)), timeout=_LEASES_TIMEOUT_S)
+        answer: Any = ray.get(self._process.lost.remote(set(job_ids)), timeout=_LEASES_TIMEOUT_S)
         return set(answer)
 
 
-def _open_lease_book() -> ray.actor.ActorHandle:
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return LeaseBook.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
+def _require_started(process: ray.actor.ActorHandle) -> None:
+    try:
+        ray.get(process.__ray_ready__.remote(), timeout=_START_TIMEOUT_S)
+    except RayError as error:
+        raise BrokenRunError(f"The Ray cluster did not start a run: {_telling_line(error)}") from error
 
 
-def _dataset(
-    works: Sequence[Work], parts: NodeParts, collection: Collection, book: ray.actor.ActorHandle, slots: Slots
-) -> Dataset:
+def _tables(
+    works: Sequence[Work], *, parts: NodeParts, collection: Collection, slots: Slots, leases: Leases
+) -> Iterator[pa.Table]:
+    try:
+        dataset = _dataset(works, parts, collection, slots, leases)
+        yield from dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+    except RayError as error:
+        raise _cause_of_ours(error) or _broken_by(error) from error
+
+
+def _dataset(works: Sequence[Work], parts: NodeParts, collection: Collection, slots: Slots, leases: Leases) -> Dataset:
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = _BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it writes all to files of its own, too
-    leases = _RemoteLeases(book)
     per_task = max(1, min(_MOST_DOCUMENTS_PER_TASK, len(works) // (4 * slots.readers)))
-    # Ray 2.60 warns of `ray_remote_args_fn`, for which it has no other name yet.
-    warnings.filterwarnings("ignore", category=DeprecationWarning, module=__name__)
     blocks = [works_to_table(works[start : start + per_task]) for start in range(0, len(works), per_task)]
     return (
         ray.data.from_arrow(blocks)
@@ -169,6 +196,10 @@ def _cause_of_ours(error: BaseException) -> GircseError | None:
             return found
         found = getattr(found, "cause", None) or found.__cause__
     return None
+
+
+def _broken_by(error: RayError) -> BrokenRunError:
+    return BrokenRunError(f"The Ray cluster lost a part of the work: {_telling_line(error)}")
 
 
 def _telling_line(error: RayError) -> str:
