@@ -15,11 +15,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import psutil
@@ -37,6 +39,7 @@ from app.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.services import Services
 from app.settings import load_settings
 from app.types import JobState, SourceFault
+from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files
 from benchmarks.stages import measure_stages
@@ -48,13 +51,14 @@ STEPS = 5
 _POLL_S = 0.1
 _OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
-Engine = Callable[[Services], AbstractContextManager[None]]  # works off the queue while its block is open
+# Gets ready what works off the queue while its block is open. What it gives is called as soon as the queue is filled.
+Engine = Callable[[Services], AbstractContextManager[Callable[[], object]]]
 Seconds = dict[str, float]
 
 
 @contextmanager
-def worker_processes(services: Services, *, count: int) -> Iterator[None]:
-    """So many `gircse worker`, each with its model loaded."""
+def worker_processes(services: Services, *, count: int) -> Iterator[Callable[[], object]]:
+    """So many `gircse worker`, each with its model loaded. They begin with the first document in the queue."""
     home = services.settings.home
     environment = {**os.environ, "GIRCSE_HOME": str(home)}
     command = [sys.executable, "-c", "from app.cli import main; main()", "--debug", "worker"]
@@ -68,7 +72,7 @@ def worker_processes(services: Services, *, count: int) -> Iterator[None]:
             if any(process.poll() is not None for process in processes):
                 raise RuntimeError(f"A worker ended: {[log.read_text()[-2000:] for log in logs]}")
             time.sleep(_POLL_S)
-        yield
+        yield lambda: None
     finally:
         for process in processes:
             process.terminate()
@@ -76,10 +80,25 @@ def worker_processes(services: Services, *, count: int) -> Iterator[None]:
             process.wait()
 
 
-# Another engine, such as a cluster, is another line here.
+@contextmanager
+def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
+    """What `gircse ingest --engine ray` does on one machine: a cluster that is up, and shards of a filled queue.
+
+    A worker loads its model once and before the clock. Here every shard starts its processes and loads its models
+    anew, and that counts, as whoever gives the command waits for it. The start of the cluster does not.
+    """
+    stop = threading.Event()
+    with open_engine(services) as run, ThreadPoolExecutor(1) as thread:
+        try:
+            yield cache(lambda: thread.submit(run, COLLECTION, stop))
+        finally:
+            stop.set()
+
+
 ENGINES: dict[str, Engine] = {
     "1 worker": partial(worker_processes, count=1),
     "2 workers": partial(worker_processes, count=2),
+    "Ray, 1 node": ray_cluster,
 }
 
 
@@ -150,10 +169,11 @@ def run_ours(corpus: Path, home: Path, engine: Engine) -> Seconds:
 
         def run() -> None:
             take_in(services, corpus)
+            begin()
             while any(services.catalog.job_counts()[state] for state in _OPEN):
                 time.sleep(_POLL_S)
 
-        with engine(services):
+        with engine(services) as begin:
             found = {**timed("first", run), **timed("unchanged", run)}
         held = services.catalog.counted_collection(COLLECTION)
     if held.document_count != line_count(corpus):
