@@ -82,13 +82,7 @@ class SearchService:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
-        """What the model makes of a query, without a search."""
-        _check_query(text)
-        if instruction is not None:
-            require_text(instruction, name="instruction")
-        self._check_steps(steps)
-        _check_token_bias(token_bias or {})
-        return self._embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
+        return refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
 
     def _nearest(
         self, collection: Collection, vector: Sequence[float], request: SearchRequest
@@ -106,10 +100,24 @@ class SearchService:
             else:
                 return collection, points
 
-    def _check_steps(self, steps: int | None) -> None:
-        most = self._embedder.max_steps
-        if steps is not None and not 1 <= steps <= most:
-            raise InputError(f"steps must be 1 to {most} with the model {self._embedder.model_name}, not {steps}.")
+
+def refine_query(
+    embedder: Embedder,
+    text: str,
+    *,
+    instruction: str | None = None,
+    steps: int | None = None,
+    token_bias: Mapping[str, float] | None = None,
+) -> QueryEmbedding:
+    """What the model makes of a query, without a search."""
+    _check_query(text)
+    if instruction is not None:
+        require_text(instruction, name="instruction")
+    most = embedder.max_steps
+    if steps is not None and not 1 <= steps <= most:
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+    _check_token_bias(token_bias or {})
+    return embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
 
 
 def _check_search(request: SearchRequest) -> None:

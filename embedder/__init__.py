@@ -1,10 +1,18 @@
-"""GIRCSE embeddings: text and instruction in, vectors and refinement tokens out. Usable on its own."""
+"""GIRCSE embeddings: text and instruction in, vectors and refinement tokens out. Usable on its own.
 
-from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer
-from embedder.encoder import Encoder
+torch and transformers take seconds to import: a name brings them in at its first use, and no sooner.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, TextError
-from embedder.langchain import GircseEmbeddings
-from embedder.tokens import Refinement, RefinementStep, RefinementToken
+
+if TYPE_CHECKING:
+    from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer
+    from embedder.encoder import Encoder
+    from embedder.langchain import GircseEmbeddings
+    from embedder.tokens import Refinement, RefinementStep, RefinementToken
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -20,3 +28,21 @@ __all__ = [
     "load_encoder",
     "load_model_tokenizer",
 ]
+
+_HOMES = {
+    "DEFAULT_MODEL": "checkpoint",
+    "Encoder": "encoder",
+    "GircseEmbeddings": "langchain",
+    "Refinement": "tokens",
+    "RefinementStep": "tokens",
+    "RefinementToken": "tokens",
+    "load_encoder": "checkpoint",
+    "load_model_tokenizer": "checkpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

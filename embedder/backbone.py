@@ -14,14 +14,13 @@ from typing import Any
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from peft import LoraConfig, PeftModel
-from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 from transformers import logging as transformers_logging
 
+from embedder.adapter import WEIGHTS_FILE, merge_adapter
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.heads import SoftHead
 
@@ -143,20 +142,20 @@ def _package_folder(package: str) -> Path:
 def load_backbone(
     base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
 ) -> Backbone:
-    """Loads base weights, merges the adapter (in fp32) and moves the model to `device` and `dtype`."""
+    """Loads base weights, merges the adapter and moves the model to `device` and `dtype`."""
     pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
     model: Any = load_causal_model(
         base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
     )
     if adapter is not None:
         with _loading_quietly():
-            model = merge_adapter(PeftModel.from_pretrained(model, str(adapter), is_trainable=False))
+            model = merge_adapter(model, adapter)
     return take_apart(model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False), attention=attention)
 
 
 def _saved_pieces(adapter: Path) -> Tensor | None:
     """The soft head's pieces in an adapter file; the head must have their size before its weights can be loaded."""
-    with safe_open(adapter / "adapter_model.safetensors", framework="pt") as file:
+    with safe_open(adapter / WEIGHTS_FILE, framework="pt") as file:
         name = next((key for key in file.keys() if key.endswith("soft_head.pieces")), None)  # noqa: SIM118
         return None if name is None else file.get_tensor(name)
 
@@ -211,21 +210,9 @@ def _check_loaded_keys(base: Path, info: dict, *, with_soft_head: bool) -> None:
         raise ContractError(f"The weights in {base} do not fit its config.json: {faults}. Get the model again.")
 
 
-def merge_adapter(model: PeftModel) -> PreTrainedModel:
-    """Folds LoRA into the base weights layer by layer in fp32, whatever their dtype: merging in bf16 drifts."""
-    for layer in model.modules():
-        if isinstance(layer, BaseTunerLayer):
-            base_layer = layer.get_base_layer()
-            dtype = next(base_layer.parameters()).dtype
-            layer.to(torch.float32)
-            layer.merge(safe_merge=True)
-            base_layer.to(dtype)
-    return model.unload()
-
-
-def take_apart(model: PreTrainedModel | PeftModel, *, attention: str) -> Backbone:
+def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
     """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
-    inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner: Any = model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
     embedding = inner.get_input_embeddings()
     weight = embedding.weight
@@ -264,24 +251,6 @@ def _check_plain_decoder(backbone: Backbone) -> None:
         raise ContractError(
             f"Models of type {kind!r} scale embeddings or logits; soft tokens are not defined for them here."
         )
-
-
-def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float) -> LoraConfig:
-    """LoRA on every linear layer of the body; the soft head, where there is one, is trained and saved whole."""
-    head_parts = ("cls", "soft_head", "lm_head")
-    targets = sorted(
-        name
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear) and name.split(".")[0] not in head_parts
-    )
-    return LoraConfig(
-        r=rank,
-        lora_alpha=alpha,
-        lora_dropout=dropout,
-        target_modules=targets,
-        modules_to_save=["soft_head"] if hasattr(model, "soft_head") else None,
-        task_type=None,
-    )
 
 
 @contextmanager

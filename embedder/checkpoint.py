@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
+from embedder.adapter import CONFIG_FILE
 from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_model
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
@@ -19,7 +20,6 @@ from embedder.prompts import load_tokenizer
 DEFAULT_MODEL = "gircse-mini"
 _SHIPPED = Path(__file__).parent / "models"
 _DEFAULT_MAX_LENGTH = 512  # of models without a contract; the authors evaluate at 512 tokens
-_ADAPTER_CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     contract = read_contract(folder)
     if contract is None:
         return _checkpoint_without_contract(model, folder)
-    adapter = folder if (folder / _ADAPTER_CONFIG).is_file() else None
+    adapter = folder if (folder / CONFIG_FILE).is_file() else None
     if adapter is None and contract.adapter_files:
         raise ContractError(f"{folder} has a contract but no adapter. Get the checkpoint again.")
     base = locate_model(_relative_to(contract.base, folder), revision=contract.base_revision)
@@ -58,7 +58,7 @@ def _relative_to(base: str, folder: Path) -> str:
 
 
 def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
-    adapter = folder if (folder / _ADAPTER_CONFIG).is_file() else None
+    adapter = folder if (folder / CONFIG_FILE).is_file() else None
     base_name = model if adapter is None else _base_of_adapter(adapter)
     base = folder if adapter is None else locate_model(base_name)
     config_file = base / "config.json"
@@ -84,22 +84,22 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
 
 
 def _base_of_adapter(adapter: Path) -> str:
-    config = json.loads((adapter / _ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    config = json.loads((adapter / CONFIG_FILE).read_text(encoding="utf-8"))
     name = config.get("base_model_name_or_path") or ""
     if not name:
-        raise ModelNotFoundError(f"{adapter / _ADAPTER_CONFIG} names no base model. Add base_model_name_or_path to it.")
+        raise ModelNotFoundError(f"{adapter / CONFIG_FILE} names no base model. Add base_model_name_or_path to it.")
     return name
 
 
 def find_tokenizer(model: str) -> Path:
     """The folder of the tokenizer of `model`, which stands for what `find_checkpoint` takes. Verifies no weights."""
     folder = _folder_of(model)
-    if (folder / _ADAPTER_CONFIG).is_file() and (folder / "tokenizer.json").is_file():
+    if (folder / CONFIG_FILE).is_file() and (folder / "tokenizer.json").is_file():
         return folder
     contract = read_contract(folder)
     if contract is not None:
         return locate_model(_relative_to(contract.base, folder), revision=contract.base_revision)
-    return locate_model(_base_of_adapter(folder)) if (folder / _ADAPTER_CONFIG).is_file() else folder
+    return locate_model(_base_of_adapter(folder)) if (folder / CONFIG_FILE).is_file() else folder
 
 
 def load_model_tokenizer(model: str = DEFAULT_MODEL) -> Tokenizer:

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from app.commands import audit, console
-from app.commands.house import wiring
+from app.commands.house import embedder_of, open_catalog, wiring
 from app.errors import GircseError
+from app.ports import Embedder
 from app.settings import Settings, load_settings
 from app.types import JobState
 
@@ -96,12 +97,12 @@ def _disk(settings: Settings) -> Finding:
 
 
 def _catalog(settings: Settings) -> Finding:
-    with wiring("storage").open_catalog(settings) as catalog:
+    with open_catalog(settings) as catalog:
         return Finding(catalog.is_alive(), f"schema up to date, {len(catalog.collections())} collections")
 
 
 def _jobs(settings: Settings) -> Finding:
-    with wiring("storage").open_catalog(settings) as catalog:
+    with open_catalog(settings) as catalog:
         counts = catalog.job_counts()
     dead = counts.get(JobState.DEAD, 0)
     advice = "; see `gircse jobs list --state dead`, then `gircse jobs retry ID`" if dead else ""
@@ -110,14 +111,14 @@ def _jobs(settings: Settings) -> Finding:
 
 
 def _index(settings: Settings) -> Finding:
-    with wiring("storage").open_index(settings) as index:
+    with wiring("index").open_index(settings) as index:
         where = settings.qdrant_url or f"embedded engine in {settings.home / 'edge'}"
         return Finding(index.is_alive(), where)
 
 
 @cache
-def _embedder(settings: Settings) -> Any:
-    return wiring("embedding").LocalEmbedder(settings.model, device=settings.device)
+def _embedder(settings: Settings) -> Embedder:
+    return embedder_of(settings)
 
 
 def _model(settings: Settings) -> Finding:
@@ -130,7 +131,7 @@ def _model(settings: Settings) -> Finding:
 
 def _collections(settings: Settings) -> Finding:
     fingerprint = _embedder(settings).fingerprint
-    with wiring("storage").open_catalog(settings) as catalog:
+    with open_catalog(settings) as catalog:
         collections = catalog.collections()
     foreign = [each.name for each in collections if each.fingerprint != fingerprint]
     if foreign:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app.ports import Catalog
+from app.ports import Catalog, Embedder
 from app.services import Services
 from app.settings import Settings, load_settings
 
 
 def wiring(part: str) -> Any:
-    """The module `part` of `app.wiring`: storage, embedding, services, ingestion, transfer, web, training."""
+    """The module `part` of `app.wiring`: catalog, index, embedding, services, ingestion, transfer, web, training."""
     return importlib.import_module(f"app.wiring.{part}")
 
 
@@ -26,8 +26,14 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
         yield services
 
 
+def embedder_of(settings: Settings) -> Embedder:
+    """The model alone, for commands that keep nothing; loaded at its first use."""
+    embedder: Embedder = wiring("embedding").LocalEmbedder(settings.model, device=settings.device)
+    return embedder
+
+
 @contextmanager
 def open_catalog(settings: Settings | None = None) -> Iterator[Catalog]:
     """The catalog alone, for commands that need neither model nor index."""
-    with wiring("storage").open_catalog(settings or load_settings()) as catalog:
+    with wiring("catalog").open_catalog(settings or load_settings()) as catalog:
         yield catalog

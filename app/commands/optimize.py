@@ -24,7 +24,7 @@ def optimize(collection: Annotated[str, typer.Argument(help="What to put in orde
     settings = load_settings()
     with (
         open_catalog(settings) as catalog,
-        wiring("storage").open_index(settings) as index,
+        wiring("index").open_index(settings) as index,
         Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console.stderr) as bar,
     ):
         name = catalog.collection(collection).active_index

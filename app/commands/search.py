@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from app.commands import console
-from app.commands.house import open_services
+from app.commands.house import embedder_of, open_services
 from app.library import DEFAULT_COLLECTION
 from app.opinions import instruction_through
+from app.search import refine_query
+from app.settings import load_settings
 from app.types import SearchRequest
 
 BOOST = 5.0
@@ -80,10 +82,9 @@ def refine(
 
     Example: gircse refine "I still haven't received my new card" -i "Identify the intent of the message"
     """
-    with open_services() as services:
-        embedding = services.search.refine(
-            text, instruction=instruction, steps=steps, token_bias=token_bias(boost, suppress)
-        )
+    bias = token_bias(boost, suppress)
+    model = embedder_of(load_settings())
+    embedding = refine_query(model, text, instruction=instruction, steps=steps, token_bias=bias)
     if as_json:
         typer.echo(console.json_of(embedding))
     else:
@@ -100,18 +101,15 @@ def embed(
 
     Example: gircse embed "a text" "another text" --document
     """
-    with open_services() as services:
-        if as_document:
-            model = services.embedder
-            vectors = model.embed_documents(
-                texts,
-                instruction=model.default_document_instruction if instruction is None else instruction,
-                steps=model.default_document_steps if steps is None else steps,
-            )
-        else:
-            vectors = [
-                list(services.search.refine(text, instruction=instruction, steps=steps).vector) for text in texts
-            ]
+    model = embedder_of(load_settings())
+    if as_document:
+        vectors = model.embed_documents(
+            texts,
+            instruction=model.default_document_instruction if instruction is None else instruction,
+            steps=model.default_document_steps if steps is None else steps,
+        )
+    else:
+        vectors = [list(refine_query(model, text, instruction=instruction, steps=steps).vector) for text in texts]
     for vector in vectors:
         typer.echo(json.dumps(vector))
 

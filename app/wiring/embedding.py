@@ -1,4 +1,4 @@
-"""The embedder library behind the core's ports."""
+"""The embedder library behind the core's ports. Imports torch when the model is loaded."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.types import QueryEmbedding, RefinementStep, Token
-from embedder import EmbedderError, Encoder, ModelNotFoundError, TextError, load_encoder, load_model_tokenizer
 
 
 class LocalEmbedder:
@@ -18,14 +18,14 @@ class LocalEmbedder:
         self._model = model
         self._device = device
         self._lock = threading.Lock()
-        self._loaded: Encoder | None = None
+        self._loaded: embedder.Encoder | None = None
 
     @property
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> embedder.Encoder:
         with self._lock:
             if self._loaded is None:
                 with _errors_translated():
-                    self._loaded = load_encoder(self._model, device=self._device)
+                    self._loaded = embedder.load_encoder(self._model, device=self._device)
             return self._loaded
 
     @property
@@ -88,7 +88,7 @@ class LocalEmbedder:
 def tokenizer_json(model: str) -> str:
     """The model's tokenizer, for processes that count tokens without the model."""
     with _errors_translated():
-        return load_model_tokenizer(model).to_str()
+        return embedder.load_model_tokenizer(model).to_str()
 
 
 @contextmanager
@@ -96,9 +96,9 @@ def _errors_translated() -> Iterator[None]:
     """The library's errors as the core's, so that every door shows them alike."""
     try:
         yield
-    except TextError as error:
+    except embedder.TextError as error:
         raise InputError(str(error)) from error
-    except ModelNotFoundError as error:
+    except embedder.ModelNotFoundError as error:
         raise NotFoundError(str(error)) from error
-    except EmbedderError as error:
+    except embedder.EmbedderError as error:
         raise ConflictError(str(error)) from error

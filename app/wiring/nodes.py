@@ -17,8 +17,8 @@ from app.ports import Embedder
 from app.settings import Settings
 from app.types import Collection
 from app.vectors import QdrantVectorIndex
+from app.wiring.index import open_index
 from app.wiring.ingestion import process_limits_of, read_limits
-from app.wiring.storage import open_index
 from ingest.readers import ProcessReader
 from ingest.splitter import TokenSplitter
 

@@ -10,8 +10,9 @@ from app.library import Library
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
+from app.wiring.catalog import open_catalog
 from app.wiring.embedding import LocalEmbedder
-from app.wiring.storage import open_catalog, open_index
+from app.wiring.index import open_index
 
 
 @contextmanager

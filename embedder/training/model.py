@@ -14,7 +14,8 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from embedder.backbone import SOFT_HEAD_FILE, Backbone, load_backbone, load_causal_model, lora_config
+from embedder.backbone import SOFT_HEAD_FILE, Backbone, load_backbone, load_causal_model
+from embedder.peft_adapter import lora_config
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
 from embedder.training.data import DataError
 
@@ -44,6 +45,11 @@ def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
         if isinstance(layer, LoraLayer):
             layer.lora_dropout.train()  # LoRA's dropout alone
     return adapted
+
+
+def base_of(model: TrainedModel) -> PreTrainedModel:
+    """The model that an adapter wraps, with the adapter's layers in it."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model  # type: ignore[return-value]
 
 
 def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Backbone | None:

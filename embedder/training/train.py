@@ -29,6 +29,7 @@ from embedder.training.data import (
     training_files,
 )
 from embedder.training.model import (
+    base_of,
     build_student,
     build_teacher,
     learning_rate_factor,
@@ -97,7 +98,7 @@ class Trainer:
         spoken = spoken_pieces(start_from / ADAPTER_FOLDER) if start_from is not None else None
         self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, pieces=spoken)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
-        self._student = take_apart(self._model, attention=config.attention)
+        self._student = take_apart(base_of(self._model), attention=config.attention)
         self._objective = Objective(
             self._student,
             build_teacher(self._base, config, self._compute.device),

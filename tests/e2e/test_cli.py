@@ -219,12 +219,6 @@ def test_doctor_finds_everything_well_and_then_the_wrong_model(
     assert "GIRCSE_MODEL" in run("search", "cat", code=1).stderr
 
 
-def test_help_is_fast_because_it_imports_nothing_heavy() -> None:
-    program = "import sys, app.cli; print({'torch', 'gradio', 'sqlalchemy', 'qdrant_client'} & set(sys.modules))"
-    answer = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "set()"
-
-
 @pytest.fixture
 def running_up(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`gircse up` as a process, and its address."""

@@ -54,6 +54,8 @@ IMPORTS_BY_NAME = {
     "app.commands.house": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.training": "runs the training, a program of its own",
+    "embedder": "brings in torch when a name that needs it is used",
+    "embedder.adapter": "brings in PEFT for the adapters that need it",
 }
 LOCAL_IMPORTS: dict[str, str] = {}
 LONG_FILES: dict[str, str] = {}

@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from peft import get_peft_model
+from peft import PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from tiny_models import contract, save_tiny_model
 
 from app.wiring.nodes import JsonTokenCounter
 from embedder import ContractError, ModelNotFoundError, load_encoder, load_model_tokenizer
-from embedder.backbone import load_causal_model, locate_model, lora_config, merge_adapter
+from embedder.adapter import merge_adapter
+from embedder.backbone import load_causal_model, locate_model
 from embedder.checkpoint import find_checkpoint
 from embedder.contract import CONTRACT_FILE, Golden, hash_files, read_contract
+from embedder.peft_adapter import lora_config
 
 SHIPPED = Path("embedder/models/gircse-mini")
 
@@ -47,16 +50,30 @@ def test_adapter_changes_the_vectors_of_its_base(adapter_folder):
     assert np.abs(with_adapter - without).max() > 1e-3
 
 
-def test_merged_adapter_equals_the_unmerged_one(adapter_folder):
-    from peft import PeftModel
-
+@pytest.mark.parametrize("changes", [{}, {"use_rslora": True}, {"rank_pattern": {"q_proj": 4}, "lora_alpha": 40}])
+def test_merged_adapter_equals_the_unmerged_one(adapter_folder, changes):
+    config = adapter_folder / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **changes}))
     ids = torch.tensor([[3, 4, 5, 6]])
     with torch.no_grad():
-        base = load_causal_model(adapter_folder.parent / "base", with_soft_head=False)
-        model = PeftModel.from_pretrained(base, str(adapter_folder)).eval()
-        before = model(input_ids=ids).logits
-        after = merge_adapter(model).eval()(input_ids=ids).logits
-    torch.testing.assert_close(before, after, atol=1e-5, rtol=0)
+        wrapped, bare = (load_causal_model(adapter_folder.parent / "base", with_soft_head=False) for _ in range(2))
+        unmerged = PeftModel.from_pretrained(wrapped, str(adapter_folder)).eval()(input_ids=ids).logits
+        merged = merge_adapter(bare, adapter_folder).eval()(input_ids=ids).logits
+    torch.testing.assert_close(unmerged, merged, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("lost", ["lora_B", "layers.1"])
+def test_adapter_that_does_not_fit_its_base_is_refused(adapter_folder, lost):
+    """A layer with only half of its adapter; an adapter for a deeper model."""
+    model = load_causal_model(adapter_folder.parent / "base", with_soft_head=False)
+    weights = load_file(adapter_folder / "adapter_model.safetensors")
+    if lost == "lora_B":
+        weights.pop(next(name for name in weights if lost in name))
+    else:
+        model.model.layers.pop(1)
+    save_file(weights, adapter_folder / "adapter_model.safetensors")
+    with pytest.raises(ContractError, match="does not fit its base"):
+        merge_adapter(model, adapter_folder)
 
 
 def test_adapter_without_contract_takes_its_base_from_its_config(adapter_folder):

@@ -1,26 +1,13 @@
-"""Opens where things are kept: the catalog and the vector index. Imports no model."""
+"""Opens the vector index. Apart from the catalog, since qdrant_client takes a second to import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from app.catalog import SqlCatalog, connect, upgrade
 from app.edge import EdgeProcess
-from app.ports import Catalog
 from app.settings import Settings
 from app.vectors import QdrantVectorIndex
-
-
-@contextmanager
-def open_catalog(settings: Settings) -> Iterator[Catalog]:
-    """The catalog, migrated."""
-    engine = connect(settings.catalog_url)
-    try:
-        upgrade(engine)
-        yield SqlCatalog(engine)
-    finally:
-        engine.dispose()
 
 
 @contextmanager

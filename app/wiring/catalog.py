@@ -1,0 +1,21 @@
+"""Opens the catalog. Imports neither a model nor the vector index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.catalog import SqlCatalog, connect, upgrade
+from app.ports import Catalog
+from app.settings import Settings
+
+
+@contextmanager
+def open_catalog(settings: Settings) -> Iterator[Catalog]:
+    """The catalog, migrated."""
+    engine = connect(settings.catalog_url)
+    try:
+        upgrade(engine)
+        yield SqlCatalog(engine)
+    finally:
+        engine.dispose()

@@ -1,0 +1,44 @@
+"""What needs PEFT: adapters to train, and adapters of kinds that only PEFT can merge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
+from transformers import PreTrainedModel
+
+
+def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    """Layer by layer in fp32, whatever the layers' dtype."""
+    adapted: Any = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
+    layer: nn.Module
+    for layer in adapted.modules():
+        if isinstance(layer, BaseTunerLayer):
+            base_layer = layer.get_base_layer()
+            dtype = next(base_layer.parameters()).dtype
+            layer.to(torch.float32)
+            layer.merge(safe_merge=True)
+            base_layer.to(dtype)
+    return adapted.unload()
+
+
+def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float) -> LoraConfig:
+    """LoRA on every linear layer of the body; the soft head, where there is one, is trained and saved whole."""
+    head_parts = ("cls", "soft_head", "lm_head")
+    targets = sorted(
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and name.split(".")[0] not in head_parts
+    )
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=targets,
+        modules_to_save=["soft_head"] if hasattr(model, "soft_head") else None,
+        task_type=None,
+    )

@@ -1,0 +1,63 @@
+"""A command starts fast because it imports only what it needs: these libraries take from half a second to seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODEL = {"torch", "transformers", "peft"}
+PAGE = {"gradio", "fastapi", "pandas"}
+STORAGE = {"qdrant_client", "sqlalchemy"}
+
+_COMMAND = "import sys; from app.cli import main; sys.argv[0] = 'gircse'; main()"
+_REPORT = """
+import atexit, json, os, sys
+atexit.register(lambda: os.write(3, json.dumps([name for name in sys.modules if "." not in name]).encode()))
+"""
+
+
+def imported_by(program: str, *arguments: str, home: Path) -> set[str]:
+    """The packages that are imported once a Python process has run `program`."""
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-P", "-c", _REPORT.replace("3", str(write_end)) + program, *arguments]
+    with os.fdopen(read_end, encoding="utf-8") as answer:
+        subprocess.run(
+            command,
+            env={**os.environ, "GIRCSE_HOME": str(home)},
+            pass_fds=[write_end],
+            capture_output=True,
+            timeout=120,
+        )
+        os.close(write_end)
+        return set(json.loads(answer.read()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needless"),
+    [
+        (("--help",), MODEL | PAGE | STORAGE),
+        (("jobs", "list"), MODEL | PAGE | {"qdrant_client"}),
+        (("refine", ""), MODEL | PAGE | STORAGE),  # refused before the model is wanted
+    ],
+)
+def test_command_imports_only_what_it_needs(arguments: tuple[str, ...], needless: set[str], tmp_path: Path) -> None:
+    imported = imported_by(_COMMAND, *arguments, home=tmp_path)
+    assert "typer" in imported
+    assert not imported & needless
+
+
+def test_services_come_without_the_model(tmp_path: Path) -> None:
+    imported = imported_by("import app.wiring.services", home=tmp_path)
+    assert imported >= STORAGE
+    assert not imported & (MODEL | PAGE)
+
+
+def test_default_model_loads_without_peft(tmp_path: Path) -> None:
+    imported = imported_by("from embedder import GircseEmbeddings; GircseEmbeddings()", home=tmp_path)
+    assert "torch" in imported
+    assert not imported & ({"peft"} | PAGE | STORAGE)
