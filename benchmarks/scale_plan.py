@@ -1,4 +1,4 @@
-"""What a billion chunks need: bytes, machines, hours and money, by measured rates; prints tables for docs/scale.md.
+"""What a billion chunks need: bytes, machines, hours and cost, by measured rates; prints tables for docs/scale.md.
 
 Every number that is not arithmetic is an argument or a constant below, with where it comes from.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import statistics
 import time
 from dataclasses import dataclass
@@ -25,18 +27,19 @@ STEPS = (1, 5, 20)
 GB = 1e9
 HNSW_M = 16
 LINK_BYTES = 4
-CHUNK_TOKENS = 150  # of a chunk of at most 200, which ends with a sentence: the mean of `--measure`
+CHUNK_TOKENS = 149  # of a chunk of at most 200, which ends with a sentence: the mean of `--measure`
 
-# Measured with `--measure` on a core of a busy virtual machine (x86-64), by the CPU time of one thread; full chunks.
-MINI_CHUNKS_PER_CORE_S = {1: 14.5, 5: 12.4, 20: 8.0}
+# Measured with `--measure`; docs/scale.md says on what.
+MINI_CHUNKS_PER_CORE_S = {1: 14.9, 5: 12.8, 20: 8.3}
 PAYLOAD_BYTES = 1_146  # JSON of a full chunk's payload, mean over the sample library, by `--measure`
 # A row of the table `chunk` with its two indexes, by the widths of their columns in PostgreSQL.
 CHUNK_ROW_BYTES = 335
 
-# NVIDIA's data sheet of the H100 SXM: dense bf16, memory bandwidth.
+# https://www.nvidia.com/en-us/data-center/h100/, H100 SXM: bf16, of which it gives twice as much, for sparse matrices,
+# and memory bandwidth.
 H100_FLOPS, H100_BYTES_PER_S = 989e12, 3.35e12
-# Qwen2.5-7B by its model card, without the embeddings; and the matrix (hidden × vocabulary) that every soft token
-# passes through twice, as logits and as a mixture of embeddings.
+# https://huggingface.co/Qwen/Qwen2.5-7B: parameters without embeddings in its card; hidden size and vocabulary in its
+# config.json, whose matrix every soft token passes through twice, as logits and as a mixture of embeddings.
 BODY_7B, HEAD_7B = 6.53e9, 3584 * 152_064
 
 
@@ -48,10 +51,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """As its vendor describes it."""
-
     name: str
-    memory_gb: float
+    memory_gib: float
     disk_gb: float
 
 
@@ -65,6 +66,7 @@ class Layout:
 
 
 MODELS = (Model("gircse-mini", 384), Model("7B", 3584))
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/so.html, I4i: memory, and NVMe disks of 3,750 GB.
 MACHINES = (
     Machine("i4i.8xlarge", 256, 7_500),
     Machine("i4i.16xlarge", 512, 15_000),
@@ -100,7 +102,7 @@ def main() -> None:
     for title, header, rows in (
         ("Bytes", ("what", *(f"{m.name} ({m.dimension})" for m in MODELS)), byte_rows(options)),
         ("Machines", ("layout", "model", "memory GB", "disk GB", *(m.name for m in MACHINES)), machine_rows(options)),
-        ("Embedding", ("model", "K", "chunks/s each", "hours", "money"), embedding_rows(options)),
+        ("Embedding", ("model", "K", "chunks/s each", "hours", "cost"), embedding_rows(options)),
         ("Writing", ("machines that take points", "hours"), writing_rows(options)),
     ):
         print(f"\n### {title}\n")
@@ -109,8 +111,9 @@ def main() -> None:
     print(f"\n{shards} shards of at most {options.shard_points / 1e6:.0f} million points, {options.replicas} replicas.")
 
 
-def measure(model: str = "gircse-mini", chunk_count: int = 32) -> None:
+def measure(model: str = "gircse-mini", chunk_count: int = 32, repeats: int = 5) -> None:
     """The constants above that can be measured: one thread, by its CPU time, on chunks of one long text."""
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {repeats} repeats")
     torch.set_num_threads(1)
     encoder = load_encoder(model, device="cpu")
     rows = list(sample_rows())
@@ -127,10 +130,16 @@ def measure(model: str = "gircse-mini", chunk_count: int = 32) -> None:
         for chunk in make_chunks(document, [span]):
             sizes.append(len(json.dumps(make_payload(document, chunk, row.title, row.metadata)).encode()))
     print(f"{tokens:.0f} tokens and {statistics.mean(sizes):.0f} bytes of payload in a full chunk")
+    texts = [span.text for span in spans]
+    encoder.encode_documents(texts, steps=1, batch_size=chunk_count)  # warms up
     for steps in STEPS:
-        start = time.process_time()
-        encoder.encode_documents([span.text for span in spans], steps=steps, batch_size=chunk_count)
-        print(f"K = {steps:>2}: {len(spans) / (time.process_time() - start):.1f} chunks per second of a core")
+        rates = []
+        for _ in range(repeats):
+            start = time.process_time()
+            encoder.encode_documents(texts, steps=steps, batch_size=chunk_count)
+            rates.append(len(texts) / (time.process_time() - start))
+        spread = f"{min(rates):.1f} to {max(rates):.1f}"
+        print(f"K = {steps:>2}: {statistics.median(rates):.1f} chunks per second of a core ({spread})")
 
 
 def vector_bytes(dimension: int, kind: str) -> float:
@@ -172,7 +181,7 @@ def machine_rows(options: argparse.Namespace) -> list[tuple[str, ...]]:
             memory, disk = needs(model, layout, options)
             counts = (
                 max(
-                    ceil(memory / (machine.memory_gb * GB * options.headroom)),
+                    ceil(memory / (machine.memory_gib * 2**30 * options.headroom)),
                     ceil(disk / (machine.disk_gb * GB * options.headroom)),
                     options.replicas,
                 )
@@ -192,7 +201,7 @@ def gpu_chunks_per_s(steps: int, options: argparse.Namespace) -> float:
 
 
 def embedding_rows(options: argparse.Namespace) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, count, price, rates in (
         (f"gircse-mini, {options.cores} cores", options.cores, options.core_price, MINI_CHUNKS_PER_CORE_S),
         (
