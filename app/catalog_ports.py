@@ -120,6 +120,16 @@ class ShardLedger(Protocol):
         """
         ...
 
+    def claim_alike(
+        self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
+    ) -> list[Job]:
+        """Takes small documents that are to be ingested just as that of `job`, which was claimed before.
+
+        At most `limit` jobs of its collection and its priority, due or abandoned, that began less than `max_attempts`
+        times. None when the job's own document is larger than `max_bytes`, or its collection is paused.
+        """
+        ...
+
     def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
         """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
         ...

@@ -19,10 +19,12 @@ from app.types import (
     ExtractedText,
     Findings,
     IndexCondition,
+    IngestedDocument,
     Job,
     JobPriority,
     JobReport,
     JobState,
+    Metadata,
     NewDocument,
     Point,
     QueryEmbedding,
@@ -106,7 +108,11 @@ class VectorIndex(Protocol):
         ...
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...
-    def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]: ...
+    def point_ids(self, index: str) -> Iterator[str]: ...
+    def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Ids of the points of these documents, each after the id of its document."""
+        ...
+
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         """Those of these points that are there, with vectors and payloads, in any order."""
         ...
@@ -191,6 +197,10 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
         """Raises UnknownDocumentError."""
         ...
 
+    def documents_of(self, ids: Iterable[str]) -> dict[str, Document]:
+        """By id; those that are gone are left out."""
+        ...
+
     def documents(
         self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]: ...
@@ -235,8 +245,15 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
         """Raises what `heartbeat` would raise, and writes nothing."""
         ...
 
-    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Iterable[Chunk]) -> None:
+    def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
         """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
+        ...
+
+    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        """`complete_ingest` of many jobs of one collection, in one transaction.
+
+        Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
+        """
         ...
 
     def complete_delete(self, job: Job) -> None: ...

@@ -138,7 +138,7 @@ class InMemoryVectorIndex:
                 self._points[self._resolve(index)].pop(point_id, None)
 
     def delete_document(self, index: str, document_id: str) -> None:
-        self.delete_points(index, list(self.point_ids(index, document_id=document_id)))
+        self.delete_points(index, [point_id for _, point_id in self.points_of(index, [document_id])])
 
     def search(
         self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
@@ -151,12 +151,18 @@ class InMemoryVectorIndex:
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
-        return sum(1 for _ in self.point_ids(index, document_id=document_id))
+        ids = self.point_ids(index) if document_id is None else self.points_of(index, [document_id])
+        return sum(1 for _ in ids)
 
-    def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]:
+    def point_ids(self, index: str) -> Iterator[str]:
         for point in self._all(index):
-            if document_id is None or _metadata(point).get("document_id") == document_id:
-                yield point.id
+            yield point.id
+
+    def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        for point in self._all(index):
+            owner = _metadata(point).get("document_id")
+            if owner in document_ids:
+                yield str(owner), point.id
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         wanted = set(ids)

@@ -129,7 +129,7 @@ class QdrantVectorIndex:
             self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def delete_document(self, index: str, document_id: str) -> None:
-        selector = models.FilterSelector(filter=_of_document(document_id))
+        selector = models.FilterSelector(filter=_of_documents([document_id]))
         self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def search(
@@ -161,23 +161,18 @@ class QdrantVectorIndex:
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
-        condition = None if document_id is None else _of_document(document_id)
+        condition = None if document_id is None else _of_documents([document_id])
         return self._call(index, lambda client: client.count(index, count_filter=condition, exact=True).count)
 
-    def point_ids(self, index: str, *, document_id: str | None = None) -> Iterator[str]:
-        condition = None if document_id is None else _of_document(document_id)
-        scroll = partial(
-            QdrantClient.scroll,
-            collection_name=index,
-            scroll_filter=condition,
-            limit=_SCROLL_PAGE,
-            with_payload=False,
-        )
-        records, offset = self._call(index, scroll)
-        yield from (str(record.id) for record in records)
-        while offset is not None:
-            records, offset = self._call(index, partial(scroll, offset=offset))
-            yield from (str(record.id) for record in records)
+    def point_ids(self, index: str) -> Iterator[str]:
+        for record in self._records(index, with_payload=False):
+            yield str(record.id)
+
+    def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        condition, fields = _of_documents(document_ids), [_DOCUMENT_ID_FIELD]
+        for record in self._records(index, scroll_filter=condition, with_payload=fields):
+            metadata = (record.payload or {})["metadata"]
+            yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=True)
@@ -194,13 +189,8 @@ class QdrantVectorIndex:
         return {str(record.id) for record in self._call(index, partial(fetch, ids=list(ids)))} if ids else set()
 
     def scan(self, index: str) -> Iterator[list[Point]]:
-        scroll = partial(QdrantClient.scroll, collection_name=index, limit=_SCROLL_PAGE, with_payload=["metadata"])
-        offset: models.ExtendedPointId | None = None
-        while True:
-            records, offset = self._call(index, partial(scroll, offset=offset))
-            yield [Point(str(record.id), (), record.payload or {}) for record in records]
-            if offset is None:
-                return
+        for page in self._pages(index, with_payload=["metadata"]):
+            yield [Point(str(record.id), (), record.payload or {}) for record in page]
 
     def indexes(self) -> list[str]:
         return sorted(each.name for each in self._call("", lambda client: client.get_collections()).collections)
@@ -248,6 +238,18 @@ class QdrantVectorIndex:
         except VectorIndexUnavailableError:
             return False
         return True
+
+    def _records(self, index: str, **options: object) -> Iterator[models.Record]:
+        return itertools.chain.from_iterable(self._pages(index, **options))
+
+    def _pages(self, index: str, **options: object) -> Iterator[list[models.Record]]:
+        scroll = partial(QdrantClient.scroll, collection_name=index, limit=_SCROLL_PAGE, **options)  # type: ignore[arg-type]
+        offset: models.ExtendedPointId | None = None
+        while True:
+            records, offset = self._call(index, partial(scroll, offset=offset))
+            yield records
+            if offset is None:
+                return
 
     def _call(self, index: str, operation: Callable[[QdrantClient], T]) -> T:
         for attempt in itertools.count(1):
@@ -322,9 +324,9 @@ def _unit(vector: Sequence[float], what: str) -> list[float]:
     return list(vector) if is_unit else (values / norm).tolist()
 
 
-def _of_document(document_id: str) -> models.Filter:
+def _of_documents(document_ids: Sequence[str]) -> models.Filter:
     return models.Filter(
-        must=[models.FieldCondition(key=_DOCUMENT_ID_FIELD, match=models.MatchValue(value=document_id))]
+        must=[models.FieldCondition(key=_DOCUMENT_ID_FIELD, match=models.MatchAny(any=list(document_ids)))]
     )
 
 

@@ -1,14 +1,14 @@
-"""Places for jobs that are done at the same time, each in a thread; shared by a worker and the parts that serve it."""
+"""Places for what is done at the same time, each in a thread; shared by a worker and the parts that serve it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Lanes:
-    """A lane is taken before its job is claimed. A part asks for the job of the thread that it is called in."""
+    """A lane is taken before its jobs are claimed. A part asks for the jobs of the thread that it is called in."""
 
     def __init__(self, count: int = 1) -> None:
         if count < 1:
@@ -40,15 +40,15 @@ class Lanes:
             return self._changed.wait_for(lambda: self._taken <= count, timeout_s)
 
     @contextmanager
-    def holding_job(self) -> Iterator[threading.Event]:
-        """Yields what is to be set when the job that this thread now has in hand is to be left."""
-        self._in_hand.leave = leave = threading.Event()
+    def holding(self, is_leaving: Callable[[], bool]) -> Iterator[None]:
+        """`is_leaving` tells whether the jobs that this thread has in hand until then are to be left."""
+        self._in_hand.is_leaving = is_leaving
         try:
-            yield leave
+            yield
         finally:
-            del self._in_hand.leave
+            del self._in_hand.is_leaving
 
     def is_leaving(self) -> bool:
-        """Whether the job that this thread has in hand is to be left."""
-        leave: threading.Event | None = getattr(self._in_hand, "leave", None)
-        return leave is not None and leave.is_set()
+        """Whether the jobs that this thread has in hand are to be left."""
+        ask: Callable[[], bool] | None = getattr(self._in_hand, "is_leaving", None)
+        return ask is not None and ask()

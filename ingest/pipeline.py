@@ -1,4 +1,4 @@
-"""Does one job of the ledger: read, split, diff by text hash, embed only what is new, write points, mark it done.
+"""Does jobs of the ledger: read, split, diff by text hash, embed only what is new, write points, mark them done.
 
 Every step can be repeated, and the index itself says what is there: a job that was killed anywhere is simply run
 again. It knows the ports only: no SQL, no Qdrant, no model.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from app.errors import DocumentError
+from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.fingerprints import require_same_model
 from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
@@ -24,6 +25,7 @@ from app.types import (
     Document,
     ExtractedText,
     Findings,
+    IngestedDocument,
     Job,
     JobKind,
     Metadata,
@@ -41,13 +43,15 @@ _READ_PROGRESS = 0.05  # of the whole job; embedding takes nearly all of it
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedDocument:
-    """`chunks` can be read as often as is wanted, until the block of `index_document` ends."""
+class Indexed:
+    """Documents of one call, by id: what was found and done, and of the others why they are not in the index.
 
-    title: str
-    metadata: Metadata
-    chunks: Iterable[Chunk]
-    report: IngestReport
+    Chunks can be read until the block of `index_documents` ends.
+    """
+
+    documents: Mapping[str, IngestedDocument]
+    reports: Mapping[str, IngestReport]
+    left: Mapping[str, GircseError]
 
 
 class IngestPipeline:
@@ -80,50 +84,93 @@ class IngestPipeline:
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
-        collection = self._catalog.collection(job.collection)
         if job.kind is JobKind.DELETE:
-            return self._delete(job, collection, heartbeat)
-        document = self._catalog.document(job.document_id)
-        with self.index_document(document, collection, heartbeat=heartbeat) as indexed:
-            self._catalog.complete_ingest(job, title=indexed.title, metadata=indexed.metadata, chunks=indexed.chunks)
-        if document.revision > 1:  # the file of the version before
+            return self._delete(job, heartbeat)
+        outcome = self.run_block([job], heartbeat=lambda _, progress: heartbeat(progress))[job.id]
+        if isinstance(outcome, GircseError):
+            raise outcome
+        return outcome
+
+    def run_block(
+        self, jobs: Sequence[Job], *, heartbeat: Callable[[Job, float], None]
+    ) -> dict[str, IngestReport | GircseError]:
+        """Ingests documents of one collection together; what became of each, by the id of its job.
+
+        A document that cannot be read, or whose job is to be left, is no matter of the others. What is raised concerns
+        them all, or one of them that cannot be told: then they are to be run one by one.
+        """
+        collection = self._catalog.collection(jobs[0].collection)
+        found = self._catalog.documents_of(job.document_id for job in jobs)
+        by_document = {job.document_id: job for job in jobs}
+
+        def beat(document: Document, progress: float) -> None:
+            heartbeat(by_document[document.id], progress)
+
+        with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
+            done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
+            completed = self._catalog.complete_many(done) if done else set()
+        if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
             self._remove_unneeded()
-        return indexed.report
+        return {
+            job.id: indexed.reports[job.document_id]
+            if job.id in completed
+            else indexed.left.get(job.document_id) or LeaseLostError(f"Job {job.id} was cancelled or taken over.")
+            for job in jobs
+        }
 
     @contextmanager
-    def index_document(
-        self, document: Document, collection: Collection, *, heartbeat: Heartbeat
-    ) -> Iterator[IndexedDocument]:
-        """Makes its points in the active index of `collection` what they should be. Records nothing in the catalog."""
+    def index_documents(
+        self, documents: Sequence[Document], collection: Collection, *, heartbeat: Callable[[Document, float], None]
+    ) -> Iterator[Indexed]:
+        """Makes their points in the active index of `collection` what they should be. Records nothing in the catalog.
+
+        What `heartbeat` raises of LeaseLostError and CollectionPausedError concerns that document alone.
+        """
         require_same_model(collection, self._embedder)
-        folder = self._spool_folder
-        with TextSpool(folder) as text, ChunkSpool(document.id, folder) as chunks:
+        block = _Block(documents, heartbeat)
+        writer = PointWriter(
+            index=self._index,
+            embedder=self._embedder,
+            collection=collection,
+            document_ids=[document.id for document in documents],
+            batch_size=self._batch_size,
+            held=block.held,
+        )
+        split = self._splitter_for(collection)
+        found: dict[str, IngestedDocument] = {}
+        with ExitStack() as spools:
+            for document in documents:
+                chunks = spools.enter_context(ChunkSpool(document.id, self._spool_folder))
+                if ingested := self._index_one(document, split, chunks, writer, block):
+                    found[document.id] = ingested
+            reports = writer.finish(found)
+            yield Indexed({each: found[each] for each in reports}, reports, block.left)
+
+    def _index_one(
+        self, document: Document, split: Splitter, chunks: ChunkSpool, writer: PointWriter, block: _Block
+    ) -> IngestedDocument | None:
+        """None when it was left."""
+        with TextSpool(self._spool_folder) as text:
+            findings = None
             # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
-            found = read_text(document, text, blobs=self._blobs, read=self._read, heartbeat=heartbeat)
-            title, metadata = describe(document, found)
-            position = 0
-
-            def report_progress() -> None:
-                heartbeat(_READ_PROGRESS + (1 - _READ_PROGRESS) * position / text.character_count)
-
-            writer = PointWriter(
-                index=self._index,
-                embedder=self._embedder,
-                collection=collection,
-                document_id=document.id,
-                batch_size=self._batch_size,
-                heartbeat=report_progress,
-            )
-            for chunk in make_chunks(document, split_text(text, self._splitter_for(collection))):
-                position = chunk.end
+            with block.leaving_out(document):
+                heartbeat = partial(block.heartbeat, document)
+                findings = read_text(document, text, blobs=self._blobs, read=self._read, heartbeat=heartbeat)
+            if findings is None:
+                return None
+            title, metadata = describe(document, findings)
+            for chunk in make_chunks(document, split_text(text, split)):
+                if document.id in block.left:
+                    return None
+                block.advance(document, chunk.end / text.character_count)
                 chunks.write(chunk)
                 writer.write(chunk, make_payload(document, chunk, title, metadata))
-            position = text.character_count
-            yield IndexedDocument(title, metadata, chunks, writer.finish())
+        block.advance(document, 1.0)
+        return IngestedDocument(title, metadata, chunks)
 
-    def _delete(self, job: Job, collection: Collection, heartbeat: Heartbeat) -> IngestReport:
+    def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
-        for name in self._catalog.index_names(collection.name):
+        for name in self._catalog.index_names(job.collection):
             heartbeat(_READ_PROGRESS)
             count += delete_points_of(self._index, name, job.document_id)
         self._catalog.complete_delete(job)
@@ -132,6 +179,38 @@ class IngestPipeline:
 
     def _remove_unneeded(self) -> None:
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+
+
+class _Block:
+    """How far each document has come, and which of them were left, by id."""
+
+    def __init__(self, documents: Iterable[Document], heartbeat: Callable[[Document, float], None]) -> None:
+        self._documents = {document.id: document for document in documents}
+        self.heartbeat = heartbeat
+        self._progress = dict.fromkeys(self._documents, _READ_PROGRESS)
+        self.left: dict[str, GircseError] = {}
+
+    def advance(self, document: Document, share: float) -> None:
+        """`share` of its text is on its way into the index."""
+        self._progress[document.id] = _READ_PROGRESS + (1 - _READ_PROGRESS) * share
+
+    def held(self) -> set[str]:
+        """Ids of those that may still be written."""
+        for document in self._documents.values():
+            if document.id not in self.left:
+                with self.leaving_out(document):
+                    self.heartbeat(document, self._progress[document.id])
+        return self._documents.keys() - self.left.keys()
+
+    @contextmanager
+    def leaving_out(self, document: Document) -> Iterator[None]:
+        """Notes an error as this document's own matter; that a part is away concerns them all."""
+        try:
+            yield
+        except UnavailableError:
+            raise
+        except GircseError as error:
+            self.left[document.id] = error
 
 
 def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Reader, heartbeat: Heartbeat) -> Findings:

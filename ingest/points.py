@@ -1,9 +1,10 @@
-"""Makes the points of one document what its chunks say: new ones are embedded, kept ones get their payload again."""
+"""Makes the points of documents what their chunks say: new ones are embedded, kept ones get their payload again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -58,7 +59,10 @@ class PresentPoints:
 
 
 class PointWriter:
-    """Takes the chunks of one document in order. `heartbeat` is called before each write, and raises to prevent it."""
+    """Takes the chunks of documents, one document after the other.
+
+    `held` is asked before each write, and nothing is written of a document whose id is not in it.
+    """
 
     def __init__(
         self,
@@ -66,24 +70,25 @@ class PointWriter:
         index: VectorIndex,
         embedder: Embedder,
         collection: Collection,
-        document_id: str,
+        document_ids: Sequence[str],
         batch_size: int,
-        heartbeat: Callable[[], None],
+        held: Callable[[], Container[str]],
     ) -> None:
         self._index = index
         self._name = collection.active_index
         self._embedder = embedder
         self._collection = collection
         self._batch_size = batch_size
-        self._heartbeat = heartbeat
-        self._present = PresentPoints(index.point_ids(self._name, document_id=document_id))
+        self._held = held
+        self._present = _present_points(index, self._name, document_ids)
         self._new: list[tuple[Chunk, Payload]] = []
-        self._kept: dict[str, Payload] = {}
-        self._embedded = self._reused = 0
+        self._kept: list[tuple[Chunk, Payload]] = []
+        self._embedded: Counter[str] = Counter()
+        self._reused: Counter[str] = Counter()
 
     def write(self, chunk: Chunk, payload: Payload) -> None:
-        if self._present.want(chunk.id):
-            self._kept[chunk.id] = payload
+        if self._present[chunk.document_id].want(chunk.id):
+            self._kept.append((chunk, payload))
             if len(self._kept) == _PAYLOAD_BATCH_SIZE:
                 self._write_kept()
         else:
@@ -91,44 +96,68 @@ class PointWriter:
             if len(self._new) == self._batch_size:
                 self._write_new()
 
-    def finish(self) -> IngestReport:
-        """Writes what is left, and deletes the points that no chunk wanted."""
+    def finish(self, document_ids: Iterable[str]) -> dict[str, IngestReport]:
+        """Writes what is left, and deletes the points that no chunk of these documents wanted.
+
+        Reports on those that were held to the end.
+        """
         self._write_new()
         self._write_kept()
-        self._heartbeat()
-        deleted = 0
+        held = self._held()
+        reports: dict[str, IngestReport] = {}
         stale: list[str] = []
-        for point_id in self._present.unwanted():
-            stale.append(point_id)
-            if len(stale) == _DELETE_BATCH_SIZE:
-                deleted += self._delete(stale)
-        deleted += self._delete(stale)
-        return IngestReport(embedded=self._embedded, reused=self._reused, deleted=deleted)
+        for document_id in document_ids:
+            if document_id not in held:
+                continue
+            deleted = 0
+            for point_id in self._present[document_id].unwanted():
+                deleted += 1
+                stale.append(point_id)
+                if len(stale) == _DELETE_BATCH_SIZE:
+                    self._delete(stale)
+            reports[document_id] = IngestReport(self._embedded[document_id], self._reused[document_id], deleted)
+        self._delete(stale)
+        return reports
 
     def _write_new(self) -> None:
         if not self._new:
             return
         vectors = embed_chunks(self._embedder, self._collection, [chunk for chunk, _ in self._new])
-        self._heartbeat()  # still ours? then write
-        points = [Point(c.id, vector, payload) for (c, payload), vector in zip(self._new, vectors, strict=True)]
-        self._index.upsert(self._name, points)
-        self._embedded += len(self._new)
+        held = self._held()  # still ours? then write
+        points = [
+            Point(chunk.id, vector, payload)
+            for (chunk, payload), vector in zip(self._new, vectors, strict=True)
+            if chunk.document_id in held
+        ]
+        if points:
+            self._index.upsert(self._name, points)
+        self._embedded.update(chunk.document_id for chunk, _ in self._new)
         self._new.clear()
 
     def _write_kept(self) -> None:
         if not self._kept:
             return
-        self._heartbeat()
-        self._index.set_payloads(self._name, self._kept)
-        self._reused += len(self._kept)
-        self._kept = {}
+        held = self._held()
+        payloads = {chunk.id: payload for chunk, payload in self._kept if chunk.document_id in held}
+        if payloads:
+            self._index.set_payloads(self._name, payloads)
+        self._reused.update(chunk.document_id for chunk, _ in self._kept)
+        self._kept.clear()
 
-    def _delete(self, ids: list[str]) -> int:
-        count = len(ids)
-        if count:
+    def _delete(self, ids: list[str]) -> None:
+        if ids:
             self._index.delete_points(self._name, ids)
             ids.clear()
-        return count
+
+
+def _present_points(index: VectorIndex, name: str, document_ids: Sequence[str]) -> dict[str, PresentPoints]:
+    if len(document_ids) == 1:  # it may be a long one, whose ids are not to be held as texts
+        (document_id,) = document_ids
+        return {document_id: PresentPoints(point_id for _, point_id in index.points_of(name, document_ids))}
+    ids: dict[str, list[str]] = {document_id: [] for document_id in document_ids}
+    for document_id, point_id in index.points_of(name, document_ids):
+        ids[document_id].append(point_id)
+    return {document_id: PresentPoints(each) for document_id, each in ids.items()}
 
 
 def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Chunk]) -> list[list[float]]:

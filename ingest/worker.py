@@ -9,24 +9,24 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 from app.errors import CollectionPausedError, GircseError, LeaseLostError, UnavailableError
 from app.ports import Catalog, JobListener
-from app.types import Job
+from app.types import Job, JobKind
 from ingest.incidents import log_incident
 from ingest.lanes import Lanes
+from ingest.leases import LeaseKeeper
 from ingest.pipeline import IngestPipeline
+from ingest.points import IngestReport
 
 log = logging.getLogger(__name__)
 
 DEFAULT_LEASE = timedelta(seconds=60)
-_LOOK_S = 1.0  # how often a running job is looked up: a cancelled one ends within this, and the batch in hand
+DEFAULT_BLOCK = 32  # small documents that are ingested together
+SMALL_BYTES = 8_192
 _STOP_LOOK_S = 0.2
-_PROGRESS_S = 0.5  # how often progress is written down; in between a job is only looked up
-_FRESH_S = 0.1  # what was looked up within this is still true: a short job makes many steps in it
 _SHARED_ATTEMPTS = 2  # what ended its worker that often is done alone: it may be that which takes the others with it
 _FIRST_RETRY_IN = timedelta(seconds=10)
 _LONGEST_RETRY_IN = timedelta(minutes=10)
@@ -37,11 +37,11 @@ class StopRequestedError(Exception):
 
 
 class Worker:
-    """Does as many jobs at once as there are lanes, each in a thread of its own; one that fails is no other's matter.
+    """Works in as many lanes at once as there are, each a thread with one job, or a block of small documents.
 
-    A job that is cancelled, paused or taken over writes nothing more: it is looked up every second, and before each
-    batch is written. Its lane then tells whoever does a long step for it. A batch that is being embedded cannot be
-    interrupted; it is thrown away.
+    One that fails is no other's matter. A job that is cancelled, paused or taken over writes nothing more: it is looked
+    up every second, and before each batch is written. Whoever does a long step for its lane hears of it. A batch that
+    is being embedded cannot be interrupted; it is thrown away.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Worker:
         lease: timedelta = DEFAULT_LEASE,
         poll_s: float = 1.0,
         lanes: Lanes | None = None,
+        block: int = DEFAULT_BLOCK,
     ) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
@@ -60,6 +61,7 @@ class Worker:
         self._lease = lease
         self._poll_s = poll_s
         self._lanes = lanes or Lanes()
+        self._block = block
         self._must_rest = threading.Event()  # a job was put off: the next would find the same part away
 
     def run(self, stop: threading.Event) -> None:
@@ -74,14 +76,14 @@ class Worker:
             except UnavailableError as error:
                 log.warning("Worker %s waits: %s", self._owner, error)
                 stop.wait(self._poll_s)
-        while not self._lanes.wait_until_taken_is(0, timeout_s=_LOOK_S):
+        while not self._lanes.wait_until_taken_is(0, timeout_s=_STOP_LOOK_S):
             pass
         log.info("Worker %s stopped", self._owner)
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
-        """Does one job. False when there is nothing to do now: no job is due, or a part that is needed is away."""
-        job = self._catalog.claim(self._owner, lease=self._lease)
-        return job is not None and self._finish(job, stop or threading.Event())
+        """Does a job, or a block of them. False when there is nothing to do now: none is due, or a part is away."""
+        jobs = self._claim()
+        return bool(jobs) and self._finish(jobs, stop or threading.Event())
 
     def _rest(self, listener: JobListener, stop: threading.Event) -> None:
         """Until the listener hears of a job, else for the time between two polls."""
@@ -97,53 +99,92 @@ class Worker:
             return False
         if not self._lanes.take(timeout_s=_STOP_LOOK_S):
             return True
-        job = None
+        jobs: list[Job] = []
         try:
-            job = self._catalog.claim(self._owner, lease=self._lease)
+            jobs = self._claim()
         finally:
-            if job is None:
+            if not jobs:
                 self._lanes.give_back()
-        if job is None:
+        if not jobs:
             return False
-        is_alone = job.attempts > _SHARED_ATTEMPTS
-        thread = threading.Thread(target=self._run_lane, args=(job, stop, is_alone), name=f"job-{job.id}", daemon=True)
+        is_alone = jobs[0].attempts > _SHARED_ATTEMPTS
+        name = f"job-{jobs[0].id}"
+        thread = threading.Thread(target=self._run_lane, args=(jobs, stop, is_alone), name=name, daemon=True)
         thread.start()
         if is_alone:
             thread.join()
         return True
 
-    def _run_lane(self, job: Job, stop: threading.Event, is_alone: bool) -> None:
+    def _claim(self) -> list[Job]:
+        job = self._catalog.claim(self._owner, lease=self._lease)
+        if job is None:
+            return []
+        if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or self._block == 1:
+            return [job]
         try:
-            if not self._finish(job, stop, is_alone=is_alone):
+            others = self._catalog.claim_alike(
+                job,
+                self._owner,
+                limit=self._block - 1,
+                max_bytes=SMALL_BYTES,
+                max_attempts=_SHARED_ATTEMPTS,
+                lease=self._lease,
+            )
+        except UnavailableError as error:
+            log.warning("Job %s is done without others like it: %s", job.id, error)
+            others = []
+        return [job, *others]
+
+    def _run_lane(self, jobs: list[Job], stop: threading.Event, is_alone: bool) -> None:
+        try:
+            if not self._finish(jobs, stop, is_alone=is_alone):
                 self._must_rest.set()
         except UnavailableError as error:
-            log.warning("Job %s was dropped, and its lease ends: %s", job.id, error)
+            log.warning("Job %s was dropped, and its lease ends: %s", jobs[0].id, error)
             self._must_rest.set()
         finally:
             self._lanes.give_back()
 
-    def _finish(self, job: Job, stop: threading.Event, *, is_alone: bool = False) -> bool:
+    def _finish(self, jobs: list[Job], stop: threading.Event, *, is_alone: bool = False) -> bool:
         """False when a part that is needed is away."""
+        leases = LeaseKeeper(self._catalog, jobs, lease=self._lease)
+        with leases, self._lanes.holding(leases.are_all_lost):
+            hand = _Hand(self._catalog, leases, stop)
+            if is_alone:
+                self._wait_until_alone(jobs, hand)
+            outcomes = self._run_together(jobs, hand) if len(jobs) > 1 else {}
+            settled = [self._settle(job, hand, outcomes.get(job.id)) for job in jobs]
+            return all(settled)
+
+    def _run_together(self, jobs: list[Job], hand: _Hand) -> dict[str, IngestReport | Exception]:
+        """Nothing when they are to be done one by one, so that a fault goes to the document whose it is."""
         try:
-            with self._lanes.holding_job() as leave:
-                pulse = _Pulse(self._catalog, job, lease=self._lease, stop=stop, leave=leave)
-                return self._do(job, pulse, is_alone=is_alone)
+            return dict(self._pipeline.run_block(jobs, heartbeat=hand.confirm))
+        except (StopRequestedError, UnavailableError) as error:
+            return {job.id: error for job in jobs}
+        except Exception as error:  # noqa: BLE001 - raised again by the job whose matter it is
+            log.info("%d documents are done one by one: %s", len(jobs), error)
+            return {}
+
+    def _settle(self, job: Job, hand: _Hand, outcome: IngestReport | Exception | None) -> bool:
+        """Records how the job ended; one without an outcome is run. False when a part that is needed is away."""
+        try:
+            return self._record(job, hand, outcome)
         except LeaseLostError as error:
             log.info("Job %s was left: %s", job.id, error)
             self._catalog.release(job)
             return True
 
-    def _do(self, job: Job, pulse: _Pulse, *, is_alone: bool) -> bool:
+    def _record(self, job: Job, hand: _Hand, outcome: IngestReport | Exception | None) -> bool:
         try:
-            with pulse.beating():
-                if is_alone:
-                    self._wait_until_alone(pulse)
-                report = self._pipeline.run(job, heartbeat=pulse)
+            if isinstance(outcome, Exception):
+                raise outcome
+            report = outcome or self._pipeline.run(job, heartbeat=partial(hand.confirm, job))
         except (LeaseLostError, CollectionPausedError, StopRequestedError) as error:
             log.info("Job %s was left: %s", job.id, error or "the worker stops")
             self._catalog.release(job)
         except UnavailableError as error:
-            if pulse.is_leaving:  # a step was interrupted for just that
+            if hand.is_leaving(job):  # a step was interrupted for just that
                 log.info("Job %s was left: %s", job.id, error)
                 self._catalog.release(job)
                 return True
@@ -159,78 +200,33 @@ class Worker:
             log.info("Job %s done: %s", job.id, report)
         return True
 
-    def _wait_until_alone(self, pulse: _Pulse) -> None:
+    def _wait_until_alone(self, jobs: list[Job], hand: _Hand) -> None:
+        """Until then, or until it is to be left; its first heartbeat says so."""
         while not self._lanes.wait_until_taken_is(1, timeout_s=_STOP_LOOK_S):
-            pulse.check()
+            if any(hand.is_leaving(job) for job in jobs):
+                return
 
 
-class _Pulse:
-    """Prolongs the lease: by a thread every third of it, and whenever the pipeline reports progress.
+class _Hand:
+    """What a lane has in hand: the leases of its jobs, until the worker stops."""
 
-    The thread also looks every second whether the job is still to be done, and sets `leave` when it is not.
-    """
-
-    def __init__(
-        self, catalog: Catalog, job: Job, *, lease: timedelta, stop: threading.Event, leave: threading.Event
-    ) -> None:
+    def __init__(self, catalog: Catalog, leases: LeaseKeeper, stop: threading.Event) -> None:
         self._catalog = catalog
-        self._job = job
-        self._lease = lease
+        self._leases = leases
         self._stop = stop
-        self._leave = leave
-        self._verdict: LeaseLostError | CollectionPausedError | None = None
-        self._progress = 0.0
-        self._written_at = self._looked_at = time.monotonic()  # it was claimed just now
-        self._done = threading.Event()
 
-    def __call__(self, progress: float) -> None:
-        self.check()
-        self._progress = progress
-        now = time.monotonic()
-        if now - self._written_at > min(_PROGRESS_S, self._lease.total_seconds() / 3):
-            self._catalog.heartbeat(self._job, lease=self._lease, progress=progress)
-            self._written_at = self._looked_at = now
-        elif now - self._looked_at > _FRESH_S:
-            self._catalog.check_lease(self._job)
-            self._looked_at = now
-
-    @property
-    def is_leaving(self) -> bool:
-        return self._stop.is_set() or self._leave.is_set()
-
-    def check(self) -> None:
-        """Raises when the job is known to be left."""
+    def confirm(self, job: Job, progress: float) -> None:
+        """Raises when the job is to be left; a lost one is let go, since the others of its block may take long yet."""
         if self._stop.is_set():
             raise StopRequestedError
-        if self._verdict is not None:
-            raise self._verdict
-
-    @contextmanager
-    def beating(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._beat, name=f"pulse-{self._job.id}", daemon=True)
-        thread.start()
         try:
-            yield
-        finally:
-            self._done.set()
-            thread.join()
+            self._leases.confirm(job, progress)
+        except LeaseLostError:
+            self._catalog.release(job)
+            raise
 
-    def _beat(self) -> None:
-        beat_s = self._lease.total_seconds() / 3
-        last_beat = time.monotonic()
-        while not self._done.wait(min(_LOOK_S, beat_s)):
-            try:
-                if time.monotonic() - last_beat < beat_s:
-                    self._catalog.check_lease(self._job)
-                    continue
-                self._catalog.heartbeat(self._job, lease=self._lease, progress=self._progress)
-                last_beat = time.monotonic()
-            except (LeaseLostError, CollectionPausedError) as error:
-                self._verdict = error  # the pipeline learns it at its next report of progress
-                self._leave.set()
-                return
-            except UnavailableError as error:
-                log.warning("The lease of job %s could not be looked up or prolonged: %s", self._job.id, error)
+    def is_leaving(self, job: Job) -> bool:
+        return self._stop.is_set() or self._leases.is_lost(job)
 
 
 def retry_in(attempts: int) -> timedelta:

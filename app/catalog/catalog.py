@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
@@ -27,10 +28,12 @@ from app.types import (
     Document,
     DocumentKey,
     DocumentState,
+    IngestedDocument,
     Job,
     JobKind,
     JobPriority,
     JobState,
+    Metadata,
     RemovalKind,
 )
 
@@ -121,6 +124,11 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
                 raise _unknown_document(document_id)
             return row.as_document()
 
+    def documents_of(self, ids: Iterable[str]) -> dict[str, Document]:
+        with self._session(self._engine) as session:
+            rows = session.scalars(select(DocumentRow).where(DocumentRow.id.in_(set(ids))))
+            return {row.id: row.as_document() for row in rows}
+
     def documents(
         self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]:
@@ -153,16 +161,24 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
         with self._session(self._engine) as session:
             return [row.as_chunk() for row in session.scalars(statement)]
 
-    def complete_ingest(self, job: Job, *, title: str, metadata: Mapping[str, object], chunks: Iterable[Chunk]) -> None:
+    def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
+        done = IngestedDocument(title, metadata, chunks)
+        if not self.complete_many({job: done}):
+            raise jobs.lease_lost(job)
+
+    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
         now = self._clock()
         with self._session(self._writer) as session:
-            document, row = jobs.hold(session, job)
-            active = session.get_one(CollectionRow, document.collection).active_index
-            document.chunk_count = write_indexed(session, active, document.id, document.revision, chunks)
-            document.title, document.document_metadata = title, dict(metadata)
-            document.state, document.error = DocumentState.READY, None
-            document.updated_at = now
-            jobs.finish(row, now)
+            held = jobs.hold_those_left(session, done)
+            if held:
+                active = session.get_one(CollectionRow, held[0][0].collection).active_index
+                found = {job.id: document for job, document in done.items()}
+                chunks = {document.id: found[row.id].chunks for document, row in held}
+                counts = write_indexed(session, active, {row.id: row.revision for row, _ in held}, chunks)
+                for document, row in held:
+                    _mark_ready(document, found[row.id], counts[document.id], now)
+                    jobs.finish(row, now)
+            return {row.id for _, row in held}
 
     def complete_delete(self, job: Job) -> None:
         with self._session(self._writer) as session:
@@ -178,6 +194,11 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
         except CatalogUnavailableError:
             return False
         return True
+
+
+def _mark_ready(row: DocumentRow, found: IngestedDocument, chunk_count: int, now: datetime) -> None:
+    row.title, row.document_metadata, row.chunk_count = found.title, dict(found.metadata), chunk_count
+    row.state, row.error, row.updated_at = DocumentState.READY, None, now
 
 
 def _add_unless_taken(session: Session, row: CollectionRow) -> bool:

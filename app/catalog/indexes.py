@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -97,7 +98,7 @@ class IndexLedger(Sessions):
                 return False
             if spare is None or spare.collection != row.collection:
                 raise ConflictError(f"The index {index!r} was given up meanwhile: start again.")
-            write_indexed(session, index, document.id, document.revision, chunks)
+            write_indexed(session, index, {document.id: document.revision}, {document.id: chunks})
             return True
 
     def chunk_count(self, index: str) -> int:
@@ -169,18 +170,23 @@ class IndexLedger(Sessions):
             )
 
 
-def write_indexed(session: Session, index: str, document_id: str, revision: int, chunks: Iterable[Chunk]) -> int:
-    """Makes the rows say that `index` holds these chunks of the document, as of this revision. Counts them."""
+def write_indexed(
+    session: Session, index: str, revisions: Mapping[str, int], chunks: Mapping[str, Iterable[Chunk]]
+) -> Counter[str]:
+    """Makes the rows say that `index` holds these chunks of the documents, as of these revisions. Counts them.
+
+    Both by the id of the document.
+    """
     for table in (ChunkRow, IndexedDocumentRow):
-        session.execute(delete(table).where(table.document_id == document_id, table.index_name == index))
-    count, values = 0, (chunk_values(index, chunk) for chunk in chunks)
+        session.execute(delete(table).where(table.document_id.in_(revisions), table.index_name == index))
+    counts: Counter[str] = Counter()
+    values = (chunk_values(index, chunk) for document_id in revisions for chunk in chunks[document_id])
     while batch := list(islice(values, _ROWS_PER_INSERT)):
         session.execute(insert(ChunkRow), batch)
-        count += len(batch)
-    session.execute(
-        insert(IndexedDocumentRow), [{"index_name": index, "document_id": document_id, "revision": revision}]
-    )
-    return count
+        counts.update(str(row["document_id"]) for row in batch)
+    rows = [{"index_name": index, "document_id": each, "revision": revision} for each, revision in revisions.items()]
+    session.execute(insert(IndexedDocumentRow), rows)
+    return counts
 
 
 def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:

@@ -7,11 +7,11 @@ Whatever makes a job due rings, so that an idle worker takes it at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import and_, bindparam, exists, func, select, update
+from sqlalchemy import and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from app.catalog.tables import (
@@ -31,6 +31,7 @@ from app.types import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
 MAX_LOST_ATTEMPTS = 9  # of a job whose workers end without a word: most often that is not its fault
+_WINDOW = 8  # times what is wanted
 MAX_PAUSE = timedelta(minutes=1)
 MAX_PAUSES = 1440  # about a day of pauses of a minute each
 _CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
@@ -59,6 +60,13 @@ _DUE = (
     .limit(1)
     .with_for_update(skip_locked=True, of=JobRow)
 )
+_in_collection = JobRow.collection == bindparam("collection")
+_ABANDONED_IDS = (
+    select(JobRow.id)
+    .where(_is_abandoned, JobRow.priority == bindparam("priority"), _in_collection)
+    .order_by(JobRow.lease_until)
+)
+_DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
 # Not grouped by the database: SQLite would read every job in the order of collections for it.
 _RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
 _last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
@@ -177,6 +185,36 @@ def claim_shard(
     return rows
 
 
+def claim_alike(
+    session: Session,
+    job: Job,
+    owner: str,
+    *,
+    limit: int,
+    max_bytes: int,
+    max_attempts: int,
+    lease: timedelta,
+    now: datetime,
+) -> list[JobRow]:
+    first = session.get(DocumentRow, job.document_id)
+    paused = session.scalar(select(CollectionRow.is_paused).where(CollectionRow.name == job.collection))
+    if first is None or paused or first.byte_count > max_bytes:
+        return []
+    known = {"now": now, "priority": job.priority, "collection": job.collection}
+    small = [DocumentRow.byte_count <= max_bytes, JobRow.attempts < max_attempts, JobRow.kind == JobKind.INGEST]
+    rows: list[JobRow] = []
+    for ids in (_ABANDONED_IDS, _DUE_IDS):
+        # A window of the queue: among many large documents the next small one may be far.
+        window = [row.id for row in session.execute(ids.limit(_WINDOW * limit), known)]
+        statement = select(JobRow).join(DocumentRow, DocumentRow.id == JobRow.document_id)
+        statement = statement.where(JobRow.id.in_(window), or_(is_waiting, _is_abandoned), _is_document_free, *small)
+        statement = statement.order_by(JobRow.not_before, JobRow.created_at, JobRow.id).limit(limit - len(rows))
+        rows += session.scalars(statement.with_for_update(skip_locked=True, of=JobRow), known) if window else ()
+    for row in rows:
+        _take(row, owner, lease, now)
+    return rows
+
+
 def _take(row: JobRow, owner: str, lease: timedelta, now: datetime) -> None:
     row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
     row.claimed_at = now
@@ -223,7 +261,7 @@ def heartbeat(session: Session, job: Job, until: datetime, progress: float) -> N
         .returning(JobRow.id)
     ).first()
     if changed is None:  # since it was checked
-        raise _lease_lost(job)
+        raise lease_lost(job)
 
 
 def check_lease(session: Session, job: Job) -> None:
@@ -233,7 +271,7 @@ def check_lease(session: Session, job: Job) -> None:
         .where(JobRow.id == job.id, JobRow.fencing_token == job.fencing_token, is_running)
     )
     if is_paused is None:
-        raise _lease_lost(job)
+        raise lease_lost(job)
     if is_paused:
         raise CollectionPausedError(f"Job {job.id} is given back: the collection {job.collection!r} is paused.")
 
@@ -242,8 +280,23 @@ def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
     """Locks the document and its job, and makes sure that the caller still holds the lease."""
     document, row = lock_document(session, job.document_id), _lock_job(session, job.id)
     if document is None or row is None or row.fencing_token != job.fencing_token or row.state is not JobState.RUNNING:
-        raise _lease_lost(job)
+        raise lease_lost(job)
     return document, row
+
+
+def hold_those_left(session: Session, claimed: Collection[Job]) -> list[tuple[DocumentRow, JobRow]]:
+    """`hold` of many jobs; those whose lease was lost are left out."""
+    tokens = {job.id: job.fencing_token for job in claimed}
+    ids = [job.document_id for job in claimed]
+    documents = select(DocumentRow).where(DocumentRow.id.in_(ids)).order_by(DocumentRow.id).with_for_update()
+    found = {row.id: row for row in session.scalars(documents)}
+    locked = select(JobRow).where(JobRow.id.in_(tokens)).order_by(JobRow.document_id).with_for_update()
+    rows = session.scalars(locked.execution_options(populate_existing=True))
+    return [
+        (found[row.document_id], row)
+        for row in rows
+        if row.document_id in found and row.fencing_token == tokens[row.id] and row.state is JobState.RUNNING
+    ]
 
 
 def finish(row: JobRow, now: datetime) -> None:
@@ -336,5 +389,5 @@ def _bury(document: DocumentRow | None, row: JobRow, reason: str, now: datetime)
         document.state = DocumentState.FAILED
 
 
-def _lease_lost(job: Job) -> LeaseLostError:
+def lease_lost(job: Job) -> LeaseLostError:
     return LeaseLostError(f"Job {job.id} was cancelled or taken over since it was claimed as no. {job.fencing_token}.")

@@ -31,6 +31,23 @@ class ShardLedger(Sessions):
         with self._session(self._writer) as session:
             return [row.as_job() for row in jobs.claim_shard(session, owner, collection, limit, lease, now)]
 
+    def claim_alike(
+        self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
+    ) -> list[Job]:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            rows = jobs.claim_alike(
+                session,
+                job,
+                owner,
+                limit=limit,
+                max_bytes=max_bytes,
+                max_attempts=max_attempts,
+                lease=lease,
+                now=now,
+            )
+            return [row.as_job() for row in rows]
+
     def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
         until = self._clock() + lease
         # In the order in which every transaction locks the jobs of several documents.

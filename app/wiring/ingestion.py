@@ -121,8 +121,10 @@ def open_reindexer(services: Services) -> Iterator[Reindexer]:
 
         @contextmanager
         def index_document(document: Document, collection: Collection) -> Iterator[Iterable[Chunk]]:
-            with pipeline.index_document(document, collection, heartbeat=lambda _: None) as indexed:
-                yield indexed.chunks
+            with pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
+                if document.id in indexed.left:
+                    raise indexed.left[document.id]
+                yield indexed.documents[document.id].chunks
 
         yield Reindexer(
             catalog=services.catalog,

@@ -28,8 +28,8 @@ from app.errors import (
 from app.ports import BlobStore, Catalog, VectorIndex
 from app.removals import remove_unneeded
 from app.types import Collection, Document, Job, JobKind
+from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
-from ingest.ray_engine.leases import LeaseKeeper
 from ingest.ray_engine.parts import BrokenRunError, Pipeline, Run
 from ingest.ray_engine.rows import FaultRow, Row, Work, rows_of
 from ingest.worker import DEFAULT_LEASE, retry_in

@@ -69,8 +69,8 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
     with TextSpool() as text:
         found = read_text(document, text, blobs=parts.blobs(), read=parts.reader(), heartbeat=lambda _: None)
         title, metadata = describe(document, found)
-        ids = patiently(lambda: list(index.point_ids(collection.active_index, document_id=document.id)))
-        present = PresentPoints(ids)
+        ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
+        present = PresentPoints(point_id for _, point_id in ids)
         count = 0
         for chunk in make_chunks(document, split_text(text, parts.splitter(collection))):
             present.want(chunk.id)

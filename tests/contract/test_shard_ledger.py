@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
+from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_chunk, new_document
+from sqlalchemy import Engine, update
 
 from app.catalog import SqlCatalog
 from app.catalog.jobs import MAX_LOST_ATTEMPTS
-from app.types import Job, JobPriority, JobState
+from app.catalog.tables import JobRow
+from app.types import DocumentState, IngestedDocument, Job, JobPriority, JobState
 
 ENOUGH = 100
 
@@ -88,6 +90,98 @@ class TestAttempts:
             clock.advance(LEASE)
         assert claimed_shard() == []
         assert catalog.job(job.id).state is JobState.DEAD
+
+
+class TestAlike:
+    """What is claimed beside a small document, to be ingested together with it."""
+
+    @pytest.fixture
+    def alike(self, catalog: SqlCatalog) -> Callable[..., list[Job]]:
+        def claim(job: Job, *, limit: int = ENOUGH, owner: str = "worker-1") -> list[Job]:
+            return catalog.claim_alike(job, owner, limit=limit, max_bytes=100, max_attempts=2, lease=LEASE)
+
+        return claim
+
+    def test_they_are_due_and_small_and_of_its_collection_and_priority(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], alike: Callable[..., list[Job]], clock: Clock
+    ) -> None:
+        catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
+        submitted("first.txt")
+        first = claimed(catalog)
+        wanted = []
+        for number in range(3):
+            clock.advance(timedelta(seconds=1))
+            wanted.append(submitted(f"{number}.txt", byte_count=100).id)
+        large = submitted("large.txt", byte_count=101)
+        catalog.submit("other", new_document())
+        catalog.submit("library", new_document("bulk.txt"), priority=JobPriority.BULK)
+        found = alike(first)
+        assert [job.id for job in found] == wanted
+        assert {(job.state, job.lease_owner, job.attempts) for job in found} == {(JobState.RUNNING, "worker-1", 1)}
+        assert catalog.job(large.id).state is JobState.QUEUED
+        assert alike(first) == []
+
+    def test_at_most_so_many(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], alike: Callable[..., list[Job]]
+    ) -> None:
+        for number in range(6):
+            submitted(f"{number}.txt")
+        assert [len(alike(claimed(catalog), limit=3)), len(alike(claimed(catalog), limit=3))] == [3, 1]
+
+    def test_what_a_lost_worker_had_in_hand_is_taken_until_it_has_ended_two(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], alike: Callable[..., list[Job]], clock: Clock
+    ) -> None:
+        for number in range(3):
+            submitted(f"{number}.txt")
+        for _ in range(2):
+            assert len(alike(claimed(catalog))) == 2
+            clock.advance(LEASE)
+        assert alike(claimed(catalog)) == []
+
+    def test_none_beside_a_large_document_or_in_a_paused_collection(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], alike: Callable[..., list[Job]]
+    ) -> None:
+        submitted("large.txt", byte_count=101)
+        large = claimed(catalog)
+        submitted("first.txt")
+        submitted("second.txt")
+        assert alike(large) == []
+        first = claimed(catalog)
+        catalog.pause("library")
+        assert alike(first) == []
+        catalog.resume("library")
+        assert len(alike(first)) == 1
+
+
+class TestCompleteMany:
+    def test_is_done_for_those_that_are_still_held(
+        self,
+        catalog: SqlCatalog,
+        engine: Engine,
+        submitted: Callable[..., Job],
+        claimed_shard: Callable[..., list[Job]],
+    ) -> None:
+        for number in range(4):
+            submitted(f"{number}.txt")
+        shard = claimed_shard()
+        cancelled, overtaken = shard[1], shard[2]
+        catalog.cancel(cancelled.id)
+        with engine.begin() as connection:
+            connection.execute(update(JobRow).where(JobRow.id == overtaken.id).values(fencing_token=9))
+        done = {
+            job: IngestedDocument(f"Title {number}", {"number": number}, [new_chunk(job.document_id)])
+            for number, job in enumerate(shard)
+        }
+        assert catalog.complete_many(done) == {shard[0].id, shard[3].id}
+        states = [(catalog.job(job.id).state, len(catalog.chunks(job.document_id))) for job in shard]
+        assert states == [(JobState.DONE, 1), (JobState.CANCELLED, 0), (JobState.RUNNING, 0), (JobState.DONE, 1)]
+        last = catalog.document(shard[3].document_id)
+        assert (last.state, last.title, last.metadata, last.chunk_count) == (
+            DocumentState.READY,
+            "Title 3",
+            {"number": 3},
+            1,
+        )
 
 
 class TestLeases:

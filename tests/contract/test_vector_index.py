@@ -178,7 +178,10 @@ def test_points_are_deleted_by_id(index: VectorIndex) -> None:
 def test_a_document_is_counted_listed_and_deleted_alone(index: VectorIndex) -> None:
     name = filled(index, point(1, document_id="a"), point(2, document_id="b"), point(3, document_id="a"))
     assert index.count(name, document_id="a") == 2
-    assert sorted(index.point_ids(name, document_id="a")) == [point_id(1), point_id(3)]
+    assert sorted(index.points_of(name, ["a"])) == [("a", point_id(1)), ("a", point_id(3))]
+    assert sorted(index.points_of(name, ["a", "b", "gone"])) == sorted(
+        [("a", point_id(1)), ("b", point_id(2)), ("a", point_id(3))]
+    )
     index.delete_document(name, "a")
     assert list(index.point_ids(name)) == [point_id(2)]
     assert index.count(name, document_id="a") == 0

@@ -28,7 +28,7 @@ def working(parts: IngestParts, embedder: Embedder, *, lanes: int) -> Iterator[t
 
     with JointEmbedder(embedder, asking=lambda: places.taken, is_leaving=is_leaving) as joint:
         pipeline = parts.pipeline(joint, batch_size=1)
-        worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=places)
+        worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=places, block=1)
         thread = threading.Thread(target=worker.run, args=(stop,))
         thread.start()
         try:
@@ -73,12 +73,14 @@ def test_jobs_are_done_at_the_same_time(parts: IngestParts) -> None:
 
     stop = threading.Event()
     pipeline = parts.pipeline(MeetingEmbedder())
-    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=Lanes(4))
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=Lanes(4), block=1)
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
-    wait_for(lambda: not open_jobs(parts))
-    stop.set()
-    thread.join()
+    try:
+        wait_for(lambda: not open_jobs(parts))
+    finally:
+        stop.set()
+        thread.join()
     assert parts.index.count("library--1") == 8
 
 

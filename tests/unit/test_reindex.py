@@ -77,8 +77,10 @@ def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
     @contextmanager
     def index_document(document: Document, collection: Collection) -> Iterator[Any]:
         house.pipeline._embedder = embedder
-        with house.pipeline.index_document(document, collection, heartbeat=lambda _: None) as indexed:
-            yield indexed.chunks
+        with house.pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
+            if document.id in indexed.left:
+                raise indexed.left[document.id]
+            yield indexed.documents[document.id].chunks
 
     return Reindexer(
         catalog=services.catalog,
@@ -220,7 +222,7 @@ def test_a_killed_process_is_resumed_by_the_next_one(
 ) -> None:
     with EdgeProcess(tmp_path / "edge") as edge:
         connection = edge.start()
-        folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+        folders = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
         command = [sys.executable, "-c", KILLED, str(tmp_path / "home"), connection.url, connection.token, *folders]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

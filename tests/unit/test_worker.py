@@ -29,12 +29,15 @@ TWENTY = "\n".join(f"Paragraph number {number}." for number in range(20))
 @pytest.fixture
 def worker_of(parts: IngestParts) -> Callable[..., Worker]:
     def build(
-        pipeline: IngestPipeline | None = None, *, owner: str = "test", lease_s: float = 30, poll_s: float = 0.01
+        pipeline: IngestPipeline | None = None,
+        *,
+        owner: str = "test",
+        lease_s: float = 30,
+        poll_s: float = 0.01,
+        block: int = 1,
     ) -> Worker:
-        lease = timedelta(seconds=lease_s)
-        return Worker(
-            catalog=parts.catalog, pipeline=pipeline or parts.pipeline(), owner=owner, lease=lease, poll_s=poll_s
-        )
+        lease, pipeline = timedelta(seconds=lease_s), pipeline or parts.pipeline()
+        return Worker(catalog=parts.catalog, pipeline=pipeline, owner=owner, lease=lease, poll_s=poll_s, block=block)
 
     return build
 

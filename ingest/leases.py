@@ -1,4 +1,4 @@
-"""Keeps the leases of a shard's jobs, and tells the cluster which of them were lost."""
+"""Keeps the leases of jobs that are worked on together, and knows which of them were lost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from datetime import timedelta
 from typing import Self
 
 from app.catalog_ports import ShardLedger
-from app.errors import UnavailableError
+from app.errors import LeaseLostError, UnavailableError
 from app.types import Job
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # how often the jobs are looked up: for a cancelled one nothing is written from then on
+_LOOK_S = 1.0  # how often the jobs are looked up: a cancelled one ends within this, and the batch in hand
+_PROGRESS_S = 0.5  # how often progress is written down; in between a job is only looked up
+_FRESH_S = 0.1  # what was looked up within this is still true: short documents make many steps in it
 
 Tell = Callable[[set[str], float], None]  # the jobs that were lost, and the seconds for which the others are held
 
@@ -30,7 +32,8 @@ class LeaseKeeper:
         self._lost: set[str] = set()
         self._tell: Tell | None = None
         self._lock = threading.Lock()
-        self._held_until = time.monotonic() + lease.total_seconds()
+        self._prolonged_at = self._looked_at = time.monotonic()  # they were claimed just now
+        self._held_until = self._prolonged_at + lease.total_seconds()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="leases", daemon=True)
 
@@ -51,10 +54,25 @@ class LeaseKeeper:
         with self._lock:
             return job.id in self._lost
 
+    def are_all_lost(self) -> bool:
+        with self._lock:
+            return not self._progress
+
     def advance(self, job: Job, progress: float) -> None:
         with self._lock:
             if job in self._progress:
                 self._progress[job] = progress
+
+    def confirm(self, job: Job, progress: float) -> None:
+        """As `advance`. Raises LeaseLostError when the job is lost as of a moment ago."""
+        self.advance(job, progress)
+        now = time.monotonic()
+        if now - self._prolonged_at > min(_PROGRESS_S, self._lease.total_seconds() / 3):
+            self._look(prolong=True)
+        elif now - self._looked_at > _FRESH_S:
+            self._look(prolong=False)
+        if self.is_lost(job):
+            raise LeaseLostError(f"Job {job.id} was cancelled, paused or taken over since it was claimed.")
 
     def drop(self, job: Job) -> None:
         """It needs its lease no longer."""
@@ -63,26 +81,22 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         beat_s = self._lease.total_seconds() / 3
-        last_beat = time.monotonic()
         while not self._done.wait(min(_LOOK_S, beat_s)):
-            is_due = time.monotonic() - last_beat >= beat_s
             try:
-                self._look(prolong=is_due)
+                self._look(prolong=time.monotonic() - self._prolonged_at >= beat_s)
                 self._announce()
             except UnavailableError as error:
                 log.warning("The leases of %d jobs could not be looked up or prolonged: %s", len(self._progress), error)
-                continue
-            if is_due:
-                last_beat = time.monotonic()
 
     def _look(self, *, prolong: bool) -> None:
         with self._lock:
             asked = dict(self._progress)
-        until = time.monotonic() + self._lease.total_seconds()
+        begun = time.monotonic()
         held = self._ledger.heartbeat_shard(asked, lease=self._lease) if prolong else self._ledger.held_jobs(asked)
         with self._lock:
+            self._looked_at = begun
             if prolong:
-                self._held_until = until
+                self._prolonged_at, self._held_until = begun, begun + self._lease.total_seconds()
             for job in asked:
                 if job.id not in held and job in self._progress:  # else it was finished meanwhile
                     del self._progress[job]
