@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from app.types import (
     Job,
     Judgement,
     Lens,
+    Metadata,
     Removal,
     RemovalKind,
 )
@@ -109,8 +111,17 @@ class IndexLedger(Protocol):
     def needs_file(self, content_hash: str) -> bool: ...
 
 
+@dataclass(frozen=True, slots=True)
+class IngestedDocument:
+    """What was found in a document that is in the index now. Its chunks can be read as often as is wanted."""
+
+    title: str
+    metadata: Metadata
+    chunks: Iterable[Chunk]
+
+
 class ShardLedger(Protocol):
-    """Claims and leases of many jobs in one transaction, for bulk ingestion in shards. A part of `Catalog`."""
+    """Claims, leases and records of many jobs in one transaction. A part of `Catalog`."""
 
     def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
         """Takes at most `limit` jobs of this one collection, and asks for no turns: somebody wants just this done.
@@ -136,6 +147,13 @@ class ShardLedger(Protocol):
 
     def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
         """What `heartbeat_shard` would return; writes nothing."""
+        ...
+
+    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        """`complete_ingest` of many jobs of one collection, in one transaction.
+
+        Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
+        """
         ...
 
 

@@ -19,7 +19,6 @@ from app.types import (
     ExtractedText,
     Findings,
     IndexCondition,
-    IngestedDocument,
     Job,
     JobPriority,
     JobReport,
@@ -247,13 +246,6 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
 
     def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
         """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
-        ...
-
-    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
-        """`complete_ingest` of many jobs of one collection, in one transaction.
-
-        Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
-        """
         ...
 
     def complete_delete(self, job: Job) -> None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -240,15 +240,6 @@ class JobReport:
     job: Job
     uri: str
     chunk_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class IngestedDocument:
-    """What was found in a document that is in the index now. Its chunks can be read as often as is wanted."""
-
-    title: str
-    metadata: Metadata
-    chunks: Iterable[Chunk]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from app.catalog_ports import IngestedDocument
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.fingerprints import require_same_model
 from app.point_ids import PointIds
@@ -25,7 +26,6 @@ from app.types import (
     Document,
     ExtractedText,
     Findings,
-    IngestedDocument,
     Job,
     JobKind,
     Metadata,

@@ -19,6 +19,7 @@ from app.catalog.sessions import collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
+from app.catalog_ports import IngestedDocument
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
 from app.types import (
     CONTRACT,
@@ -28,7 +29,6 @@ from app.types import (
     Document,
     DocumentKey,
     DocumentState,
-    IngestedDocument,
     Job,
     JobKind,
     JobPriority,

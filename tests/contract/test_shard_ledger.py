@@ -13,7 +13,8 @@ from sqlalchemy import Engine, update
 from app.catalog import SqlCatalog
 from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.catalog.tables import JobRow
-from app.types import DocumentState, IngestedDocument, Job, JobPriority, JobState
+from app.catalog_ports import IngestedDocument
+from app.types import DocumentState, Job, JobPriority, JobState
 
 ENOUGH = 100
 

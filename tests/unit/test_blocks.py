@@ -88,7 +88,7 @@ def test_a_block_is_one_call_of_the_model_and_one_write(
 def test_the_cost_of_a_block_in_transactions_does_not_grow_with_it(
     parts: IngestParts, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_FRESH_S", "_PROGRESS_S"):
+    for name in ("_FRESH_S", "_PROGRESS_S", "_LOOK_S"):
         monkeypatch.setattr(f"ingest.leases.{name}", 60)  # leases are looked up by the clock
     commits: list[int] = []
     event.listen(parts.engine, "commit", lambda _: commits.append(1))
