@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
     worker_lanes: int = Field(
-        default=16, ge=1, le=64, description="Documents that a worker takes in at the same time, joined for the model."
+        default=4, ge=1, le=64, description="Books, or blocks of small documents, that a worker takes in at a time."
     )
     max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
     max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")

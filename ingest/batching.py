@@ -17,6 +17,7 @@ from app.ports import Embedder
 from app.types import QueryEmbedding
 
 MAX_TEXTS = 64  # of a joint call; a request for more is a call of its own
+ENOUGH_TEXTS = 16  # with more in a call a text costs the model as much
 GATHER_S = 0.25
 _LOOK_S = 0.2  # how often a waiting request asks whether its job is to be left
 # A request's turn comes as if it had been made later by this much for each of its texts: a book that fills call after
@@ -50,8 +51,9 @@ class _Call:
 class JointEmbedder:
     """The port `Embedder` over another one. Calls of the model for documents are made one at a time, in one thread.
 
-    `asking` gives the number of threads that may ask now: a call is made once half of them have, or when nobody asked
-    for `gather_s`. `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
+    `asking` gives the number of threads that may ask now: a call is made once half of them have, or for `enough_texts`,
+    or when nobody asked for `gather_s`. `is_leaving` is asked in the thread that waits; once it says yes,
+    UnavailableError ends the wait.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class JointEmbedder:
         asking: Callable[[], int] = lambda: 1,
         is_leaving: Callable[[], bool] = lambda: False,
         max_texts: int = MAX_TEXTS,
+        enough_texts: int = ENOUGH_TEXTS,
         gather_s: float = GATHER_S,
     ) -> None:
         self._embedder = embedder
         self._asking = asking
         self._is_leaving = is_leaving
         self._max_texts = max_texts
+        self._enough_texts = min(enough_texts, max_texts)
         self._gather_s = gather_s
         self._model = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
         self._changed = threading.Condition()
@@ -159,8 +163,7 @@ class JointEmbedder:
         """Seconds for which it pays to wait for more texts."""
         # The other half writes what the last call gave: so the model and all else are at work at the same time.
         has_half = 2 * len(self._waiting) >= self._asking()
-        is_full = sum(len(each.texts) for each in self._waiting) >= self._max_texts
-        if has_half or is_full:
+        if has_half or sum(len(each.texts) for each in self._waiting) >= self._enough_texts:
             return 0.0
         last_asked_at = max(each.asked_at for each in self._waiting)
         return max(self._free_since, last_asked_at) + self._gather_s - time.monotonic()

@@ -74,9 +74,6 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    if not _model_is_there(services.embedder, stop):
-        return
-    _finish_deletions(services)
     lanes = Lanes(services.settings.worker_lanes)
 
     def is_stopping() -> bool:
@@ -86,6 +83,9 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         JointEmbedder(services.embedder, asking=lambda: lanes.taken, is_leaving=is_stopping) as embedder,
         open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
     ):
+        if not _model_is_there(services.embedder, stop):
+            return
+        _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
         Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease, lanes=lanes).run(stop)

@@ -110,6 +110,8 @@ class ProcessReader:
             child.stop()
 
     def __enter__(self) -> Self:
+        """Starts the first child, which loads the parsers while others get ready, too."""
+        self._idle.append(_ReaderChild())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,6 +192,7 @@ class _ReaderChild:
         )
         # The pipes block, in either direction: another thread waits for them, so that this one can watch the child.
         self._talk = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"reader-{self._process.pid}")
+        self._vitals = psutil.Process(self._process.pid)
         self._start_bytes: int | None = None
         self._document_count = 0
 
@@ -276,7 +279,7 @@ class _ReaderChild:
 
     def _memory_bytes(self) -> int:
         try:
-            return psutil.Process(self._process.pid).memory_info().rss
+            return self._vitals.memory_info().rss
         except psutil.Error:
             return 0  # it is just gone; the pipes will say so
 

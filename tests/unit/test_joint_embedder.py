@@ -102,6 +102,14 @@ def test_a_call_holds_no_more_texts_than_allowed(
     assert [len(answer) for answer in answers if isinstance(answer, list)] == [3, 3, 3, 9]
 
 
+def test_one_that_is_large_enough_waits_for_nobody(
+    joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
+) -> None:
+    began = time.monotonic()
+    joint_of(asking=9, enough_texts=3).embed_documents(["a", "b", "c"], instruction="", steps=1)
+    assert time.monotonic() - began < PATIENT_S / 2
+
+
 def test_other_instructions_are_other_calls(joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder) -> None:
     answers = ask_together(joint_of(asking=4, gather_s=0.2), [["same"], ["same"]], instructions=["one", "two"])
     assert embedder.calls == [["same"], ["same"]]
