@@ -85,7 +85,8 @@ def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
     """What `gircse ingest --engine ray` does on one machine: a cluster that is up, and shards of a filled queue.
 
     A worker loads its model once and before the clock. Here every shard starts its processes and loads its models
-    anew, and that counts, as whoever gives the command waits for it. The start of the cluster does not.
+    anew, and that counts, as whoever gives the command waits for it. The start of the cluster does not. Of CPU time,
+    that of processes which ended with their shard is not seen.
     """
     stop = threading.Event()
     with open_engine(services) as run, ThreadPoolExecutor(1) as thread:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,13 @@ import pytest
 
 pytest.importorskip("ray")
 
+import ray
 from chaos_corpus import real_files
 from chaos_processes import processes_of
 from chaos_run import wait_until_settled
 from chaos_state import State, differences, read_state
 from ray.cluster_utils import Cluster
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.services import Services
 from app.settings import Settings
@@ -109,6 +111,28 @@ def ready(services: Services) -> int:
     return services.catalog.job_counts()[JobState.DONE]
 
 
+@ray.remote(num_cpus=1)
+class Tenant:
+    """Takes a CPU."""
+
+
+@contextmanager
+def occupied_here() -> Iterator[None]:
+    """The only CPU of this node is taken until a model runs on the other one."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    tenant = Tenant.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
+    ray.get(tenant.__ray_ready__.remote(), timeout=PATIENCE_S)
+    yield
+    wait_until(has_model)
+    ray.kill(tenant)
+
+
+def has_model() -> bool:
+    # The public way to list actors needs the dashboard.
+    actors = ray._private.state.actors().values()
+    return any("EmbedMissing" in actor["ActorClassName"] and actor["State"] == "ALIVE" for actor in actors)
+
+
 def wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
@@ -135,13 +159,15 @@ def test_two_nodes_leave_what_a_worker_leaves(
         assert_same(expected, read_state(services, COLLECTION))
 
 
-def test_a_node_killed_in_the_middle_costs_nothing_but_time(
+def test_the_node_with_the_model_killed_in_the_middle_costs_nothing_but_time(
     corpus: Path, model: Path, expected: State, two_nodes: Cluster, home: Path
 ) -> None:
     settings = Settings(home=home, model=str(model), ray_address=two_nodes.address, lease_s=LEASE_S)
     with open_services(settings) as services:
         submit(services, corpus)
-        with open_engine(services) as run, working(lambda stop: run(COLLECTION, stop)):
+        with open_engine(services) as run, ExitStack() as opened:
+            with occupied_here():
+                opened.enter_context(working(lambda stop: run(COLLECTION, stop)))
             wait_until(lambda: ready(services) >= 10)
             two_nodes.remove_node(next(iter(two_nodes.worker_nodes)), allow_graceful=False)
             assert ready(services) < FILES  # there was something left to lose
