@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from gircse_program import Gircse, Server
 
 SAMPLE = "sample"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs the sample library runs in one process of pytest-xdist; the others do not wait for it."""
+    for item in items:
+        if "sample_gircse" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(SAMPLE))
 
 
 @pytest.fixture
@@ -27,17 +32,7 @@ def gircse_factory(tmp_path: Path) -> Callable[..., Gircse]:
 @pytest.fixture(scope="session")
 def sample_gircse(tmp_path_factory: pytest.TempPathFactory) -> Gircse:
     """The installation whose home `sample_server` serves; commands find its engine and worker running."""
-    own = tmp_path_factory.getbasetemp()
-    # pytest-xdist gives every test process a folder of its own inside that of the run.
-    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "sample-library"
-    with FileLock(f"{shared}.lock"):
-        if not (shared / "taken-in").exists():
-            with Gircse(home=shared / "home", settings={}).serving("--sample") as server:
-                server.wait_until_idle(SAMPLE)
-            (shared / "taken-in").touch()
-    home = tmp_path_factory.mktemp("sample-home")
-    shutil.copytree(shared / "home", home, dirs_exist_ok=True)
-    return Gircse(home=home, settings={})
+    return Gircse(home=tmp_path_factory.mktemp("sample-home"), settings={})
 
 
 @pytest.fixture(scope="session")

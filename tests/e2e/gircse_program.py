@@ -10,8 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +64,6 @@ class Gircse:
         assert isinstance(result.exception, SystemExit | None), (arguments, result.exception)
         assert result.exit_code == code, (arguments, result.exit_code, result.output)
         return result
-
-    def searches(self, questions: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
-        """`gircse search --json` with these arguments each, two processes at a time."""
-
-        def search(arguments: tuple[str, ...]) -> dict[str, Any]:
-            return json.loads(self.run("search", *arguments, "--json").stdout)
-
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            return list(pool.map(search, questions))
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Server]:

@@ -31,7 +31,7 @@ def main(home: str, folder: str) -> None:
     settings = {name: os.environ[name] for name in ("PYTHONPATH", "NETWORK_ATTEMPTS")}
     gircse = Gircse(home=Path(home), settings=settings)
     summary = gircse.run("ingest", folder).stdout
-    (result,) = gircse.searches([("a sleeping animal",)])
+    result = json.loads(gircse.run("search", "a sleeping animal", "--json").stdout)
     with gircse.serving() as server:
         with urllib.request.urlopen(f"{server.url}/", timeout=60) as answer:
             page = answer.read().decode()

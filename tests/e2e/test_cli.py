@@ -20,6 +20,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.edge import EdgeProcess
 
 Run = Callable[..., Any]
 GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
@@ -61,6 +62,13 @@ def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.fixture
+def engine(home: Path) -> Iterator[None]:
+    """Kept up between commands, of which each would start its own."""
+    with EdgeProcess(home / "edge"):
+        yield
+
+
+@pytest.fixture
 def run(home: Path) -> Run:
     def run_command(*arguments: str, code: int = 0) -> Any:
         result = CliRunner().invoke(app, list(arguments))
@@ -83,6 +91,7 @@ def hits_of(result: Any) -> dict[str, Any]:
     return {Path(hit["document"]["uri"]).name: hit for hit in json.loads(result.stdout)["hits"]}
 
 
+@pytest.mark.usefixtures("engine")
 def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -> None:
     assert "2 added or updated (2 chunks), 0 unchanged, 0 failed." in run("ingest", str(notes)).stdout
     found = run("search", "cat on a sofa", "--steps", "3", "--json")
@@ -107,6 +116,7 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert "No collection named 'library'" in run("search", "cat", code=1).stderr
 
 
+@pytest.mark.usefixtures("engine")
 def test_paused_collection_takes_documents_and_says_that_they_wait(run: Run, notes: Path) -> None:
     file = notes / "cat.txt"
     run("ingest", str(file))
@@ -149,6 +159,7 @@ def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> 
     assert "refinement tokens" in output
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_lens_is_saved_used_and_deleted(run: Run, notes: Path) -> None:
     run("ingest", str(notes))
     run("lenses", "save", "the animal", "--instruction", "Identify the animal", "--note", "for zoos")
@@ -206,6 +217,7 @@ def test_model_that_is_not_there_is_told(run: Run, monkeypatch: pytest.MonkeyPat
     assert "no-model" in run("refine", "x", code=1).stderr
 
 
+@pytest.mark.usefixtures("engine")
 def test_doctor_finds_everything_well_and_then_the_wrong_model(
     run: Run, notes: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -57,15 +58,16 @@ def store_hits(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> Calla
     return ask
 
 
-@pytest.fixture(scope="module")
-def command_hits(sample_gircse: Gircse, sample_server: Server) -> dict[tuple[str, str | None], Hits]:
-    options = ("--mode", "dense", "--collection", "sample", "--limit", str(LIMIT))
-    asked = [(query, instruction) for query in QUERIES for instruction in (None, INSTRUCTION)]
-    found = sample_gircse.searches(
-        [(query, *options, *(() if text is None else ("--instruction", text))) for query, text in asked]
-    )
-    hits = [[(hit["chunk"]["id"], hit["score"]) for hit in result["hits"]] for result in found]
-    return dict(zip(asked, hits, strict=True))
+@pytest.fixture
+def command_hits(sample_gircse: Gircse, sample_server: Server) -> Callable[[str, str | None], Hits]:
+    options = ("--mode", "dense", "--collection", "sample", "--limit", str(LIMIT), "--json")
+
+    def ask(query: str, instruction: str | None) -> Hits:
+        chosen = () if instruction is None else ("--instruction", instruction)
+        found = json.loads(sample_gircse.call("search", query, *options, *chosen).stdout)
+        return [(hit["chunk"]["id"], hit["score"]) for hit in found["hits"]]
+
+    return ask
 
 
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION], ids=["no-instruction", "instruction"])
@@ -74,9 +76,9 @@ def test_store_and_command_find_the_same_points_in_the_same_order(
     query: str,
     instruction: str | None,
     store_hits: Callable[[str, str | None], Hits],
-    command_hits: dict[tuple[str, str | None], Hits],
+    command_hits: Callable[[str, str | None], Hits],
 ) -> None:
-    by_store, by_command = store_hits(query, instruction), command_hits[query, instruction]
+    by_store, by_command = store_hits(query, instruction), command_hits(query, instruction)
     assert len(by_store) == LIMIT
     assert [point for point, _ in by_store] == [point for point, _ in by_command]
     assert [score for _, score in by_store] == pytest.approx([score for _, score in by_command], abs=1e-5)

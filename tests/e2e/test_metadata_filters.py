@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from gircse_program import Gircse
 
+from app.edge import EdgeProcess
+
 TINY_MODEL = Path(__file__).parents[1] / "golden" / "reference" / "tiny-qwen2"
 
 
 @pytest.fixture
-def gircse(gircse_factory: Callable[..., Gircse]) -> Gircse:
-    return gircse_factory(settings={"GIRCSE_MODEL": str(TINY_MODEL)})
+def gircse(gircse_factory: Callable[..., Gircse]) -> Iterator[Gircse]:
+    gircse = gircse_factory(settings={"GIRCSE_MODEL": str(TINY_MODEL)})
+    with EdgeProcess(gircse.home / "edge"):  # kept up between commands, of which each would start its own
+        yield gircse
 
 
 def found(gircse: Gircse, *filters: str) -> dict[str, dict]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("offline")]
 
 HERE = Path(__file__).parent
 _LOOPBACK_ONLY = 'ip link set lo up && exec "$@"'

@@ -42,6 +42,8 @@ from app.types import (
 )
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 
+pytestmark = pytest.mark.xdist_group("page")
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TOPIC, FEELING = "Find texts on the same topic.", "Find texts with the same feeling."

@@ -24,7 +24,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr
 BEST = 5
 LEAST_WITH_LABEL = 3
 CHUNKS = 20  # asked for, so that among them are five documents
-COMMAND_PAIRS = 6  # every command is a process that loads the model: seconds each
+COMMAND_PAIRS = 6  # every command loads the model: seconds each
 
 View = dict[str, str]
 Planted = dict[str, Any]
@@ -83,20 +83,17 @@ def test_instruction_decides_over_http(planted: Planted, sample_server: Server) 
     assert_instruction_decides(planted, ask)
 
 
-@pytest.fixture(scope="module")
-def command_answers(sample_gircse: Gircse, sample_server: Server) -> dict[tuple[str, str], list[str]]:
-    """What `gircse search` finds for the first pairs."""
-    asked = [(pair["query"], view["instruction"]) for pair in PLANTED[:COMMAND_PAIRS] for view in pair["views"]]
-    options = ("--collection", "sample", "--limit", str(CHUNKS))
-    found = sample_gircse.searches([(query, "--instruction", text, *options) for query, text in asked])
-    return dict(zip(asked, map(sample_ids, found), strict=True))
-
-
 @first_pairs
 def test_instruction_decides_on_the_command_line(
-    planted: Planted, command_answers: dict[tuple[str, str], list[str]]
+    planted: Planted, sample_gircse: Gircse, sample_server: Server
 ) -> None:
-    assert_instruction_decides(planted, lambda query, instruction: command_answers[query, instruction])
+    def ask(query: str, instruction: str) -> list[str]:
+        options = ("--collection", "sample", "--limit", str(CHUNKS), "--json")
+        return sample_ids(
+            json.loads(sample_gircse.call("search", query, "--instruction", instruction, *options).stdout)
+        )
+
+    assert_instruction_decides(planted, ask)
 
 
 @pytest.fixture(scope="module")
