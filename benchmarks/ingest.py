@@ -60,7 +60,8 @@ Seconds = dict[str, float]
 def worker_processes(services: Services, *, count: int) -> Iterator[Callable[[], object]]:
     """So many `gircse worker`, each with its model loaded. They begin with the first document in the queue."""
     home = services.settings.home
-    environment = {**os.environ, "GIRCSE_HOME": str(home)}
+    threads = max(1, torch.get_num_threads() // count)  # each its share of the cores
+    environment = {**os.environ, "GIRCSE_HOME": str(home), "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, "-c", "from app.cli import main; main()", "--debug", "worker"]
     logs = [home / f"worker-{number}.log" for number in range(count)]
     processes = []

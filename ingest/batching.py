@@ -1,5 +1,6 @@
 """Joins what several jobs want embedded at the same time: a model takes sixteen short texts in about half the time that
-it takes for one after the other. Vectors are those of single calls, and a fault goes to the job whose text it is.
+it takes for one after the other, and less again where they are of one length. Vectors are those of single calls, and a
+fault goes to the job whose text it is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from app.errors import UnavailableError
 from app.ports import Embedder
 from app.types import QueryEmbedding
 
-MAX_TEXTS = 64  # of a joint call; a request for more is a call of its own
+MAX_TEXTS = 128  # of a joint call; a request for more is a call of its own
+_PIECE_TEXTS = 32  # what the model gets at a time
 ENOUGH_TEXTS = 16  # with more in a call a text costs the model as much
 GATHER_S = 0.25
 _LOOK_S = 0.2  # how often a waiting request asks whether its job is to be left
@@ -33,6 +35,7 @@ class _Request:
     asked_at: float = field(default_factory=time.monotonic)
     call: _Call | None = None
     start: int = 0  # of its texts in the call
+    has_left: bool = False
 
     @property
     def turn(self) -> float:
@@ -50,6 +53,9 @@ class _Call:
 
 class JointEmbedder:
     """The port `Embedder` over another one. Calls of the model for documents are made one at a time, in one thread.
+
+    Within a call texts go to the model by length, in pieces: so little is padded. Between two pieces a call ends that
+    nobody waits for any more.
 
     `asking` gives the number of threads that may ask now: a call is made once half of them have, or for `enough_texts`,
     or when nobody asked for `gather_s`. `is_leaving` is asked in the thread that waits; once it says yes,
@@ -76,7 +82,15 @@ class JointEmbedder:
         self._changed = threading.Condition()
         self._waiting: list[_Request] = []
         self._is_busy = False
+        self._is_closing = False
         self._free_since = 0.0
+
+    def load(self) -> None:
+        """Loads the model in the thread that calls it later.
+
+        Every thread that has used PyTorch keeps helpers of its own; where these are more than the cores, all are slow.
+        """
+        self._model.submit(lambda: self._embedder.model_name).result()
 
     @property
     def model_name(self) -> str:
@@ -120,15 +134,16 @@ class JointEmbedder:
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         request = _Request(texts, instruction, steps)
         call = self._join(request)
-        self._wait_for(call.vectors)
+        self._wait_for(call.vectors, request)
         if call.is_joint and call.vectors.exception() is not None:
-            alone = self._model.submit(self._embedder.embed_documents, texts, instruction=instruction, steps=steps)
-            self._wait_for(alone)
+            alone = self._model.submit(self._embed, [request])
+            self._wait_for(alone, request)
             return alone.result()
         return call.vectors.result()[request.start : request.start + len(texts)]
 
     def close(self) -> None:
-        """Waits for the call under way."""
+        """Waits for the piece that the model has in hand."""
+        self._is_closing = True
         self._model.shutdown(cancel_futures=True)
 
     def __enter__(self) -> Self:
@@ -170,18 +185,29 @@ class JointEmbedder:
 
     def _start_call(self) -> None:
         batch = self._take_batch()
-        texts = [text for request in batch for text in request.texts]
-        first = batch[0]
         self._is_busy = True
-        vectors = self._model.submit(
-            self._embedder.embed_documents, texts, instruction=first.instruction, steps=first.steps
-        )
+        vectors = self._model.submit(self._embed, batch)
         call, start = _Call(vectors, is_joint=len(batch) > 1), 0
         for request in batch:
             request.call, request.start = call, start
             start += len(request.texts)
         self._changed.notify_all()
         vectors.add_done_callback(self._note_free)
+
+    def _embed(self, batch: Sequence[_Request]) -> list[list[float]]:
+        """Vectors of all their texts, one request after the other. Runs in the model's thread."""
+        texts = [text for request in batch for text in request.texts]
+        by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        vectors: list[list[float]] = [[]] * len(texts)
+        for start in range(0, len(texts), _PIECE_TEXTS):
+            if self._is_closing or all(request.has_left for request in batch):
+                raise _interrupted()
+            places = by_length[start : start + _PIECE_TEXTS]
+            piece = [texts[place] for place in places]
+            found = self._embedder.embed_documents(piece, instruction=batch[0].instruction, steps=batch[0].steps)
+            for place, vector in zip(places, found, strict=True):
+                vectors[place] = vector
+        return vectors
 
     def _take_batch(self) -> list[_Request]:
         """The request whose turn it is, and those after it that fit into one call with it."""
@@ -199,10 +225,18 @@ class JointEmbedder:
             self._free_since = time.monotonic()
             self._changed.notify_all()
 
-    def _wait_for(self, vectors: Future[list[list[float]]]) -> None:
+    def _wait_for(self, vectors: Future[list[list[float]]], request: _Request) -> None:
         while not wait([vectors], timeout=_LOOK_S).done:
-            self._check_leaving()
+            try:
+                self._check_leaving()
+            except UnavailableError:
+                request.has_left = True
+                raise
 
     def _check_leaving(self) -> None:
         if self._is_leaving():
-            raise UnavailableError("Embedding was interrupted: the job is to be left. It is done later.")
+            raise _interrupted()
+
+
+def _interrupted() -> UnavailableError:
+    return UnavailableError("Embedding was interrupted: the job is to be left. It is done later.")

@@ -58,7 +58,9 @@ class IngestPipeline:
     """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
 
     `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. In
-    `spool_folder` (None: the system's own) long documents lie while they are worked on.
+    `spool_folder` (None: the system's own) long documents lie while they are worked on. `batch_size` chunks of a
+    document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
+    chunks differ, and the model does best with a wide choice.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class IngestPipeline:
         read: Reader,
         splitter_for: Callable[[Collection], Splitter],
         batch_size: int = 64,
+        block_batch_size: int = 256,
         spool_folder: Path | None = None,
     ) -> None:
         self._catalog = catalog
@@ -80,6 +83,7 @@ class IngestPipeline:
         self._read = read
         self._splitter_for = splitter_for
         self._batch_size = batch_size
+        self._block_batch_size = block_batch_size
         self._spool_folder = spool_folder
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
@@ -133,7 +137,7 @@ class IngestPipeline:
             embedder=self._embedder,
             collection=collection,
             document_ids=[document.id for document in documents],
-            batch_size=self._batch_size,
+            batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
             held=block.held,
         )
         split = self._splitter_for(collection)

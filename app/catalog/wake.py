@@ -1,13 +1,13 @@
-"""Wakes idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due; on SQLite they only poll."""
+"""Wakes idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -15,6 +15,7 @@ from app.catalog.engine import faults_translated, unavailable
 from app.ports import JobListener
 
 _CHANNEL = "gircse_job"
+_SQLITE_LOOK_S = 0.1
 
 
 def ring(session: Session) -> None:
@@ -27,7 +28,10 @@ def ring(session: Session) -> None:
 def listening(engine: Engine) -> Iterator[JobListener]:
     """Listens from now on, on a connection of its own: what is told between two waits is not lost."""
     if engine.dialect.name != "postgresql":
-        yield _Clock()
+        with faults_translated(engine):
+            looking = engine.connect()
+        with closing(looking):
+            yield _SqliteListener(engine, looking)
         return
     with faults_translated(engine):
         connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -42,12 +46,29 @@ def listening(engine: Engine) -> Iterator[JobListener]:
             connection.close()
 
 
-class _Clock:
-    """Hears nothing: what it is for is the pause between two looks."""
+class _SqliteListener:
+    """Looks whether any other connection has changed the file: of all that SQLite tells it is the nearest to a bell."""
+
+    def __init__(self, engine: Engine, connection: Connection) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._version = self._look()
 
     def wait(self, timeout_s: float) -> bool:
-        time.sleep(timeout_s)
-        return False
+        deadline = time.monotonic() + timeout_s
+        while (version := self._look()) == self._version:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            time.sleep(min(left_s, _SQLITE_LOOK_S))
+        self._version = version
+        return True
+
+    def _look(self) -> int:
+        with faults_translated(self._engine):
+            version: int = self._connection.exec_driver_sql("PRAGMA data_version").scalar_one()
+            self._connection.rollback()
+        return version
 
 
 class _PostgresListener:

@@ -56,6 +56,10 @@ class LocalEmbedder:
     def max_steps(self) -> int:
         return self._encoder.max_steps
 
+    @property
+    def is_on_cpu(self) -> bool:
+        return self._encoder.device == "cpu"
+
     def embed_query(
         self,
         text: str,

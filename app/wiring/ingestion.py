@@ -17,6 +17,7 @@ from app.reindex import Reindexer
 from app.services import Services
 from app.settings import Settings
 from app.types import Chunk, Collection, Document
+from app.wiring.embedding import LocalEmbedder
 from ingest.batching import JointEmbedder
 from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
@@ -28,6 +29,7 @@ from ingest.worker import Worker
 log = logging.getLogger(__name__)
 
 _MODEL_POLL_S = 2.0
+_CPU_PATIENCE_S = 5.0
 
 
 @contextmanager
@@ -83,8 +85,10 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         JointEmbedder(services.embedder, asking=lambda: lanes.taken, is_leaving=is_stopping) as embedder,
         open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
     ):
-        if not _model_is_there(services.embedder, stop):
+        if not _model_is_there(embedder, stop):
             return
+        if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
+            lanes.patience_s = _CPU_PATIENCE_S
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
@@ -99,11 +103,12 @@ def _finish_deletions(services: Services) -> None:
         log.warning("What deletions left behind could not be removed yet: %s", error)
 
 
-def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
+def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
     """Loads the model before any job is claimed: without it every job would fail. False when stopped before that."""
     told = ""
     while not stop.is_set():
         try:
+            embedder.load()
             log.info("The worker has the model %s", embedder.model_name)
         except GircseError as error:
             if str(error) != told:

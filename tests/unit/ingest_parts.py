@@ -57,6 +57,7 @@ class IngestParts:
             read=read,
             splitter_for=lambda _: split_paragraphs,
             batch_size=batch_size,
+            block_batch_size=64,
         )
 
     def submit(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ingest_parts import wait_for
 from tiny_models import family_encoder, save_tiny_model
 
 from app.errors import InputError, UnavailableError
@@ -151,14 +152,42 @@ def test_who_is_to_leave_waits_no_longer_and_is_not_embedded(
 def test_a_note_does_not_wait_for_all_of_a_book(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
-    joint = joint_of(asking=3, gather_s=0)
+    joint = joint_of(asking=3, gather_s=0, max_texts=64)
     embedder.gate.clear()
     with ThreadPoolExecutor(3) as pool:
         for texts in (["first"] * 64, ["second"] * 64, ["note"]):
             pool.submit(joint.embed_documents, texts, instruction="", steps=1)
             time.sleep(0.05)
         embedder.gate.set()
-    assert [call[0] for call in embedder.calls] == ["first", "note", "second"]
+    assert [call[0] for call in embedder.calls] == ["first", "first", "note", "second", "second"]
+
+
+def test_long_and_short_texts_of_a_call_go_to_the_model_apart(
+    joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
+) -> None:
+    texts = [f"{number} " + "word " * (50 * (number % 2)) for number in range(64)]
+    vectors = joint_of().embed_documents(texts, instruction="", steps=1)
+    assert vectors == ToyEmbedder().embed_documents(texts, instruction="", steps=1)
+    assert [len(call) for call in embedder.calls] == [32, 32]
+    assert max(map(len, embedder.calls[0])) < 10 < min(map(len, embedder.calls[1]))
+
+
+def test_a_call_that_nobody_waits_for_ends_between_two_pieces(
+    joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
+) -> None:
+    leaving = threading.Event()
+    joint = joint_of(is_leaving=leaving.is_set)
+    embedder.gate.clear()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(joint.embed_documents, ["book"] * 256, instruction="", steps=1)
+        wait_for(lambda: bool(embedder.calls))
+        leaving.set()
+        with pytest.raises(UnavailableError):
+            asked.result()
+        leaving.clear()
+        embedder.gate.set()
+    joint.embed_documents(["next"], instruction="", steps=1)
+    assert embedder.calls == [["book"] * 32, ["next"]]
 
 
 def test_a_query_waits_for_no_documents(joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder) -> None:

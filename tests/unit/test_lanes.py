@@ -195,3 +195,15 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     stop.set()
     thread.join()
     assert [job.attempts for job in parts.catalog.jobs() if job.attempts != 1] == [3]
+
+
+def test_with_patience_another_lane_opens_only_beside_one_that_takes_long() -> None:
+    lanes = Lanes(3, patience_s=0.3)
+    assert lanes.take(timeout_s=0)
+    assert not lanes.take(timeout_s=0)
+    assert lanes.take(timeout_s=5)
+    assert not lanes.take(timeout_s=0)
+    lanes.give_back()
+    assert not lanes.take(timeout_s=0.1)
+    lanes.give_back()
+    assert lanes.take(timeout_s=0)  # nothing is at work
