@@ -28,6 +28,7 @@ DEFAULT_BLOCK = 128  # small documents that are ingested together
 SMALL_BYTES = 8_192
 _STOP_LOOK_S = 0.2
 _SHARED_ATTEMPTS = 2  # what ended its worker that often is done alone: it may be that which takes the others with it
+_SUSPECTS = 8  # what ended one worker is done in blocks smaller by this: few of it come to be suspected twice
 _FIRST_RETRY_IN = timedelta(seconds=10)
 _LONGEST_RETRY_IN = timedelta(minutes=10)
 
@@ -121,13 +122,14 @@ class Worker:
             return []
         if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or self._block == 1:
             return [job]
+        size = self._block if job.attempts == 1 else max(1, self._block // _SUSPECTS)
         try:
             others = self._catalog.claim_alike(
                 job,
                 self._owner,
-                limit=self._block - 1,
+                limit=size - 1,
                 max_bytes=SMALL_BYTES,
-                max_attempts=_SHARED_ATTEMPTS,
+                max_attempts=job.attempts,
                 lease=self._lease,
             )
         except UnavailableError as error:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 COLLECTION = "chaos"
 WORKERS = 2
-LEASE_S = 5
+LEASE_S = 3
 _CHUNK_TOKENS, _CHUNK_OVERLAP, _DOCUMENT_STEPS = 100, 15, 2
 _PATIENCE_S = 120  # of a client whose catalog is away
 _SETTLE_TIMEOUT_S = 600

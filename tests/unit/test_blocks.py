@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ingest_parts import INDEX, IngestParts
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from app.errors import VectorIndexUnavailableError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
@@ -179,6 +179,17 @@ def test_a_block_waits_for_an_index_that_is_away_and_costs_no_attempt(
     assert [(job.state, job.attempts, job.error) for job in parts.catalog.jobs()] == [
         (JobState.QUEUED, 0, "Qdrant is away.")
     ] * 2
+
+
+def test_what_a_worker_died_with_is_done_in_smaller_blocks(
+    parts: IngestParts, worker: Worker, embedder: HookedEmbedder
+) -> None:
+    submit_all(parts, *(f"Text {number}." for number in range(8)))
+    with parts.engine.begin() as connection:
+        connection.execute(text("UPDATE job SET attempts = 1"))
+    for _ in range(8):
+        worker.run_once()
+    assert embedder.sizes == [1] * 8  # an eighth of a block of eight
 
 
 def test_edited_documents_keep_what_they_had(parts: IngestParts, worker: Worker, embedder: HookedEmbedder) -> None:
