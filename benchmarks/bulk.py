@@ -130,7 +130,10 @@ def watching(look: Callable[[], None]) -> Iterator[None]:
 
 
 def note_largest(pid: int, largest: dict[str, float]) -> None:
-    """The high-water marks of the process and what it started, as Linux keeps them."""
+    """The high-water marks of the process and what it started, as Linux keeps them.
+
+    Of the engine only what is its own: the files that it maps are the system's cache, which takes what is free.
+    """
     for each in (pid, *_descendants(pid)):
         try:
             command = Path(f"/proc/{each}/cmdline").read_text()
@@ -138,7 +141,8 @@ def note_largest(pid: int, largest: dict[str, float]) -> None:
         except (FileNotFoundError, ProcessLookupError):
             continue
         name = "reader" if "readers" in command else "edge" if "edge" in command else "gircse"
-        mark = next((line for line in status.splitlines() if line.startswith("VmHWM")), "VmHWM: 0 kB")
+        field = "RssAnon" if name == "edge" else "VmHWM"
+        mark = next((line for line in status.splitlines() if line.startswith(field)), f"{field}: 0 kB")
         largest[name] = max(largest.get(name, 0), int(mark.split()[1]) / 1024)
 
 
