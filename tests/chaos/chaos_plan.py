@@ -52,7 +52,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Operations, then a moment, then a kill."""
+    """Operations, and a kill while they are carried out or just after."""
 
     operations: tuple[Operation, ...]
     kill: Kill

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ _PATIENCE_S = 120  # of a client whose catalog is away
 _SETTLE_TIMEOUT_S = 600
 _POLL_S = 0.1
 _MOMENT_S = 0.01
-_WORK_TIMEOUT_S = 10
+_WORK_TIMEOUT_S = 3
 _OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 
@@ -104,9 +105,7 @@ def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
 def run_undisturbed(plan: Plan, settings: ChaosSettings, home: Path) -> State:
     with open_services(Settings(home=home, model=settings.model)) as services, _worker_thread(services):
         _create_collection(services)
-        client = Client(services)
-        for operation in plan.operations:
-            client.carry_out(operation)
+        Client(services).carry_out_all(plan.operations)
         wait_until_settled(services)
         return read_state(services, COLLECTION)
 
@@ -147,10 +146,11 @@ class DisturbedRun:
     def _disturb(self, services: Services) -> None:
         client = Client(services)
         self.proxy.is_breaking = True
-        for each in self._plan.rounds:
-            for operation in each.operations:
-                client.carry_out(operation)
-            self._strike(services, each.kill)
+        with ThreadPoolExecutor(1) as hand:
+            for each in self._plan.rounds:
+                handed_in = hand.submit(client.carry_out_all, each.operations)
+                self._strike(services, each.kill)  # while they come in
+                handed_in.result()
 
     def _strike(self, services: Services, kill: Kill) -> None:
         """Work that does not come within a few seconds is not waited for: the queue may be empty."""
@@ -180,6 +180,10 @@ class Client:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._ids: dict[str, str] = {}
+
+    def carry_out_all(self, operations: Iterable[Operation]) -> None:
+        for operation in operations:
+            self.carry_out(operation)
 
     def carry_out(self, operation: Operation) -> None:
         match operation:
