@@ -36,7 +36,7 @@ _PATIENCE_S = 120  # of a client whose catalog is away
 _SETTLE_TIMEOUT_S = 600
 _POLL_S = 0.1
 _MOMENT_S = 0.01
-_WORK_TIMEOUT_S = 3
+_WORK_TIMEOUT_S = 8
 _OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 
