@@ -141,6 +141,10 @@ class ShardLedger(Protocol):
         """
         ...
 
+    def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
+        """By the id of the document; those that are gone are left out."""
+        ...
+
     def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
         """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
         ...

@@ -196,10 +196,6 @@ class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
         """Raises UnknownDocumentError."""
         ...
 
-    def documents_of(self, ids: Iterable[str]) -> dict[str, Document]:
-        """By id; those that are gone are left out."""
-        ...
-
     def documents(
         self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]: ...

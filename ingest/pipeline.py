@@ -53,6 +53,12 @@ class Indexed:
     reports: Mapping[str, IngestReport]
     left: Mapping[str, GircseError]
 
+    def of(self, document_id: str) -> IngestedDocument:
+        """Raises why it is not in the index."""
+        if document_id in self.left:
+            raise self.left[document_id]
+        return self.documents[document_id]
+
 
 class IngestPipeline:
     """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
@@ -104,7 +110,7 @@ class IngestPipeline:
         them all, or one of them that cannot be told: then they are to be run one by one.
         """
         collection = self._catalog.collection(jobs[0].collection)
-        found = self._catalog.documents_of(job.document_id for job in jobs)
+        found = self._catalog.documents_of(jobs)
         by_document = {job.document_id: job for job in jobs}
 
         def beat(document: Document, progress: float) -> None:

@@ -12,7 +12,7 @@ import time
 from datetime import timedelta
 from functools import partial
 
-from app.errors import CollectionPausedError, GircseError, LeaseLostError, UnavailableError
+from app.errors import GircseError, LeaseLostError, UnavailableError
 from app.ports import Catalog, JobListener
 from app.types import Job, JobKind
 from ingest.incidents import log_incident
@@ -120,9 +120,9 @@ class Worker:
         job = self._catalog.claim(self._owner, lease=self._lease)
         if job is None:
             return []
-        if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or self._block == 1:
+        size = self._block if job.attempts == 1 else self._block // _SUSPECTS
+        if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or size <= 1:
             return [job]
-        size = self._block if job.attempts == 1 else max(1, self._block // _SUSPECTS)
         try:
             others = self._catalog.claim_alike(
                 job,
@@ -182,7 +182,7 @@ class Worker:
             if isinstance(outcome, Exception):
                 raise outcome
             report = outcome or self._pipeline.run(job, heartbeat=partial(hand.confirm, job))
-        except (LeaseLostError, CollectionPausedError, StopRequestedError) as error:
+        except (LeaseLostError, StopRequestedError) as error:
             log.info("Job %s was left: %s", job.id, error or "the worker stops")
             self._catalog.release(job)
         except UnavailableError as error:

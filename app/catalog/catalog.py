@@ -124,11 +124,6 @@ class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, O
                 raise _unknown_document(document_id)
             return row.as_document()
 
-    def documents_of(self, ids: Iterable[str]) -> dict[str, Document]:
-        with self._session(self._engine) as session:
-            rows = session.scalars(select(DocumentRow).where(DocumentRow.id.in_(set(ids))))
-            return {row.id: row.as_document() for row in rows}
-
     def documents(
         self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]:

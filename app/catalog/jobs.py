@@ -31,8 +31,8 @@ from app.types import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
 MAX_LOST_ATTEMPTS = 9  # of a job whose workers end without a word: most often that is not its fault
-_WINDOW = 8  # times what is wanted
 MAX_PAUSE = timedelta(minutes=1)
+_WINDOW = 8  # jobs that are looked through for each small one that is wanted
 MAX_PAUSES = 1440  # about a day of pauses of a minute each
 _CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
 _DELETE_CANCELLED = "Its deletion was cancelled. Add it again to make it searchable, or delete it."
@@ -53,20 +53,21 @@ _ABANDONED = (
     .with_for_update(skip_locked=True, of=JobRow)
 )
 _EXHAUSTED = select(JobRow).where(_is_abandoned, JobRow.attempts >= MAX_LOST_ATTEMPTS).limit(1)
+_in_collection = JobRow.collection == bindparam("collection")
+_in_turn = (JobRow.not_before, JobRow.created_at, JobRow.id)
 _DUE = (
     select(JobRow)
-    .where(_is_due, JobRow.collection == bindparam("collection"), _is_document_free)
-    .order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
+    .where(_is_due, _in_collection, _is_document_free)
+    .order_by(*_in_turn)
     .limit(1)
     .with_for_update(skip_locked=True, of=JobRow)
 )
-_in_collection = JobRow.collection == bindparam("collection")
 _ABANDONED_IDS = (
     select(JobRow.id)
     .where(_is_abandoned, JobRow.priority == bindparam("priority"), _in_collection)
     .order_by(JobRow.lease_until)
 )
-_DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(JobRow.not_before, JobRow.created_at, JobRow.id)
+_DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(*_in_turn)
 # Not grouped by the database: SQLite would read every job in the order of collections for it.
 _RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
 _last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
@@ -208,7 +209,7 @@ def claim_alike(
         window = [row.id for row in session.execute(ids.limit(_WINDOW * limit), known)]
         statement = select(JobRow).join(DocumentRow, DocumentRow.id == JobRow.document_id)
         statement = statement.where(JobRow.id.in_(window), or_(is_waiting, _is_abandoned), _is_document_free, *small)
-        statement = statement.order_by(JobRow.not_before, JobRow.created_at, JobRow.id).limit(limit - len(rows))
+        statement = statement.order_by(*_in_turn).limit(limit - len(rows))
         rows += session.scalars(statement.with_for_update(skip_locked=True, of=JobRow), known) if window else ()
     for row in rows:
         _take(row, owner, lease, now)
@@ -278,10 +279,10 @@ def check_lease(session: Session, job: Job) -> None:
 
 def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
     """Locks the document and its job, and makes sure that the caller still holds the lease."""
-    document, row = lock_document(session, job.document_id), _lock_job(session, job.id)
-    if document is None or row is None or row.fencing_token != job.fencing_token or row.state is not JobState.RUNNING:
+    held = hold_those_left(session, [job])
+    if not held:
         raise lease_lost(job)
-    return document, row
+    return held[0]
 
 
 def hold_those_left(session: Session, claimed: Collection[Job]) -> list[tuple[DocumentRow, JobRow]]:

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
-from app.catalog.tables import CollectionRow, JobRow, UtcDateTime, is_running
-from app.types import Job, JobState
+from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running
+from app.types import Document, Job, JobState
 
 _IDS_PER_QUERY = 1_000
 
@@ -47,6 +47,15 @@ class ShardLedger(Sessions):
                 now=now,
             )
             return [row.as_job() for row in rows]
+
+    def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
+        ids = [job.document_id for job in claimed]
+        found: dict[str, Document] = {}
+        with self._session(self._engine) as session:
+            for start in range(0, len(ids), _IDS_PER_QUERY):
+                statement = select(DocumentRow).where(DocumentRow.id.in_(ids[start : start + _IDS_PER_QUERY]))
+                found |= {row.id: row.as_document() for row in session.scalars(statement)}
+        return found
 
     def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
         until = self._clock() + lease

@@ -127,9 +127,7 @@ def open_reindexer(services: Services) -> Iterator[Reindexer]:
         @contextmanager
         def index_document(document: Document, collection: Collection) -> Iterator[Iterable[Chunk]]:
             with pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
-                if document.id in indexed.left:
-                    raise indexed.left[document.id]
-                yield indexed.documents[document.id].chunks
+                yield indexed.of(document.id).chunks
 
         yield Reindexer(
             catalog=services.catalog,

@@ -23,7 +23,6 @@ from app.errors import (
     LeaseLostError,
     NotFoundError,
     UnavailableError,
-    UnknownDocumentError,
 )
 from app.ports import BlobStore, Catalog, VectorIndex
 from app.removals import remove_unneeded
@@ -119,18 +118,12 @@ class ShardEngine:
         for job in [job for job in shard.open.values() if job.kind is JobKind.DELETE]:
             _raise_if(stop)
             self._settle(shard, leases, job, partial(self._delete, job))
-        works = [Work(job.id, document) for job in shard.open.values() if (document := self._document_of(job))]
+        jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # one may have been left above
+        found = self._catalog.documents_of(jobs)  # what was deleted since is not in it, and its job is cancelled
+        works = [Work(job.id, found[job.document_id]) for job in jobs if job.document_id in found]
         if works:
             collection = self._catalog.collection(next(iter(shard.open.values())).collection)
             self._take_in(shard, leases, collection, works, stop)
-
-    def _document_of(self, job: Job) -> Document | None:
-        if job.kind is JobKind.DELETE:
-            return None  # it could not be deleted just now
-        try:
-            return self._catalog.document(job.document_id)
-        except UnknownDocumentError:
-            return None  # deleted since, and the job cancelled
 
     def _take_in(
         self, shard: _Shard, leases: LeaseKeeper, collection: Collection, works: list[Work], stop: threading.Event

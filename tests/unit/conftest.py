@@ -12,8 +12,18 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
-    parts.add_collection(ToyEmbedder())
+def embedder() -> ToyEmbedder:
+    return ToyEmbedder()
+
+
+@pytest.fixture
+def index() -> InMemoryVectorIndex:
+    return InMemoryVectorIndex()
+
+
+@pytest.fixture
+def parts(tmp_path: Path, embedder: ToyEmbedder, index: InMemoryVectorIndex) -> Iterator[IngestParts]:
+    parts = IngestParts.open(tmp_path, index)
+    parts.add_collection(embedder)
     yield parts
     parts.engine.dispose()

@@ -68,7 +68,7 @@ class IngestParts:
         return self.catalog.submit(COLLECTION, new)
 
 
-def wait_for(condition: Callable[[], bool], *, timeout_s: float = 20) -> None:
+def wait_for(condition: Callable[[], object], *, timeout_s: float = 20) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

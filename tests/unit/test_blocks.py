@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 from ingest_parts import INDEX, IngestParts
@@ -49,11 +48,8 @@ def embedder() -> HookedEmbedder:
 
 
 @pytest.fixture
-def parts(tmp_path: Path, embedder: HookedEmbedder) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, CountingIndex())
-    parts.add_collection(embedder)
-    yield parts
-    parts.engine.dispose()
+def index() -> CountingIndex:
+    return CountingIndex()
 
 
 @pytest.fixture

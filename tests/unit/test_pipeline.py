@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,25 +9,12 @@ from hypothesis import strategies as st
 from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
-from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.testing import ToyEmbedder
 from app.types import DocumentState, Job, ScoredPoint
 from ingest.pipeline import IngestPipeline, IngestReport
 
 LEASE = timedelta(seconds=30)
 FIVE = "\n".join(f"Paragraph {name} of five." for name in ("one", "two", "three", "four", "five"))
-
-
-@pytest.fixture
-def embedder() -> ToyEmbedder:
-    return ToyEmbedder()
-
-
-@pytest.fixture
-def parts(tmp_path: Path, embedder: ToyEmbedder) -> Iterator[IngestParts]:
-    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
-    parts.add_collection(embedder)
-    yield parts
-    parts.engine.dispose()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from bytes_reader import BytesReader
+from ingest_parts import wait_for
 
 from app.errors import DocumentError, UnavailableError
 from app.types import Findings, TextPart
@@ -59,13 +59,6 @@ def warm_reader() -> Iterator[BytesReader]:
         patch.setenv("GIRCSE_DATABASE_URL", "postgresql://me:secret@host/db")
         reader.read(b"warm", uri="a.txt")
         yield reader
-
-
-def wait_for(condition: Callable[[], object], *, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_reads_as_in_this_process(warm_reader):

@@ -78,9 +78,7 @@ def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
     def index_document(document: Document, collection: Collection) -> Iterator[Any]:
         house.pipeline._embedder = embedder
         with house.pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
-            if document.id in indexed.left:
-                raise indexed.left[document.id]
-            yield indexed.documents[document.id].chunks
+            yield indexed.of(document.id).chunks
 
     return Reindexer(
         catalog=services.catalog,

@@ -256,8 +256,8 @@ def test_newer_content_takes_over_from_a_running_job(parts: IngestParts, worker_
 def test_the_lease_of_a_long_step_is_kept_alive(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
     parts.submit("One paragraph.")
     embedder = SlowEmbedder()
-    embedder.seconds_per_text = 1.5
-    thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=0.6).run_once)
+    embedder.seconds_per_text = 3
+    thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=1.5).run_once)
     thread.start()
     wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 1)
     stolen = []
