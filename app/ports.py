@@ -66,6 +66,18 @@ class Embedder(Protocol):
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
 
 
+class BatchEmbedder(Embedder, Protocol):
+    def embed_in_batches(
+        self, texts: Sequence[str], *, instruction: str, steps: int
+    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+        """As `embed_documents`, batch by batch: the places of its texts and their vectors. Between two batches the
+        model is free for others, and nothing more is computed when nobody asks for the next one.
+
+        Texts of a length share a batch, so that little is padded, and so more of them are better.
+        """
+        ...
+
+
 class TokenCounter(Protocol):
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every model token of `text`, without special tokens, in order."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.library import Library
-from app.ports import BlobStore, Catalog, Embedder, TokenCounter, VectorIndex
+from app.ports import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
 from app.search import SearchService
 from app.settings import Settings
 
@@ -19,7 +19,7 @@ class Services:
     catalog: Catalog
     index: VectorIndex
     blobs: BlobStore
-    embedder: Embedder
+    embedder: BatchEmbedder
     token_counter: TokenCounter
     search: SearchService
     library: Library

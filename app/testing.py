@@ -14,6 +14,7 @@ from app.types import IndexCondition, Point, QueryEmbedding, RefinementStep, Sco
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _INSTRUCTION_WEIGHT = 0.5
+_BATCH_SIZE = 32
 
 
 class ToyEmbedder:
@@ -66,6 +67,15 @@ class ToyEmbedder:
         if self._is_recording:
             self.embedded_texts.extend(texts)
         return [self._vector(_word_weights(text, instruction)) for text in texts]
+
+    def embed_in_batches(
+        self, texts: Sequence[str], *, instruction: str, steps: int
+    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+        places = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+        for start in range(0, len(texts), _BATCH_SIZE):
+            batch = places[start : start + _BATCH_SIZE]
+            found = self.embed_documents([texts[place] for place in batch], instruction=instruction, steps=steps)
+            yield batch, found
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return [match.span() for match in _TOKEN.finditer(text)]

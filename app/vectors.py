@@ -96,7 +96,7 @@ class QdrantVectorIndex:
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
         checked = [
-            models.PointStruct(
+            models.PointStruct.model_construct(  # its checks would take longer than the engine does
                 id=point.id, vector=_unit(point.vector, f"point {point.id}"), payload=dict(point.payload)
             )
             for point in points

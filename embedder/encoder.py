@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -101,6 +101,21 @@ class Encoder:
             show_progress=show_progress,
         )
 
+    def encode_in_batches(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        batch_size: int = 32,
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """As `encode_documents`, a batch of similar length at a time: rows of `texts` and their vectors (b, dimension).
+
+        Nothing is computed for a batch before it is asked for.
+        """
+        resolved, count = resolve_defaults(self.contract, "document", instruction, steps)
+        yield from self._encode_batches(texts, resolved, count, bias=None, batch_size=batch_size)
+
     def refine(
         self,
         text: str,
@@ -185,19 +200,25 @@ class Encoder:
         batch_size: int,
         show_progress: bool = False,
     ) -> np.ndarray:
+        batches = self._encode_batches(texts, instruction, steps, bias=self._bias(token_bias), batch_size=batch_size)
+        out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        with tqdm(total=len(texts), disable=not show_progress, unit="text", desc=f"Embedding at {steps} steps") as bar:
+            for rows, vectors in batches:
+                out[rows] = vectors
+                bar.update(len(rows))
+        return out
+
+    def _encode_batches(
+        self, texts: Sequence[str], instruction: str, steps: int, *, bias: Tensor | None, batch_size: int
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
         if isinstance(texts, str):
             raise TextError("Give a list of texts, not one string.")
         if batch_size < 1:
             raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
         self._checked_steps(steps)
-        bias = self._bias(token_bias)
-        out = np.empty((len(texts), self.dimension), dtype=np.float32)
         prompts = self._prompts.encode(texts, instruction)
-        with tqdm(total=len(texts), disable=not show_progress, unit="text", desc=f"Embedding at {steps} steps") as bar:
-            for rows in self._batches(prompts, batch_size):
-                out[rows] = self._prefixes([prompts[row] for row in rows], steps, bias, None)[:, -1]
-                bar.update(len(rows))
-        return out
+        for rows in self._batches(prompts, batch_size):
+            yield rows, self._prefixes([prompts[row] for row in rows], steps, bias, None)[:, -1]
 
     @staticmethod
     def _batches(prompts: Sequence[PromptIds], batch_size: int):

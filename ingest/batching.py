@@ -14,11 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from app.errors import UnavailableError
-from app.ports import Embedder
+from app.ports import BatchEmbedder
 from app.types import QueryEmbedding
 
-MAX_TEXTS = 128  # of a joint call; a request for more is a call of its own
-_PIECE_TEXTS = 32  # what the model gets at a time
+MAX_TEXTS = 384  # of a joint call; a request for more is a call of its own
 ENOUGH_TEXTS = 16  # with more in a call a text costs the model as much
 GATHER_S = 0.25
 _LOOK_S = 0.2  # how often a waiting request asks whether its job is to be left
@@ -54,8 +53,8 @@ class _Call:
 class JointEmbedder:
     """The port `Embedder` over another one. Calls of the model for documents are made one at a time, in one thread.
 
-    Within a call texts go to the model by length, in pieces: so little is padded. Between two pieces a call ends that
-    nobody waits for any more.
+    A call runs in batches. Between two of them those come in whose turn is earlier, and one ends that nobody waits for
+    any more.
 
     `asking` gives the number of threads that may ask now: a call is made once half of them have, or for `enough_texts`,
     or when nobody asked for `gather_s`. `is_leaving` is asked in the thread that waits; once it says yes,
@@ -64,7 +63,7 @@ class JointEmbedder:
 
     def __init__(
         self,
-        embedder: Embedder,
+        embedder: BatchEmbedder,
         *,
         asking: Callable[[], int] = lambda: 1,
         is_leaving: Callable[[], bool] = lambda: False,
@@ -142,7 +141,7 @@ class JointEmbedder:
         return call.vectors.result()[request.start : request.start + len(texts)]
 
     def close(self) -> None:
-        """Waits for the piece that the model has in hand."""
+        """Waits for the batch that the model has in hand."""
         self._is_closing = True
         self._model.shutdown(cancel_futures=True)
 
@@ -184,40 +183,55 @@ class JointEmbedder:
         return max(self._free_since, last_asked_at) + self._gather_s - time.monotonic()
 
     def _start_call(self) -> None:
-        batch = self._take_batch()
+        requests = self._take_requests()
         self._is_busy = True
-        vectors = self._model.submit(self._embed, batch)
-        call, start = _Call(vectors, is_joint=len(batch) > 1), 0
-        for request in batch:
+        vectors = self._model.submit(self._embed, requests)
+        self._tell(requests, vectors)
+        vectors.add_done_callback(self._note_free)
+
+    def _tell(self, requests: Sequence[_Request], vectors: Future[list[list[float]]]) -> None:
+        call, start = _Call(vectors, is_joint=len(requests) > 1), 0
+        for request in requests:
             request.call, request.start = call, start
             start += len(request.texts)
         self._changed.notify_all()
-        vectors.add_done_callback(self._note_free)
 
-    def _embed(self, batch: Sequence[_Request]) -> list[list[float]]:
+    def _let_pass(self, turn: float) -> None:
+        """Makes the calls whose turn is before this one. Runs in the model's thread."""
+        while True:
+            with self._changed:
+                if not self._waiting or self._waiting[0].turn >= turn:
+                    return
+                requests = self._take_requests()
+                vectors: Future[list[list[float]]] = Future()
+                self._tell(requests, vectors)
+            try:
+                vectors.set_result(self._embed(requests))
+            except Exception as error:  # noqa: BLE001 - raised again by those who wait for these vectors
+                vectors.set_exception(error)
+
+    def _embed(self, requests: Sequence[_Request]) -> list[list[float]]:
         """Vectors of all their texts, one request after the other. Runs in the model's thread."""
-        texts = [text for request in batch for text in request.texts]
-        by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        texts = [text for request in requests for text in request.texts]
         vectors: list[list[float]] = [[]] * len(texts)
-        for start in range(0, len(texts), _PIECE_TEXTS):
-            if self._is_closing or all(request.has_left for request in batch):
-                raise _interrupted()
-            places = by_length[start : start + _PIECE_TEXTS]
-            piece = [texts[place] for place in places]
-            found = self._embedder.embed_documents(piece, instruction=batch[0].instruction, steps=batch[0].steps)
+        first = requests[0]
+        for places, found in self._embedder.embed_in_batches(texts, instruction=first.instruction, steps=first.steps):
             for place, vector in zip(places, found, strict=True):
                 vectors[place] = vector
+            if self._is_closing or all(request.has_left for request in requests):
+                raise _interrupted()
+            self._let_pass(first.turn)
         return vectors
 
-    def _take_batch(self) -> list[_Request]:
+    def _take_requests(self) -> list[_Request]:
         """The request whose turn it is, and those after it that fit into one call with it."""
-        batch, count = [self._waiting[0]], len(self._waiting[0].texts)
+        requests, count = [self._waiting[0]], len(self._waiting[0].texts)
         for request in self._waiting[1:]:
-            if request.is_like(batch[0]) and count + len(request.texts) <= self._max_texts:
-                batch.append(request)
+            if request.is_like(requests[0]) and count + len(request.texts) <= self._max_texts:
+                requests.append(request)
                 count += len(request.texts)
-        self._waiting = [request for request in self._waiting if request not in batch]
-        return batch
+        self._waiting = [request for request in self._waiting if request not in requests]
+        return requests
 
     def _note_free(self, _: Future[list[list[float]]]) -> None:
         with self._changed:

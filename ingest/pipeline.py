@@ -79,7 +79,7 @@ class IngestPipeline:
         read: Reader,
         splitter_for: Callable[[Collection], Splitter],
         batch_size: int = 64,
-        block_batch_size: int = 256,
+        block_batch_size: int = 384,
         spool_folder: Path | None = None,
     ) -> None:
         self._catalog = catalog

@@ -24,7 +24,7 @@ from ingest.points import IngestReport
 log = logging.getLogger(__name__)
 
 DEFAULT_LEASE = timedelta(seconds=60)
-DEFAULT_BLOCK = 128  # small documents that are ingested together
+DEFAULT_BLOCK = 256  # small documents that are ingested together
 SMALL_BYTES = 8_192
 _STOP_LOOK_S = 0.2
 _SHARED_ATTEMPTS = 2  # what ended its worker that often is done alone: it may be that which takes the others with it

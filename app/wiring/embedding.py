@@ -84,6 +84,13 @@ class LocalEmbedder:
         with _errors_translated():
             return self._encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
 
+    def embed_in_batches(
+        self, texts: Sequence[str], *, instruction: str, steps: int
+    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+        with _errors_translated():
+            for rows, vectors in self._encoder.encode_in_batches(texts, instruction=instruction, steps=steps):
+                yield rows, vectors.tolist()
+
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         with _errors_translated():
             return self._encoder.token_offsets(text)

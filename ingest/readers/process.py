@@ -195,6 +195,7 @@ class _ReaderChild:
         self._vitals = psutil.Process(self._process.pid)
         self._start_bytes: int | None = None
         self._document_count = 0
+        self._look_at = 0.0  # at its memory, on the monotonic clock
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Raises DocumentError, UnavailableError or _ChildLostError."""
@@ -209,8 +210,10 @@ class _ReaderChild:
             _check_stopping(is_stopping)
             if time.monotonic() > deadline:
                 raise DocumentError(_time_reason(limits))
-            if self._memory_bytes() > most_bytes:
-                raise DocumentError(_memory_reason(limits))
+            if time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + _POLL_S
+                if self._memory_bytes() > most_bytes:
+                    raise DocumentError(_memory_reason(limits))
 
         try:
             self._watch(lambda: write_request(self._requests, request), check)

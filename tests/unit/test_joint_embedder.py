@@ -149,30 +149,33 @@ def test_who_is_to_leave_waits_no_longer_and_is_not_embedded(
     assert embedder.calls == [["stays"]]
 
 
-def test_a_note_does_not_wait_for_all_of_a_book(
+def test_a_note_comes_in_between_two_batches_of_a_book(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
-    joint = joint_of(asking=3, gather_s=0, max_texts=64)
+    joint = joint_of(asking=4, gather_s=0, max_texts=64)
     embedder.gate.clear()
-    with ThreadPoolExecutor(3) as pool:
-        for texts in (["first"] * 64, ["second"] * 64, ["note"]):
-            pool.submit(joint.embed_documents, texts, instruction="", steps=1)
-            time.sleep(0.05)
+    with ThreadPoolExecutor(4) as pool:
+        first, second, note, refused = [
+            pool.submit(joint.embed_documents, texts, instruction=instruction, steps=1)
+            for texts, instruction in (
+                (["first"] * 64, ""),
+                (["second"] * 64, ""),
+                (["note"], ""),
+                (["refused"], "another"),
+            )
+            if not time.sleep(0.05)  # so they ask in this order
+        ]
         embedder.gate.set()
-    assert [call[0] for call in embedder.calls] == ["first", "first", "note", "second", "second"]
+    assert [call[0] for call in embedder.calls] == ["first", "note", "refused", "first", "second", "second"]
+    toy = ToyEmbedder()
+    assert note.result() == toy.embed_documents(["note"], instruction="", steps=1)
+    assert first.result() == toy.embed_documents(["first"] * 64, instruction="", steps=1)
+    assert second.result() == toy.embed_documents(["second"] * 64, instruction="", steps=1)
+    with pytest.raises(InputError, match="refused"):
+        refused.result()
 
 
-def test_long_and_short_texts_of_a_call_go_to_the_model_apart(
-    joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
-) -> None:
-    texts = [f"{number} " + "word " * (50 * (number % 2)) for number in range(64)]
-    vectors = joint_of().embed_documents(texts, instruction="", steps=1)
-    assert vectors == ToyEmbedder().embed_documents(texts, instruction="", steps=1)
-    assert [len(call) for call in embedder.calls] == [32, 32]
-    assert max(map(len, embedder.calls[0])) < 10 < min(map(len, embedder.calls[1]))
-
-
-def test_a_call_that_nobody_waits_for_ends_between_two_pieces(
+def test_a_call_that_nobody_waits_for_ends_between_two_batches(
     joint_of: Callable[..., JointEmbedder], embedder: WatchedEmbedder
 ) -> None:
     leaving = threading.Event()
@@ -206,6 +209,12 @@ def test_joint_vectors_of_a_real_decoder_are_those_of_single_calls(tmp_path: Pat
     class Decoder(ToyEmbedder):
         def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
             return encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
+
+        def embed_in_batches(
+            self, texts: Sequence[str], *, instruction: str, steps: int
+        ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+            for rows, vectors in encoder.encode_in_batches(texts, instruction=instruction, steps=steps, batch_size=2):
+                yield rows, vectors.tolist()
 
     requests = [["A short text."], ["A text that is a good deal longer than the other one. " * 5], ["One.", "Two."]]
     with JointEmbedder(Decoder(), asking=lambda: 6, gather_s=PATIENT_S) as joint:

@@ -1,0 +1,75 @@
+"""Documents embedded batch by batch, through the embedder and through the core's port."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_models import family_encoder, save_tiny_model
+
+from app.errors import InputError
+from app.wiring.embedding import LocalEmbedder
+from embedder import Encoder, TextError
+
+TEXTS = [f"{number} " + "a river runs " * (number % 5) for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2")
+
+
+@pytest.fixture(scope="module")
+def encoder(model: Path) -> Encoder:
+    return family_encoder(model)
+
+
+def test_batches_hold_each_text_once_with_the_vector_of_a_whole_call(encoder: Encoder) -> None:
+    found = np.full((len(TEXTS), encoder.dimension), np.nan, dtype=np.float32)
+    for rows, vectors in encoder.encode_in_batches(TEXTS, steps=2, batch_size=6):
+        assert np.isnan(found[rows]).all()
+        found[rows] = vectors
+    np.testing.assert_allclose(found, encoder.encode_documents(TEXTS, steps=2), atol=1e-5)
+
+
+def test_a_batch_holds_texts_of_similar_length(encoder: Encoder) -> None:
+    batches = [rows for rows, _ in encoder.encode_in_batches(TEXTS, steps=1, batch_size=4)]
+    assert [len(rows) for rows in batches] == [4, 4, 4, 4, 4]
+    lengths = [[len(TEXTS[row]) for row in rows] for rows in batches]
+    assert all(min(longer) >= max(shorter) - 1 for longer, shorter in itertools.pairwise(lengths))
+
+
+def test_nothing_is_computed_before_it_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    prefixes = Encoder._prefixes
+
+    def counted(self: Encoder, prompts: list[object], *rest: object) -> np.ndarray:
+        computed.append(len(prompts))
+        return prefixes(self, prompts, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Encoder, "_prefixes", counted)
+    batches = encoder.encode_in_batches(TEXTS, steps=1, batch_size=8)
+    assert not computed
+    next(batches)
+    assert computed == [8]
+
+
+@pytest.mark.parametrize(("texts", "options"), [("one text", {}), (["", "b"], {}), (["a"], {"batch_size": 0})])
+def test_what_cannot_be_embedded_is_refused(encoder: Encoder, texts: list[str], options: dict[str, int]) -> None:
+    with pytest.raises(TextError):
+        list(encoder.encode_in_batches(texts, **options))  # type: ignore[arg-type]
+
+
+def test_the_port_gives_the_same_and_tells_errors_as_its_own(model: Path) -> None:
+    local = LocalEmbedder(str(model))
+    found = {
+        row: vector
+        for rows, vectors in local.embed_in_batches(TEXTS, instruction="", steps=2)
+        for row, vector in zip(rows, vectors, strict=True)
+    }
+    expected = local.embed_documents(TEXTS, instruction="", steps=2)
+    np.testing.assert_allclose([found[row] for row in range(len(TEXTS))], expected, atol=1e-5)
+    with pytest.raises(InputError):
+        next(local.embed_in_batches(["fine", " "], instruction="", steps=2))
