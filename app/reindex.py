@@ -6,25 +6,26 @@ What has been built stays when this is killed. Searches use the live index, whic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Protocol
 
 from app.audit import Audit
+from app.catalog_ports import IngestedDocument
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
 from app.fingerprints import require_same_model
 from app.library import check_contract
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
-from app.types import CONTRACT, Chunk, Collection, Document, IndexRole
+from app.types import CONTRACT, Collection, Document, IndexRole
 
 log = logging.getLogger(__name__)
 
-IndexDocument = Callable[[Document, Collection], AbstractContextManager[Iterable[Chunk]]]
-
 _LEASE = timedelta(minutes=10)  # between the name of the new index and its row
 _ROUNDS = 100  # of catching up with documents that change
+_PAGE = 256  # documents that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,19 @@ class ReindexReport:
     unreadable: dict[str, str] = field(default_factory=dict)  # uri → reason
 
 
-class Reindexer:
-    """`index_document` makes the points of a document in the active index of the collection that it is given.
+class IndexedDocuments(Protocol):
+    def of(self, document_id: str) -> IngestedDocument:
+        """Raises why it is not in the index."""
+        ...
 
-    Its chunks can be read until its block ends.
+
+IndexDocuments = Callable[[Sequence[Document], Collection], AbstractContextManager[IndexedDocuments]]
+
+
+class Reindexer:
+    """`index_documents` makes the points of documents in the active index of the collection that it is given.
+
+    Their chunks can be read until its block ends. Documents of a page with at most `small_bytes` are indexed together.
     """
 
     def __init__(
@@ -60,13 +70,17 @@ class Reindexer:
         index: VectorIndex,
         blobs: BlobStore,
         embedder: Embedder,
-        index_document: IndexDocument,
+        index_documents: IndexDocuments,
+        small_bytes: int,
+        page: int = _PAGE,
     ) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
         self._embedder = embedder
-        self._index_document = index_document
+        self._index_documents = index_documents
+        self._small_bytes = small_bytes
+        self._page = page
         self._audit = Audit(catalog=catalog, index=index, blobs=blobs)
 
     def begin(self, name: str, change: ContractChange, *, restart: bool = False) -> Collection:
@@ -156,19 +170,26 @@ class Reindexer:
         total = self._catalog.counted_collection(name).document_count
         done = total - self._catalog.count_unindexed(name, index)
         tell(done, total)
-        while page := self._catalog.unindexed_documents(name, index, after=after):
-            for document in page:
-                self._index_one(document, target, report)
-                done += 1
-                tell(done, total)
+        while page := self._catalog.unindexed_documents(name, index, after=after, limit=self._page):
+            for together in self._blocks(page):
+                with self._index_documents(together, target) as indexed:
+                    for document in together:
+                        self._record(document, target, indexed, report)
+                        done += 1
+                        tell(done, total)
             after = page[-1].id
 
-    def _index_one(self, document: Document, target: Collection, report: ReindexReport) -> None:
+    def _blocks(self, page: Sequence[Document]) -> Iterator[Sequence[Document]]:
+        small = [document for document in page if document.byte_count <= self._small_bytes]
+        if small:
+            yield small
+        yield from ([document] for document in page if document.byte_count > self._small_bytes)
+
+    def _record(self, document: Document, target: Collection, indexed: IndexedDocuments, report: ReindexReport) -> None:
         index = target.active_index
         report.unreadable.pop(document.uri, None)
         try:
-            with self._index_document(document, target) as chunks:
-                is_recorded = self._catalog.record_indexed(index, document, chunks)
+            is_recorded = self._catalog.record_indexed(index, document, indexed.of(document.id).chunks)
         except (DocumentError, NotFoundError) as error:  # its file is gone when it was replaced since: the next pass
             report.unreadable[document.uri] = str(error)
             delete_points_of(self._index, index, document.id)

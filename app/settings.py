@@ -42,7 +42,7 @@ class Settings(BaseSettings):
         default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
     )
     shard_documents: int = Field(
-        default=1_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
+        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")

@@ -108,12 +108,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=SAMPLE, help="JSONL with id, title and text")
     parser.add_argument("--limit", type=int, default=500, help="rows of it")
+    parser.add_argument("--copies", type=int, default=1, help="of each row, numbered, for a larger corpus")
     parser.add_argument("--join", type=int, default=1, help="rows that make one document")
     parser.add_argument("--repeats", type=int, default=3, help="0: only the stages")
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        corpus = write_corpus(options.corpus, Path(folder) / "corpus.jsonl", limit=options.limit, join=options.join)
+        rows = read_rows(options.corpus, limit=options.limit, copies=options.copies)
+        corpus = write_corpus(rows, Path(folder) / "corpus.jsonl", join=options.join)
         embeddings = GircseEmbeddings(document_steps=STEPS)
         embeddings.embed_documents(["Warms up."])
         found: dict[str, list[Seconds]] = defaultdict(list)
@@ -127,9 +129,14 @@ def main() -> None:
         print_stages(corpus, Path(folder))
 
 
-def write_corpus(source: Path, target: Path, *, limit: int, join: int) -> Path:
-    lines = source.read_text("utf-8").splitlines()[:limit]
-    rows = [json.loads(line) for line in lines]
+def read_rows(source: Path, *, limit: int, copies: int) -> list[dict[str, str]]:
+    rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()[:limit]]
+    copied = [(copy, row) for copy in range(1, copies) for row in rows]
+    numbered = [{**row, "id": f"{row['id']}-{copy}", "text": f"{copy}. {row['text']}"} for copy, row in copied]
+    return rows + numbered
+
+
+def write_corpus(rows: list[dict[str, str]], target: Path, *, join: int) -> Path:
     with target.open("w", encoding="utf-8") as written:
         for start in range(0, len(rows), join):
             part = rows[start : start + join]

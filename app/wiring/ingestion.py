@@ -6,9 +6,10 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from math import ceil
 
 from app.errors import GircseError, UnavailableError
@@ -16,7 +17,7 @@ from app.ports import Embedder
 from app.reindex import Reindexer
 from app.services import Services
 from app.settings import Settings
-from app.types import Chunk, Collection, Document
+from app.types import Collection
 from app.wiring.embedding import LocalEmbedder
 from ingest.batching import JointEmbedder
 from ingest.lanes import Lanes
@@ -24,7 +25,7 @@ from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
 from ingest.splitter import TokenSplitter
-from ingest.worker import Worker
+from ingest.worker import SMALL_BYTES, Worker
 
 log = logging.getLogger(__name__)
 
@@ -123,16 +124,11 @@ def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
 @contextmanager
 def open_reindexer(services: Services) -> Iterator[Reindexer]:
     with open_pipeline(services, is_stopping=lambda: False) as pipeline:
-
-        @contextmanager
-        def index_document(document: Document, collection: Collection) -> Iterator[Iterable[Chunk]]:
-            with pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
-                yield indexed.of(document.id).chunks
-
         yield Reindexer(
             catalog=services.catalog,
             index=services.index,
             blobs=services.blobs,
             embedder=services.embedder,
-            index_document=index_document,
+            index_documents=partial(pipeline.index_documents, heartbeat=lambda *_: None),
+            small_bytes=SMALL_BYTES,
         )

@@ -68,7 +68,7 @@ def report_nothing() -> None:
 
 
 def find_slots(*, use_gpus: bool) -> Slots:
-    """One embedder per GPU; without GPUs, one per CPU but for every fourth, which reads."""
+    """One embedder per GPU; without GPUs, one per CPU. A reader for every fourth CPU: it is a tenth of the work."""
     found = ray.cluster_resources()
     gpus, cpus = int(found.get("GPU", 0)) if use_gpus else 0, int(found.get("CPU", 0))
     return share_out(cpus=cpus, gpus=gpus)
@@ -79,10 +79,8 @@ def share_out(*, cpus: int, gpus: int) -> Slots:
         raise ConflictError("The Ray cluster has no CPU to read documents with: start its nodes with --num-cpus.")
     if gpus:
         return Slots(embedders=gpus, gpus_each=1, cpus_each=0, readers=cpus, cpus_per_reader=1)
-    if cpus == 1:
-        return Slots(embedders=1, gpus_each=0, cpus_each=0.5, readers=1, cpus_per_reader=0.5)
-    readers = max(1, cpus // 4)
-    return Slots(embedders=cpus - readers, gpus_each=0, cpus_each=1, readers=readers, cpus_per_reader=1)
+    # Halves fit into any node, so no reader waits for ever beside models that hold what there is.
+    return Slots(embedders=cpus, gpus_each=0, cpus_each=0.5, readers=max(1, cpus // 4), cpus_per_reader=0.5)
 
 
 def require_one_machine() -> None:

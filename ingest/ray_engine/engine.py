@@ -35,7 +35,7 @@ from ingest.worker import DEFAULT_LEASE, retry_in
 
 log = logging.getLogger(__name__)
 
-DEFAULT_SHARD_DOCUMENTS = 1_000
+DEFAULT_SHARD_DOCUMENTS = 10_000
 _MOST_BREAKS = 5  # of one shard in a row, without a document done in between
 _LOOK_S = 0.2
 _TABLES_AHEAD = 4

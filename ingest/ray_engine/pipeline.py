@@ -27,7 +27,7 @@ from ingest.ray_engine.parts import BrokenRunError, Leases, NodeParts
 from ingest.ray_engine.rows import Work, works_to_table
 from ingest.ray_engine.stages import EmbedMissing, read_and_split, write_points
 
-_EMBED_BATCH_SIZE = 64
+_EMBED_BATCH_SIZE = 256  # so that texts of a length find each other
 _WRITES_PER_EMBEDDER = 2
 _MOST_DOCUMENTS_PER_TASK = 16
 _BLOCK_BYTES = 4 * 1024 * 1024  # what one stage gathers before the next may have it

@@ -54,6 +54,7 @@ def test_a_cluster_has_room_for_all_embedders_and_a_reader(cpus: int, gpus: int)
     assert slots.embedders * slots.gpus_each <= gpus
     assert slots.embedders * slots.cpus_each + slots.readers * slots.cpus_per_reader <= cpus
     assert min(slots.embedders, slots.readers) >= 1
+    assert gpus or 2 * max(slots.cpus_each, slots.cpus_per_reader) <= 1  # any two have room on a node of one CPU
 
 
 def test_a_cluster_without_a_cpu_is_refused() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +76,19 @@ def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
     embedder = embedder or house.embedder
 
     @contextmanager
-    def index_document(document: Document, collection: Collection) -> Iterator[Any]:
+    def index_documents(documents: Sequence[Document], collection: Collection) -> Iterator[Any]:
         house.pipeline._embedder = embedder
-        with house.pipeline.index_documents([document], collection, heartbeat=lambda *_: None) as indexed:
-            yield indexed.of(document.id).chunks
+        with house.pipeline.index_documents(documents, collection, heartbeat=lambda *_: None) as indexed:
+            yield indexed
 
     return Reindexer(
         catalog=services.catalog,
         index=services.index,
         blobs=services.blobs,
         embedder=embedder,
-        index_document=index_document,
+        index_documents=index_documents,
+        small_bytes=1_000,
+        page=2,
     )
 
 
@@ -173,14 +176,27 @@ def test_searches_are_answered_by_the_old_index_until_the_switch(house: Any) -> 
     seen: list[list[str]] = []
     house.embedder.hook = lambda _: seen.append(searched(house))
     reindex(house)
-    assert len(seen) >= 6
+    assert len(seen) >= 3
     assert all(texts == before for texts in seen)
     assert searched(house) != before
 
 
+def test_small_documents_are_embedded_together_and_a_long_one_alone(toy_house_factory: Callable[..., Any]) -> None:
+    house = filled(toy_house_factory(embedder=HookedEmbedder()), [*TEXTS, "A whale sings. " * 100])
+    counts: list[int] = []
+    house.embedder.hook = counts.append
+    reindex(house, INSTRUCTED)
+    checked, *sizes = (after - before for before, after in pairwise([*counts, len(house.embedder.embedded_texts)]))
+    assert checked == 1  # the contract
+    assert max(sizes) == 3  # the chunks of the long one
+    sizes.remove(3)
+    assert sorted(sizes) in ([2, 2, 2], [1, 1, 2, 2])  # pages hold two, and one of them the long one
+    assert differences(house) == []
+
+
 def test_a_stop_in_the_middle_keeps_what_is_done(house: Any, undisturbed: Any) -> None:
     def stop(embedded: int) -> None:
-        if embedded == 7:
+        if embedded >= 5:
             raise KeyboardInterrupt
 
     house.embedder.hook = stop
