@@ -31,6 +31,7 @@ _EMBED_BATCH_SIZE = 256  # so that texts of a length find each other
 _WRITES_PER_EMBEDDER = 2
 _MOST_DOCUMENTS_PER_TASK = 16
 _BLOCK_BYTES = 4 * 1024 * 1024  # what one stage gathers before the next may have it
+_NEVER = -1.0
 _LEASES_TIMEOUT_S = 60
 _START_TIMEOUT_S = 120
 
@@ -147,6 +148,7 @@ def _dataset(works: Sequence[Work], parts: NodeParts, collection: Collection, sl
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = _BLOCK_BYTES
+    context.autoscaling_config.actor_pool_util_downscaling_threshold = _NEVER  # it ends models that have just loaded
     per_task = max(1, min(_MOST_DOCUMENTS_PER_TASK, len(works) // (4 * slots.readers)))
     blocks = [works_to_table(works[start : start + per_task]) for start in range(0, len(works), per_task)]
     return (
