@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
 from sqlalchemy import bindparam, select, update
@@ -49,11 +49,10 @@ class ShardLedger(Sessions):
             return [row.as_job() for row in rows]
 
     def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
-        ids = [job.document_id for job in claimed]
         found: dict[str, Document] = {}
         with self._session(self._engine) as session:
-            for start in range(0, len(ids), _IDS_PER_QUERY):
-                statement = select(DocumentRow).where(DocumentRow.id.in_(ids[start : start + _IDS_PER_QUERY]))
+            for some in _by_query(claimed):
+                statement = select(DocumentRow).where(DocumentRow.id.in_([job.document_id for job in some]))
                 found |= {row.id: row.as_document() for row in session.scalars(statement)}
         return found
 
@@ -79,9 +78,8 @@ class ShardLedger(Sessions):
 
 def _held(session: Session, claimed: Iterable[Job]) -> set[str]:
     held: set[str] = set()
-    asked = list(claimed)
-    for start in range(0, len(asked), _IDS_PER_QUERY):
-        tokens = {job.id: job.fencing_token for job in asked[start : start + _IDS_PER_QUERY]}
+    for some in _by_query(claimed):
+        tokens = {job.id: job.fencing_token for job in some}
         found = session.execute(
             select(JobRow.id, JobRow.fencing_token)
             .join(CollectionRow, CollectionRow.name == JobRow.collection)
@@ -89,3 +87,9 @@ def _held(session: Session, claimed: Iterable[Job]) -> set[str]:
         )
         held |= {job_id for job_id, token in found if token == tokens[job_id]}
     return held
+
+
+def _by_query(claimed: Iterable[Job]) -> Iterator[list[Job]]:
+    asked = list(claimed)
+    for start in range(0, len(asked), _IDS_PER_QUERY):
+        yield asked[start : start + _IDS_PER_QUERY]
