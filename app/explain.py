@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from app.ports import Embedder
+from app.search_types import Highlight, Hit
 from app.sentences import sentence_spans
-from app.types import Collection, Highlight, Hit
+from app.types import Collection
 
 MAX_SENTENCES = 128  # per search; hits beyond it, from the last rank up, stay without a highlight
 

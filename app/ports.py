@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from app.catalog_ports import IndexLedger, Opinions, ShardLedger
+from app.search_types import QueryEmbedding
 from app.types import (
     Chunk,
     Collection,
@@ -26,7 +27,6 @@ from app.types import (
     Metadata,
     NewDocument,
     Point,
-    QueryEmbedding,
     ScoredPoint,
     Span,
     StoredBytes,

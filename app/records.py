@@ -14,17 +14,7 @@ from app.library import check_metadata
 from app.opinions import BEST_GRADE, new_lens
 from app.search import CHUNK_KEYS
 from app.texts import require_text
-from app.types import (
-    Chunk,
-    Collection,
-    Document,
-    DocumentRecord,
-    DocumentState,
-    Judgement,
-    Lens,
-    MetadataValue,
-    Point,
-)
+from app.types import Chunk, Collection, Document, DocumentRecord, DocumentState, Judgement, Lens, MetadataValue, Point
 
 R = TypeVar("R", bound=BaseModel)
 

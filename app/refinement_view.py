@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.types import RefinementStep
+from app.search_types import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
 

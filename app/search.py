@@ -13,18 +13,9 @@ from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.explain import explain_hits
 from app.fingerprints import require_same_model
 from app.ports import Catalog, Embedder, VectorIndex
+from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchRequest, SearchResult
 from app.texts import require_text
-from app.types import (
-    Collection,
-    Hit,
-    HitChunk,
-    HitDocument,
-    Metadata,
-    QueryEmbedding,
-    ScoredPoint,
-    SearchRequest,
-    SearchResult,
-)
+from app.types import Collection, Metadata, ScoredPoint
 
 MAX_LIMIT = 100
 MAX_BIAS = 10.0

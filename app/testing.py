@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
-from app.types import IndexCondition, Point, QueryEmbedding, RefinementStep, ScoredPoint, Token
+from app.search_types import QueryEmbedding, RefinementStep, Token
+from app.types import IndexCondition, Point, ScoredPoint
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -267,30 +267,6 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementStep:
-    """`step` counts from 1."""
-
-    step: int
-    tokens: tuple[Token, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QueryEmbedding:
-    """An L2-normalised vector and how it came about: the instruction and steps really used."""
-
-    vector: tuple[float, ...]
-    instruction: str
-    steps: int
-    refinement: tuple[RefinementStep, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     id: str
     vector: Sequence[float]
@@ -314,63 +290,6 @@ class IndexCondition:
     activity: str | None = None  # while it is being optimised
     awaits_optimizing: bool = False  # until it is asked to (again), as after a crash
     fault: str | None = None  # why it could not be optimised
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    query: str
-    collection: str
-    instruction: str | None = None  # None: the model's default; "": no instruction
-    steps: int | None = None  # None: the model's default
-    limit: int = 10
-    filters: Mapping[str, str] = field(default_factory=dict)
-    token_bias: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class HitDocument:
-    id: str
-    title: str
-    uri: str
-    metadata: Metadata
-
-
-@dataclass(frozen=True, slots=True)
-class HitChunk:
-    id: str
-    text: str
-    start: int
-    end: int
-    page: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Highlight:
-    """The sentence of a chunk nearest to the query: characters [start, end) of the chunk's text."""
-
-    start: int
-    end: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    rank: int  # from 1
-    score: float  # cosine
-    document: HitDocument
-    chunk: HitChunk
-    why: Highlight | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    query: str
-    instruction: str
-    steps: int
-    collection: str
-    hits: tuple[Hit, ...]
-    refinement: tuple[RefinementStep, ...]
-    timings_ms: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,18 +20,7 @@ from app.fingerprints import require_same_model
 from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
-from app.types import (
-    Chunk,
-    Collection,
-    Document,
-    ExtractedText,
-    Findings,
-    Job,
-    JobKind,
-    Metadata,
-    Span,
-    TextPart,
-)
+from app.types import Chunk, Collection, Document, ExtractedText, Findings, Job, JobKind, Metadata, Span, TextPart
 from ingest.points import IngestReport, PointWriter
 from ingest.spools import ChunkSpool, TextSpool
 

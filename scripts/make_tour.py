@@ -14,7 +14,7 @@ import httpx
 from sample_service import sample_url
 
 from app.refinement_view import group_refinement
-from app.types import RefinementStep, Token
+from app.search_types import RefinementStep, Token
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"

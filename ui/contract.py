@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from app.types import Document, SearchRequest, SearchResult
+from app.search_types import SearchRequest, SearchResult
+from app.types import Document
 
 AddFiles = Callable[[str, list[Path]], list[Document]]
 """(collection, files) -> the documents that were queued. Raises GircseError."""

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from app.refinement_view import GroupToken, RefinementGroup
-from app.types import Document, DocumentState, Highlight, Hit, Job, JobState, RefinementStep, SearchResult
+from app.search_types import Highlight, Hit, RefinementStep, SearchResult
+from app.types import Document, DocumentState, Job, JobState
 from ui.contract import AboutInfo
 
 SNIPPET_CHARS = 420

@@ -11,7 +11,7 @@ import gradio as gr
 from app.errors import EmptyQueryError, InputError
 from app.ports import Catalog
 from app.refinement_view import group_refinement
-from app.types import SearchRequest
+from app.search_types import SearchRequest
 from ui import render
 from ui.contract import Example, Preset, SearchService
 from ui.guard import guarded, read_choice, read_text, read_whole_number

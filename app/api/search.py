@@ -8,7 +8,7 @@ from app.api.schemas import RefinementAnswer, RefineQuestion, SearchAnswer, Sear
 from app.catalog_ports import Opinions
 from app.opinions import instruction_through
 from app.search import SearchService
-from app.types import QueryEmbedding, SearchRequest, SearchResult
+from app.search_types import QueryEmbedding, SearchRequest, SearchResult
 
 
 def search_routes(service: SearchService, opinions: Opinions) -> APIRouter:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.refinement_view import group_refinement
-from app.types import Hit, QueryEmbedding, RefinementStep, SearchResult
+from app.search_types import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"

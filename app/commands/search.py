@@ -14,8 +14,8 @@ from app.commands.house import embedder_of, open_services
 from app.library import DEFAULT_COLLECTION
 from app.opinions import instruction_through
 from app.search import refine_query
+from app.search_types import SearchRequest
 from app.settings import load_settings
-from app.types import SearchRequest
 
 BOOST = 5.0
 SUPPRESS = -10.0

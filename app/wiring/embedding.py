@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
-from app.types import QueryEmbedding, RefinementStep, Token
+from app.search_types import QueryEmbedding, RefinementStep, Token
 
 
 class LocalEmbedder:

@@ -23,23 +23,8 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from app.errors import UnknownCollectionError, UnknownDocumentError
-from app.types import (
-    Collection,
-    CountedCollection,
-    Document,
-    DocumentState,
-    Highlight,
-    Hit,
-    HitChunk,
-    HitDocument,
-    Job,
-    JobKind,
-    JobState,
-    RefinementStep,
-    SearchRequest,
-    SearchResult,
-    Token,
-)
+from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchRequest, SearchResult, Token
+from app.types import Collection, CountedCollection, Document, DocumentState, Job, JobKind, JobState
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 
 pytestmark = pytest.mark.xdist_group("page")

@@ -18,6 +18,7 @@ MAX_FUNCTION_LINES = 60
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
 CORE = {
     "app.types",
+    "app.search_types",
     "app.ports",
     "app.catalog_ports",
     "app.errors",

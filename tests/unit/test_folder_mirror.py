@@ -12,7 +12,8 @@ import pytest
 
 from app.errors import ConflictError
 from app.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
-from app.types import DocumentKey, SearchRequest, Source, SourceFault
+from app.search_types import SearchRequest
+from app.types import DocumentKey, Source, SourceFault
 from ingest.sources import find_changed
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.refinement_view import group_refinement, is_stop_word
-from app.types import RefinementStep, Token
+from app.search_types import RefinementStep, Token
 
 
 def step(number: int, **probabilities: float) -> RefinementStep:

@@ -18,8 +18,9 @@ from app.audit import Audit
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.reindex import ContractChange, Reindexer
+from app.search_types import QueryEmbedding, SearchRequest
 from app.testing import ToyEmbedder
-from app.types import Collection, Document, IndexRole, JobState, QueryEmbedding, SearchRequest
+from app.types import Collection, Document, IndexRole, JobState
 from app.vectors import QdrantVectorIndex
 
 TEXTS = [

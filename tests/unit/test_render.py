@@ -11,20 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.refinement_view import group_refinement
-from app.types import (
-    Document,
-    DocumentState,
-    Highlight,
-    Hit,
-    HitChunk,
-    HitDocument,
-    Job,
-    JobKind,
-    JobState,
-    RefinementStep,
-    SearchResult,
-    Token,
-)
+from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
+from app.types import Document, DocumentState, Job, JobKind, JobState
 from ui import render
 from ui.contract import AboutInfo
 

@@ -22,8 +22,9 @@ from app.errors import (
 )
 from app.explain import MAX_SENTENCES
 from app.search import SearchService
+from app.search_types import SearchRequest
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Point, SearchRequest
+from app.types import Point
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."

@@ -19,17 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError
-from app.types import (
-    Collection,
-    CountedCollection,
-    Document,
-    DocumentState,
-    Job,
-    JobKind,
-    JobState,
-    SearchRequest,
-    SearchResult,
-)
+from app.search_types import SearchRequest, SearchResult
+from app.types import Collection, CountedCollection, Document, DocumentState, Job, JobKind, JobState
 from ui.app import AboutInfo, Example, Preset, build_page, mount_page
 from ui.documents_page import DocumentHandlers
 from ui.guard import guarded, read_choice, read_text, read_whole_number
