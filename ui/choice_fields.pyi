@@ -9,8 +9,6 @@ import gradio as gr
 from app.errors import GircseError
 from app.ports import Catalog
 
-from gradio.events import Dependency
-
 class ChoiceField(gr.Dropdown):
     """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
 
@@ -23,7 +21,6 @@ class ChoiceField(gr.Dropdown):
         return payload
     from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
     from gradio.blocks import Block
-
     if TYPE_CHECKING:
         from gradio.components import Timer
         from gradio.components.base import Component

@@ -9,13 +9,13 @@ from typing import Any
 import gradio as gr
 
 from ui.choice_fields import ChoiceField, choose_collection
+from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.guard import event_data, guarded, guarded_stream
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
 
 FIRST_LENS = 1  # the one after "No lens"
-NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
