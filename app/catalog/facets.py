@@ -39,7 +39,9 @@ from app.types import DocumentState, FacetValue
 MAX_KEYS = 12
 MAX_VALUES = 20
 MAX_VALUE_CHARACTERS = 120  # what is longer is a text, no value to choose
-_CANDIDATES = 2 * MAX_VALUES  # a number and a text that spell the same become one value
+# A number and a text that spell the same become one value. Among more different values than this, those of a single
+# document are no choice: a key of nothing else, as an address, makes no facet.
+_CANDIDATES = 2 * MAX_VALUES
 _TEXT, _NUMBER, _TRUTH = "text", "number", "truth"
 _EXACT_WHOLE = 10**15  # beyond it a float's own spelling is kept
 
@@ -130,20 +132,30 @@ def _counted(
         # Such a key cannot be filtered by.
         .where(func.replace(func.replace(entries.key, '"', ""), "\\", "") == entries.key)
         .group_by(literal_column("1"), literal_column("2"), literal_column("3"))
+        .cte("counted")
+        .prefix_with("MATERIALIZED")
+    )
+    documents = func.sum(counted.c.count).label("documents")
+    keys = (
+        select(counted.c.key, documents, func.count().label("different"))
+        .group_by(counted.c.key)
+        .having(or_(func.count() <= _CANDIDATES, func.max(counted.c.count) > 1))
+        .order_by(documents.desc(), counted.c.key)
+        .limit(MAX_KEYS)
+        .cte("keys")
+        .prefix_with("MATERIALIZED")
+    )
+    best_first = [counted.c.count.desc(), counted.c.value]
+    ranked = (
+        select(counted, keys.c.documents)
+        .add_columns(func.row_number().over(partition_by=counted.c.key, order_by=best_first).label("rank"))
+        .join(keys, keys.c.key == counted.c.key)
+        # Most values of most keys may be a single document's: to rank them all would take as long as to count them.
+        .where(or_(counted.c.count > 1, keys.c.different <= _CANDIDATES))
         .subquery()
     )
-    ranked = select(
-        counted,
-        func.sum(counted.c.count).over(partition_by=counted.c.key).label("documents"),
-        func.row_number()
-        .over(partition_by=counted.c.key, order_by=[counted.c.count.desc(), counted.c.value])
-        .label("rank"),
-    ).subquery()
-    placed = select(
-        ranked, func.dense_rank().over(order_by=[ranked.c.documents.desc(), ranked.c.key]).label("place")
-    ).subquery()
-    columns = (placed.c.key, placed.c.kind, placed.c.value, placed.c.count, placed.c.documents)
-    return select(*columns).where(placed.c.place <= MAX_KEYS, placed.c.rank <= _CANDIDATES)
+    columns = (ranked.c.key, ranked.c.kind, ranked.c.value, ranked.c.count, ranked.c.documents)
+    return select(*columns).where(ranked.c.rank <= _CANDIDATES)
 
 
 def _spelled(kind: str, value: object) -> str:
