@@ -181,6 +181,10 @@ class DocumentLists(Protocol):
         """By the id of the document."""
         ...
 
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        """A chunk of the active index; None when the document has no such chunk, or no more."""
+        ...
+
     def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
         """Of the pages that a passage of characters [start, end) is the first one of; empty without pages."""
         ...

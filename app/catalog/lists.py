@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow, storable
-from app.types import Document, DocumentState, Job, PageStart
+from app.types import Chunk, Document, DocumentState, Job, PageStart
 
 
 class DocumentLists(Sessions):
@@ -36,13 +37,16 @@ class DocumentLists(Sessions):
         with self._session(self._engine) as session:
             return {row.document_id: row.as_job() for row in session.scalars(statement)} if document_ids else {}
 
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        statement = _active_chunks(select(ChunkRow), document_id).where(ChunkRow.id == chunk_id)
+        with self._session(self._engine) as session:
+            row = session.scalar(statement)
+            return None if row is None else row.as_chunk()
+
     def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
         first = func.min(ChunkRow.start)
         statement = (
-            select(ChunkRow.page, first)
-            .join(DocumentRow, DocumentRow.id == ChunkRow.document_id)
-            .join(CollectionRow, CollectionRow.name == DocumentRow.collection)
-            .where(ChunkRow.document_id == document_id, ChunkRow.index_name == CollectionRow.active_index)
+            _active_chunks(select(ChunkRow.page, first), document_id)
             .where(ChunkRow.page.is_not(None))
             .group_by(ChunkRow.page)
             .having(first >= start, first < end)
@@ -50,6 +54,14 @@ class DocumentLists(Sessions):
         )
         with self._session(self._engine) as session:
             return [PageStart(*row) for row in session.execute(statement)]
+
+
+def _active_chunks(statement: Select[Any], document_id: str) -> Select[Any]:
+    return (
+        statement.join(DocumentRow, DocumentRow.id == ChunkRow.document_id)
+        .join(CollectionRow, CollectionRow.name == DocumentRow.collection)
+        .where(ChunkRow.document_id == document_id, ChunkRow.index_name == CollectionRow.active_index)
+    )
 
 
 def _named(collection: str, text: str) -> list[ColumnElement[bool]]:
