@@ -23,10 +23,10 @@ class ChoiceField(gr.Dropdown):
         return payload
     from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
     from gradio.blocks import Block
+
     if TYPE_CHECKING:
         from gradio.components import Timer
         from gradio.components.base import Component
-
 
 def choose_collection(catalog: Catalog, wanted: str | None = None) -> gr.Dropdown:
     """The field with all collections of this moment; the wanted one is chosen where it exists, else the first."""

@@ -228,7 +228,7 @@ def test_no_hits_say_what_to_do() -> None:
 def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:
     steps = [RefinementStep(1, (Token("the", 0.9), Token("card", 0.4), Token("seek", 0.025)))]
     classes = [a["class"] for a in Tags(render_refinement(group_refinement(steps), steps)).of("li") if a.get("title")]
-    assert classes == ["token size-1 is-stop", "token size-5", "token size-2"]
+    assert classes == ["token size-5", "token size-2", "token size-1 is-stop"]
 
 
 def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
