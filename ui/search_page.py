@@ -11,6 +11,7 @@ import gradio as gr
 from ui.choice_fields import ChoiceField, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
+from ui.document_view import build_document_view
 from ui.guard import event_data, guarded, guarded_stream
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
