@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from app.search_types import Highlight, Hit, SearchMode, SearchResult
-from ui.choices import Choices
+from ui.choices import NO_INSTRUCTION, Choices
+from ui.contract import COMPARE
 from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
@@ -89,8 +91,22 @@ def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
         '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
-        '<span>{} ms</span> <a href="#reading">How it was read</a></p>'
-    ).format(count, "passage" if count == 1 else "passages", sense, steps, f"{round(_total_ms(result.timings_ms)):,}")
+        '<span>{} ms</span> · <a href="{}">Compare</a> <a class="to-reading" href="#reading">How it was read</a></p>'
+    ).format(
+        count,
+        "passage" if count == 1 else "passages",
+        sense,
+        steps,
+        f"{round(_total_ms(result.timings_ms)):,}",
+        _compare_address(result),
+    )
+
+
+def _compare_address(result: SearchResult) -> str:
+    """This search on the right, the same without an instruction on the left."""
+    asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
+    side = {"c1": result.collection, "c2": result.collection, "m1": result.mode.value, "m2": result.mode.value}
+    return f"{COMPARE.path}?{urlencode({**asked, **side}, errors='replace')}"
 
 
 def _total_ms(timings_ms: Mapping[str, float]) -> float:
