@@ -3,6 +3,7 @@ answer 404."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import gradio as gr
@@ -45,6 +46,12 @@ def build_pages(parts: PageParts) -> gr.Blocks:
 
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
+        return _mount(api, site)
+
+
+def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
     return gr.mount_gradio_app(
         api,
         site,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
-from app.types import Document
+from app.types import Document, TextWindow
 
 AddFiles = Callable[[str, list[Path]], list[Document]]
 """(collection, files) -> the documents that were queued. Raises GircseError."""
@@ -50,12 +50,19 @@ class SearchService(Protocol):
         ...
 
 
+class Texts(Protocol):
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Those of the characters [start, end) that a document has. Raises GircseError with the reason."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added."""
 
     search: SearchService
     catalog: Catalog
+    texts: Texts
     default_steps: int
     max_steps: int
     about: AboutInfo

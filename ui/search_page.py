@@ -8,14 +8,14 @@ from typing import Any
 
 import gradio as gr
 
-from ui.collections import choose_collection
+from ui.choice_fields import ChoiceField, choose_collection
+from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.guard import event_data, guarded, guarded_stream
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
 
 FIRST_LENS = 1  # the one after "No lens"
-NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
@@ -29,11 +29,11 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Fields:
     query: gr.Textbox
     submit: gr.Button
-    lens: gr.Dropdown
+    lens: ChoiceField
     instruction: gr.Textbox
     steps: gr.Slider
     mode: gr.Radio
-    collection: gr.Dropdown
+    collection: ChoiceField
     limit: gr.Slider
     lens_name: gr.Textbox
     save_lens: gr.Button
@@ -87,7 +87,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
         submit = gr.Button("Search", variant="primary", scale=0, min_width=112, elem_id="submit")
     names = handlers.lens_names()
     with gr.Row(elem_classes="ask-row"):
-        lens = gr.Dropdown(
+        lens = ChoiceField(
             names, value=names[FIRST_LENS], label="Lens", scale=2, min_width=180, filterable=True, elem_id="lens"
         )
         instruction = gr.Textbox(
@@ -110,7 +110,7 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             mode = gr.Radio(
                 list(MODES), value="dense", label="Find by", min_width=220, elem_id="mode", elem_classes="modes"
             )
-            collection = gr.Dropdown([], label="Collection", min_width=180, elem_id="collection")
+            collection = ChoiceField([], label="Collection", min_width=180, elem_id="collection")
         with gr.Row(elem_classes="ask-row"):
             steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")

@@ -1,11 +1,25 @@
-"""The collections that a page offers."""
+"""Fields that offer what there is at this moment: collections, lenses."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import gradio as gr
 
 from app.errors import GircseError
 from app.ports import Catalog
+
+
+class ChoiceField(gr.Dropdown):
+    """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
+
+    Gradio would refuse what was not among its choices when the server started, without a word to the person.
+    """
+
+    is_template = True  # it is drawn as its parent is
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
 
 
 def choose_collection(catalog: Catalog, wanted: str | None = None) -> gr.Dropdown:
