@@ -90,6 +90,24 @@ window.gircse = (() => {
     });
   }
 
+  /* Query, then instruction, steps, mode, collection and choices of A, then those of B. */
+  function rememberComparison([q, ...sides]) {
+    if (!q || !q.trim()) return;
+    const side = ([i, k, m, c, x], n) => ({ ["i" + n]: i || "-", ["k" + n]: k, ["m" + n]: m === "dense" ? "" : m, ["c" + n]: c, ["x" + n]: x });
+    remember({ q, ...side(sides.slice(0, 5), 1), ...side(sides.slice(5), 2) });
+  }
+
+  /* What is under the pointer, or has the focus, lights up with all else that has the same data-pair. */
+  function lightPairs(element) {
+    const light = (event) => {
+      const pair = event.target.closest("[data-pair]")?.dataset.pair;
+      for (const each of element.querySelectorAll("[data-pair]")) each.classList.toggle("is-lit", each.dataset.pair === pair);
+      element.classList.toggle("has-lit", pair !== undefined);
+    };
+    for (const kind of ["mouseover", "focusin"]) element.addEventListener(kind, light);
+    for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
+  }
+
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
@@ -102,5 +120,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { remember, rememberSearch, listen, openDialog };
+  return { remember, rememberSearch, rememberComparison, lightPairs, listen, openDialog };
 })();

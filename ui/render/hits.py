@@ -145,7 +145,7 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
         title=shorten(hit.document.title or hit.document.uri, 160),
-        source=_render_source(hit),
+        source=render_source(hit),
         snippet=_render_snippet(hit.chunk.text, hit.why),
         chips=_render_chips(hit.document.metadata),
         actions=_render_actions(hit),
@@ -202,27 +202,27 @@ def _render_actions(hit: Hit) -> Markup:
     )
 
 
-def _render_source(hit: Hit) -> Markup:
+def render_source(hit: Hit) -> Markup:
     source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     return Markup('<p class="hit-source">{}{}</p>').format(source, page)
 
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:
-    start, end = _mark_bounds(text, why)
+    start, end = mark_bounds(text, why)
     first, last = _window(text, start, end)
     snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
-        "… " if first else "", _marked(text, first, start, end, last), " …" if last < len(text) else ""
+        "… " if first else "", render_marked(text, first, start, end, last), " …" if last < len(text) else ""
     )
     if first == 0 and last == len(text):
         return snippet
-    whole = _marked(text, 0, start, end, len(text))
+    whole = render_marked(text, 0, start, end, len(text))
     return snippet + Markup(
         '<details class="whole"><summary>Whole passage</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)
 
 
-def _mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
+def mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
     if why is None:
         return 0, 0
     start = min(max(why.start, 0), len(text))
@@ -244,7 +244,7 @@ def _window(text: str, start: int, end: int) -> tuple[int, int]:
     return first, last
 
 
-def _marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
+def render_marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
     before, marked, after = text[first:start], text[start:end], text[end:last]
     if not marked:
         return Markup("{}").format(clean(before + after))
