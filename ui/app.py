@@ -10,14 +10,14 @@ import gradio as gr
 from fastapi import FastAPI
 
 from ui.compare_page import build_compare_page
-from ui.contract import COMPARE, DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.contract import COMPARE, DOCUMENTS, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
 from ui.uploads import MAX_FILE_BYTES
 
-__all__ = ["AboutInfo", "AddFiles", "Example", "PageParts", "build_pages", "mount_pages"]
+__all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
 UPLOAD_LIFETIME_S = 3600
 MAX_WAITING = 64
