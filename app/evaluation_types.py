@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import BinaryIO
 
 from app.search_types import SearchMode
 
@@ -62,6 +63,14 @@ class JudgedQuery:
     @property
     def relevant_count(self) -> int:
         return sum(grade > 0 for grade in self.grades.values())
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementFile:
+    """`file` is read from where it stands; gzip is unpacked."""
+
+    name: str
+    file: BinaryIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _pairs_alike(session: Session, ids: Sequence[str], collection: str, attribut
         .where(DocumentRow.id.in_(ids), other.collection == collection)
         .order_by(DocumentRow.id, other.id.desc())
     )
-    return {mine: theirs for mine, theirs in session.execute(statement)}
+    return {mine: theirs for mine, theirs, *_ in session.execute(statement)}
 
 
 def _require_documents(session: Session, collection: str, ids: set[str]) -> None:

@@ -20,6 +20,7 @@ CORE = {
     "app.types",
     "app.search_types",
     "app.evaluation_types",
+    "app.evaluation_ports",
     "app.ports",
     "app.catalog_ports",
     "app.errors",
