@@ -137,7 +137,7 @@ class BackgroundEvaluations:
         return run
 
     def _require_idle(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        if any(run.state is EvaluationState.RUNNING for run in list(self._runs.values())):
             raise ConflictError("An evaluation is running already. Wait until it has ended, or cancel it.")
 
     def _work(self, run: _Run) -> None:
