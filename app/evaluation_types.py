@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
+from app.errors import InputError
 from app.search_types import SearchMode
 
 IMPORT_PREFIX = "import:"  # of `judged_by`, which keeps what was imported apart from what people said
@@ -114,6 +115,14 @@ class InstructionChoice:
 
     policy: InstructionPolicy = InstructionPolicy.JUDGED
     lens: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`judged`, `default`, `none` or `lens:NAME`, as `str` gives it. Raises InputError."""
+        policy, _, lens = text.partition(":")
+        if policy not in InstructionPolicy or (policy == InstructionPolicy.LENS) != bool(lens):
+            raise InputError(f"The instruction is one of judged, default, none and lens:NAME, not {text[:80]!r}.")
+        return cls(InstructionPolicy(policy), lens)
 
     def __str__(self) -> str:
         return f"{self.policy.value}:{self.lens}" if self.lens else self.policy.value

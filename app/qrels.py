@@ -217,7 +217,7 @@ def _table_rows(name: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[i
     try:
         header = [cell.strip().lower() for cell in next(reader)]
         if not _has_header(header):
-            if len(header) not in _HEADLESS:
+            if delimiter != "\t" or len(header) not in _HEADLESS:
                 raise InputError(f"{name}, line {number}: the columns have no names, such as query, document, grade.")
             yield number, dict(zip(_HEADLESS[len(header)], next(csv.reader([first], delimiter=delimiter)), strict=True))
             header = list(_HEADLESS[len(header)])

@@ -8,12 +8,14 @@ from fastapi import FastAPI
 
 from app.api.cross_site import CrossSiteGuard
 from app.api.documents import collection_routes, document_routes
+from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
+from app.judged import Judged
 from app.services import Services
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -36,6 +38,8 @@ def create_app(services: Services, *, max_body_bytes: int = MAX_BODY_BYTES) -> F
     api.include_router(collection_routes(services))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
+    api.include_router(judged_query_routes(Judged(services.catalog)))
     api.include_router(judgement_routes(services.catalog))
+    api.include_router(evaluation_routes(services.evaluations))
     api.include_router(health_routes(services.checks))
     return api
