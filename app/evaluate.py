@@ -27,6 +27,7 @@ from app.evaluation_types import (
     VariantScores,
 )
 from app.judged import Judged
+from app.lenses import find_lens
 from app.ports import Catalog
 from app.scoring import grades_in, resample, score_ranking, variant_labels
 from app.search_types import SearchMode, SearchRequest, SearchResult
@@ -77,7 +78,8 @@ class Evaluator:
     def prepare(self, plan: EvaluationPlan) -> PreparedEvaluation:
         """Raises InputError when the plan cannot be carried out, NotFoundError when there is nothing to measure by."""
         variants = self._variants_of(plan)
-        lenses = {each.lens: self._catalog.lens(each.lens).query_instruction for each in plan.instructions if each.lens}
+        names = [each.lens for each in plan.instructions if each.lens]
+        lenses = {name: find_lens(self._catalog, name).query_instruction for name in names}
         judged = self._judged.queries(plan.judged_in, judged_by=plan.judged_by)
         usable = [each for each in judged if each.relevant_count]
         if not usable:

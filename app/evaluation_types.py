@@ -23,6 +23,19 @@ class Measure(StrEnum):
     MRR_10 = "mrr_10"
     JUDGED_10 = "judged_10"  # share of the first ten that somebody judged: how far the others can be believed
 
+    @property
+    def label(self) -> str:
+        return _LABELS[self]
+
+
+_LABELS = {
+    Measure.NDCG_10: "nDCG@10",
+    Measure.RECALL_10: "Recall@10",
+    Measure.RECALL_100: "Recall@100",
+    Measure.MRR_10: "MRR@10",
+    Measure.JUDGED_10: "Judged@10",
+}
+
 
 class InstructionPolicy(StrEnum):
     """Through which instruction the judged queries are seen."""
@@ -120,7 +133,7 @@ class InstructionChoice:
     def parse(cls, text: str) -> Self:
         """`judged`, `default`, `none` or `lens:NAME`, as `str` gives it. Raises InputError."""
         policy, _, lens = text.partition(":")
-        if policy not in InstructionPolicy or (policy == InstructionPolicy.LENS) != bool(lens):
+        if policy not in InstructionPolicy.__members__.values() or (policy == InstructionPolicy.LENS) != bool(lens):
             raise InputError(f"The instruction is one of judged, default, none and lens:NAME, not {text[:80]!r}.")
         return cls(InstructionPolicy(policy), lens)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from pydantic import Field
@@ -25,7 +25,7 @@ from app.library import DEFAULT_COLLECTION
 from app.search_types import SearchMode
 
 MAX_FILES = 10
-CSV = {200: {"content": {"text/csv": {}}, "description": "A table."}}
+CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
 
 
 class NewEvaluation(Posted):
