@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import gradio as gr
 from fastapi import FastAPI
 
-from ui.contract import DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.contract import DOCUMENTS, EVALUATE, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
+from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
@@ -25,6 +26,7 @@ MAX_WAITING = 64
 PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (DOCUMENTS, build_documents_page),
+    (EVALUATE, build_evaluate_page),
 )
 
 

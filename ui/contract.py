@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from app.evaluation_ports import Evaluations, JudgedQueries
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
 from app.types import Document
@@ -52,7 +53,10 @@ class SearchService(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added."""
+    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added.
+
+    Without `judged` and `evaluations` nothing can be measured.
+    """
 
     search: SearchService
     catalog: Catalog
@@ -61,3 +65,5 @@ class PageParts:
     about: AboutInfo
     examples: Sequence[Example] = ()
     add_files: AddFiles | None = None
+    judged: JudgedQueries | None = None
+    evaluations: Evaluations | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from app.api.main import create_app
+from app.judged import Judged
 from app.lenses import STARTERS
 from app.services import Services
 from app.types import Document, JobPriority, Source
@@ -41,5 +42,7 @@ def create_web(services: Services) -> FastAPI:
         about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
         examples=EXAMPLES,
         add_files=add_files,
+        judged=Judged(services.catalog),
+        evaluations=services.evaluations,
     )
     return mount_pages(create_app(services), build_pages(parts))
