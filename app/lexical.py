@@ -1,16 +1,20 @@
 """Text as the words in it: sparse vectors whose product, with the index's IDF, is BM25. Knows no model and no index.
 
-Words of any script: folded to lower case without accents; scripts without spaces as characters and pairs of them.
+Words of any script, in lower case, without accents and English endings; of scripts without spaces, pairs of characters.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+
+import Stemmer
 
 K1 = 1.2  # how soon another occurrence of a word stops to count
 B = 0.75  # how much a word of a long chunk counts less
@@ -26,8 +30,12 @@ _UNSPACED = (
 )
 _RUN = re.compile(rf"([{_UNSPACED}]+)|[^{_UNSPACED}\s]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
+_ENGLISH_WORD = re.compile(r"[a-z]{3,}")
+_CONTRACTION = re.compile(r"(?<=\w)['’](?:s|t|re|ve|ll|d|m)\b")  # John's, isn't
+_HIDDEN_ASCII = dict.fromkeys([*range(0x09), *range(0x0E, 0x1C), 0x7F])
 # Letters that Unicode does not take apart.
 _LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
+_MOST_FOLDED = 1 << 16  # that are remembered
 _TATWEEL = "\u0640"  # stretches an Arabic word, and means nothing
 
 
@@ -50,13 +58,16 @@ def document_vector(text: str) -> SparseVector:
         if is_unspaced:
             pairs = _pairs(word)
             counts.update(pairs)
-            length += len(pairs) or 1
             counts.update(word)  # for queries of one character
+            length += max(1, len(pairs))
         else:
             counts[word] += 1
             length += 1
+    terms: Counter[str] = Counter()
+    for word, count in counts.items():
+        terms[_stem(word)] += count
     norm = K1 * (1 - B + B * length / AVERAGE_WORDS)
-    kept = list(counts.items())[:MAX_DOCUMENT_TERMS]
+    kept = islice(terms.items(), MAX_DOCUMENT_TERMS)
     return _vector((term, count * (K1 + 1) / (count + norm)) for term, count in kept)
 
 
@@ -64,20 +75,32 @@ def query_vector(text: str) -> SparseVector:
     """1 for every word. Empty when there is none."""
     terms: dict[str, None] = {}
     for word, is_unspaced in _words(text):
-        terms.update(dict.fromkeys((_pairs(word) or [word]) if is_unspaced else [word]))
-    return _vector((term, 1.0) for term in list(terms)[:MAX_QUERY_TERMS])
+        terms.update(dict.fromkeys((_pairs(word) or [word]) if is_unspaced else [_stem(word)]))
+    return _vector((term, 1.0) for term in islice(terms, MAX_QUERY_TERMS))
 
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """In order, each with whether it is a run of characters of a script without spaces."""
     if text.isascii():
-        for match in _ASCII_WORD.finditer(text.lower()):
+        for match in _ASCII_WORD.finditer(_CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII))):
             yield match.group()[:MAX_WORD_CHARACTERS], False
         return
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
-    for match in _RUN.finditer(unicodedata.normalize("NFC", decomposed.translate(_FOLDED))):
+    plain = _CONTRACTION.sub("", unicodedata.normalize("NFKC", text).casefold())
+    decomposed = unicodedata.normalize("NFKD", plain).translate(_FOLDED)
+    for match in _RUN.finditer(unicodedata.normalize("NFC", decomposed)):
         unspaced = match.group(1)
         yield (unspaced, True) if unspaced else (match.group()[:MAX_WORD_CHARACTERS], False)
+
+
+class _Stemmers(threading.local):
+    """One for each thread, since they are not safe to share."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+def _stem(word: str) -> str:
+    return _STEMMERS.english.stemWord(word) if _ENGLISH_WORD.fullmatch(word) else word
 
 
 def _pairs(run: str) -> list[str]:
@@ -90,15 +113,16 @@ def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
         term_id = zlib.crc32(term.encode())
         by_id[term_id] = by_id.get(term_id, 0.0) + weight
     indices = tuple(sorted(by_id))
-    return SparseVector(indices, tuple(round(by_id[term_id], 4) for term_id in indices))
+    return SparseVector(indices, tuple(max(round(by_id[term_id], 4), 1e-4) for term_id in indices))
 
 
 class _Folding(dict[int, str]):
-    """For `str.translate`: what stands for a character of decomposed, case-folded text. Filled as it is used."""
+    """For `str.translate`: what stands for a character of decomposed, case-folded text. Fills as it is used."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        found = self[code] = _fold(character)
+        found = _fold(chr(code))
+        if len(self) < _MOST_FOLDED:
+            self[code] = found
         return found
 
 
@@ -124,3 +148,4 @@ def _is_part_of_word(mark: str, category: str) -> bool:
 
 
 _FOLDED = _Folding()
+_STEMMERS = _Stemmers()
