@@ -1,11 +1,10 @@
-"""Lenses and judgements as they may be kept, and which instruction a lens stands for."""
+"""Lenses and judgements as they may be kept."""
 
 from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime
 
-from app.catalog_ports import Opinions
 from app.errors import EmptyQueryError, InputError
 from app.texts import require_text
 from app.types import Judgement, Lens
@@ -42,15 +41,6 @@ def new_judgement(
         raise InputError(f"A grade is 0 (not at all) to {BEST_GRADE} (this is it), not {grade}.")
     require_text(instruction, name="instruction")
     return Judgement(document_id, query, instruction, grade, judged_by, datetime.now(UTC))
-
-
-def instruction_through(opinions: Opinions, lens: str | None, instruction: str | None) -> str | None:
-    """The instruction to search with. Raises UnknownLensError, and InputError when there are two."""
-    if lens is None:
-        return instruction
-    if instruction is not None:
-        raise InputError(f"Give the lens {lens!r} or an instruction, not both.")
-    return opinions.lens(lens).query_instruction
 
 
 def _is_control(character: str) -> bool:

@@ -1,71 +1,53 @@
-"""The page: its frame, its tabs, and how it is hung into the API. Mount it last: routes added after it answer 404."""
+"""The pages: their frame, their addresses, and how they are hung into the API. Mount them last: routes added after it
+answer 404."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import gradio as gr
 from fastapi import FastAPI
 
-from app.errors import GircseError
-from app.ports import Catalog
-from ui import render
-from ui.contract import AboutInfo, AddFiles, Example, Preset, SearchService
-from ui.documents_page import DocumentHandlers, build_documents_tab
-from ui.search_page import SearchHandlers, build_search_tab
-from ui.theme import STYLESHEET, build_theme
+from ui.contract import DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.documents_page import build_documents_page
+from ui.render.frame import render_footer, render_header
+from ui.search_page import build_search_page
+from ui.theme import SCRIPT, STYLESHEETS, build_theme
 from ui.uploads import MAX_FILE_BYTES
 
-__all__ = ["AboutInfo", "AddFiles", "Example", "Preset", "SearchService", "build_page", "mount_page"]
+__all__ = ["AboutInfo", "AddFiles", "Example", "PageParts", "build_pages", "mount_pages"]
 
 UPLOAD_LIFETIME_S = 3600
 MAX_WAITING = 64
 
+# In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
+PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
+    (SEARCH, build_search_page),
+    (DOCUMENTS, build_documents_page),
+)
 
-def build_page(
-    *,
-    search: SearchService,
-    catalog: Catalog,
-    presets: Sequence[Preset],
-    default_steps: int,
-    max_steps: int,
-    about: AboutInfo,
-    examples: Sequence[Example] = (),
-    add_files: AddFiles | None = None,
-) -> gr.Blocks:
-    """The whole page, not yet served. Without `add_files` documents can be seen and deleted, but not added."""
-    search_handlers = SearchHandlers(search_service=search, catalog=catalog, presets=presets, max_steps=max_steps)
-    document_handlers = DocumentHandlers(catalog=catalog, add_files=add_files)
-    collections = [each.name for each in catalog.collections()]
-    page = gr.Blocks(
+
+def build_pages(parts: PageParts) -> gr.Blocks:
+    """All pages, not yet served."""
+    site = gr.Blocks(
         title="gircse-search", analytics_enabled=False, delete_cache=(UPLOAD_LIFETIME_S, UPLOAD_LIFETIME_S)
     )
-    with page:
-        gr.HTML(render.render_header(), js_on_load=None)
-        with gr.Tabs():
-            with gr.Tab("Search", id="search"):
-                searched = build_search_tab(
-                    search_handlers, default_steps=default_steps, examples=examples, collections=collections
-                )
-            with gr.Tab("Documents", id="documents") as documents_tab:
-                listed = build_documents_tab(document_handlers, collections=collections, tab=documents_tab)
-        gr.HTML(render.render_footer(about), js_on_load=None)
-        page.load(
-            lambda *chosen: _current_collections(catalog, chosen),
-            [searched, listed],
-            [searched, listed],
-            api_visibility="private",
-            show_progress="hidden",
-        )
-    page.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
-    return page
+    for link, build in PAGES:
+        if link == SEARCH:
+            with site:
+                _frame(site, parts, link, build)
+        else:
+            with site.route(link.name, link.path, show_in_navbar=False):
+                _frame(site, parts, link, build)
+    site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
+    return site
 
 
-def mount_page(api: FastAPI, page: gr.Blocks) -> FastAPI:
-    """Serves the page at `/` of the API, after all of its routes. Nothing here asks another machine for anything."""
+def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
+    """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
     return gr.mount_gradio_app(
         api,
-        page,
+        site,
         path="/",
         footer_links=[],
         run_history=False,
@@ -76,15 +58,13 @@ def mount_page(api: FastAPI, page: gr.Blocks) -> FastAPI:
         pwa=False,
         mcp_server=False,
         theme=build_theme(),
-        css_paths=[STYLESHEET],
+        css_paths=list(STYLESHEETS),
+        head=f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>",
     )
 
 
-def _current_collections(catalog: Catalog, chosen: Sequence[object]) -> tuple[gr.Dropdown, ...]:
-    """Collections made since the server started; a choice that still exists stays."""
-    try:
-        names = [each.name for each in catalog.collections()]
-    except GircseError:  # the next search says what is wrong
-        return tuple(gr.skip() for _ in chosen)
-    first = names[0] if names else None
-    return tuple(gr.Dropdown(choices=names, value=value if value in names else first) for value in chosen)
+def _frame(site: gr.Blocks, parts: PageParts, link: PageLink, build: Callable[[gr.Blocks, PageParts], None]) -> None:
+    gr.HTML(render_header([each for each, _ in PAGES], link), js_on_load=None)
+    with gr.Column(elem_id="content"):
+        build(site, parts)
+    gr.HTML(render_footer(parts.about), js_on_load=None)

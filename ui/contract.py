@@ -1,12 +1,13 @@
-"""What the page is given from outside: frozen values and protocols. Knows neither Gradio nor any implementation."""
+"""What the pages are given from outside: frozen values and protocols. Knows neither Gradio nor any implementation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
 from app.types import Document
 
@@ -15,11 +16,16 @@ AddFiles = Callable[[str, list[Path]], list[Document]]
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
-    """An instruction under a short name; `instruction` "" means none."""
-
+class PageLink:
     name: str
-    instruction: str
+    path: str
+
+
+SEARCH = PageLink("Search", "/")
+COMPARE = PageLink("Compare", "/compare")
+DOCUMENTS = PageLink("Documents", "/documents")
+EVALUATE = PageLink("Evaluate", "/evaluate")
+ABOUT = PageLink("About", "/about")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +38,26 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """Shown in the footer."""
+    """What runs here."""
 
     model_name: str
     version: str
 
 
 class SearchService(Protocol):
-    def search(self, request: SearchRequest, /) -> SearchResult:
+    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
         """Raises GircseError when the request cannot be answered."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageParts:
+    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added."""
+
+    search: SearchService
+    catalog: Catalog
+    default_steps: int
+    max_steps: int
+    about: AboutInfo
+    examples: Sequence[Example] = ()
+    add_files: AddFiles | None = None

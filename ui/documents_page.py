@@ -1,8 +1,7 @@
-"""The documents tab: what a collection holds, adding files, watching them being read, deleting."""
+"""The documents page: what a collection holds, adding files, watching them being read, deleting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,11 @@ import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
 from app.ports import Catalog
-from ui import render
-from ui.contract import AddFiles
+from ui.collections import choose_collection
+from ui.contract import AddFiles, PageParts
 from ui.guard import guarded, read_choice
+from ui.render.documents import render_documents
+from ui.render.text import render_note
 from ui.uploads import accept_uploads_only, taken_uploads
 
 DOCUMENTS_SHOWN = 100
@@ -31,18 +32,18 @@ element.addEventListener('click', (event) => {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHandlers:
-    """The tab without Gradio: plain values in, HTML out."""
+    """The page without Gradio: plain values in, HTML out."""
 
     catalog: Catalog
     add_files: AddFiles | None
 
     def list(self, collection: object) -> tuple[str]:
         if not collection:
-            return (render.render_note("There is no collection yet. `gircse ingest PATH` makes the first one."),)
+            return (render_note("There is no collection yet. `gircse ingest PATH` makes the first one."),)
         found = self.catalog.counted_collection(read_choice(collection, name="collection"))
         documents = self.catalog.documents(found.name, limit=DOCUMENTS_SHOWN)
         jobs = self.catalog.jobs(collection=found.name, limit=4 * DOCUMENTS_SHOWN)
-        return (render.render_documents(documents, jobs, total=found.document_count),)
+        return (render_documents(documents, jobs, total=found.document_count),)
 
     def add(self, collection: object, paths: object) -> tuple[str, str, None]:
         """A message, the new list, and an empty file field."""
@@ -53,7 +54,7 @@ class DocumentHandlers:
             added = self.add_files(name, uploads)
         files = "1 file was" if len(added) == 1 else f"{len(added)} files were"
         message = f"{files} handed in. You can leave this page: reading goes on."
-        return render.render_note(message), self.list(name)[0], None
+        return render_note(message), self.list(name)[0], None
 
     def delete(self, collection: object, document_id: object) -> tuple[str, str]:
         name = self.catalog.collection(read_choice(collection, name="collection")).name
@@ -61,19 +62,15 @@ class DocumentHandlers:
         if document.collection != name:  # an id of another collection must not be deleted from this one's list
             raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
         self.catalog.submit_delete(document.id)
-        return render.render_note(f"“{document.title or document.uri}” is being deleted."), self.list(name)[0]
+        return render_note(f"“{document.title or document.uri}” is being deleted."), self.list(name)[0]
 
 
-def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str], tab: gr.Tab) -> gr.Dropdown:
-    """Draws the tab in the current Blocks; returns its collection field, which the page keeps up to date."""
+def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
+    """Draws the page in the current Blocks."""
+    handlers = DocumentHandlers(catalog=parts.catalog, add_files=parts.add_files)
     with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=220):
-            collection = gr.Dropdown(
-                list(collections),
-                value=collections[0] if collections else None,
-                label="Collection",
-                elem_id="documents-collection",
-            )
+            collection = gr.Dropdown([], label="Collection", elem_id="documents-collection")
         with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
             files = accept_uploads_only(
                 gr.File(
@@ -83,7 +80,7 @@ def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str
             add = gr.Button("Add to collection", variant="primary", size="md", elem_id="documents-add")
     message = gr.HTML("", elem_id="documents-message", js_on_load=None)
     listing = gr.HTML("", elem_id="documents-list", js_on_load=_DELETE_SCRIPT)
-    timer = gr.Timer(POLL_SECONDS, active=False)
+    timer = gr.Timer(POLL_SECONDS)
 
     def remove(name: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event._data if isinstance(event._data, dict) else {}
@@ -91,10 +88,9 @@ def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str
 
     quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     show = {"fn": guarded(handlers.list, outputs=1), "inputs": collection, "outputs": listing, **quiet}
-    collection.change(**show)
+    site.load(lambda: choose_collection(parts.catalog), outputs=collection, **quiet).then(**show)
+    collection.input(**show)
     timer.tick(**show)
-    # Polled only while the tab is open.
-    tab.select(lambda: gr.Timer(active=True), outputs=timer, **quiet).then(**show)
     add.click(
         guarded(handlers.add, outputs=3, on_error=gr.skip()),
         [collection, files],
@@ -102,4 +98,3 @@ def build_documents_tab(handlers: DocumentHandlers, *, collections: Sequence[str
         api_visibility="private",
     )
     listing.delete(remove, collection, [message, listing], **quiet)
-    return collection

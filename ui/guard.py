@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.errors import GircseError, InputError
-from ui import render
+from ui.render.text import render_error
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ def read_choice(value: object, *, name: str) -> str:
 def describe_error(error: Exception) -> str:
     """HTML for the person. What we did not foresee is logged under an id, and only the id is shown."""
     if isinstance(error, GircseError):
-        return render.render_error(str(error))
+        return render_error(str(error))
     incident = uuid.uuid4().hex[:8]
     logger.error("page handler failed, incident %s", incident, exc_info=error)
-    return render.render_error(
+    return render_error(
         f"Something went wrong on our side. If it happens again, look for incident {incident} in the server's log.",
         title="That did not work",
     )
@@ -68,3 +68,22 @@ def guarded(
             return (describe_error(error), *[on_error] * (outputs - 1))
 
     return answer
+
+
+def guarded_stream(
+    handler: Callable[..., Iterator[tuple[Any, ...]]], *, outputs: int, on_error: object = ""
+) -> Callable[..., Iterator[tuple[Any, ...]]]:
+    """The same for a handler that answers bit by bit."""
+
+    def answer(*values: Any) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from handler(*values)
+        except Exception as error:  # noqa: BLE001
+            yield (describe_error(error), *[on_error] * (outputs - 1))
+
+    return answer
+
+
+def event_data(event: Any) -> dict[str, Any]:
+    """What the page's script sent along with an event: a stranger's word, like every other input."""
+    return event._data if isinstance(event._data, dict) else {}

@@ -1,4 +1,4 @@
-"""The search tab: a query, what "similar" should mean, the passages, and how the model read the query."""
+"""The search page: a query, what "similar" should mean, the passages, and how the model read the query."""
 
 from __future__ import annotations
 
@@ -8,102 +8,72 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import EmptyQueryError, InputError
-from app.ports import Catalog
-from app.refinement_view import group_refinement
-from app.search_types import SearchRequest
-from ui import render
-from ui.contract import Example, Preset, SearchService
-from ui.guard import guarded, read_choice, read_text, read_whole_number
+from ui.collections import choose_collection
+from ui.contract import Example, PageParts
+from ui.guard import event_data, guarded, guarded_stream
+from ui.render.hits import render_welcome
+from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
 
-MAX_QUERY_CHARS = 10_000
-MAX_INSTRUCTION_CHARS = 2_000
-MAX_RESULTS = 50
-DEFAULT_RESULTS = 10
-OWN_WORDS = "Own words"
+FIRST_LENS = 1  # the one after "No lens"
+NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
+MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
-SearchView = tuple[str, str]
-"""HTML of the passages, and of the words that the query was read as."""
+# Hits and words are drawn again at every search, so one listener serves all of their buttons.
+ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge'])"
+REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHandlers:
-    """The tab without Gradio: plain values in, HTML out."""
-
-    search_service: SearchService
-    catalog: Catalog
-    presets: Sequence[Preset]
-    max_steps: int
-
-    def search(
-        self, query: object, instruction: object, steps: object, collection: object, limit: object
-    ) -> SearchView:
-        text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
-        if not text:
-            raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
-        request = SearchRequest(
-            query=text,
-            collection=self.catalog.collection(read_choice(collection, name="collection")).name,
-            instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
-            steps=read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps),
-            limit=read_whole_number(limit, name="number of results", minimum=1, maximum=MAX_RESULTS),
-        )
-        result = self.search_service.search(request)
-        groups = group_refinement(result.refinement)
-        return render.render_results(result), render.render_refinement(groups, result.refinement)
-
-    def search_again(self, query: object, *others: object) -> tuple[Any, ...]:
-        """After another choice: the same search, and no complaint while nothing has been asked yet."""
-        if not isinstance(query, str) or not query.strip():
-            return gr.skip(), gr.skip()
-        return self.search(query, *others)
-
-    def instruction_of(self, preset_name: object) -> Any:
-        """The preset's instruction; the person's own words stay as they are."""
-        if preset_name == OWN_WORDS:
-            return gr.skip()
-        for preset in self.presets:
-            if preset.name == preset_name:
-                return preset.instruction
-        raise InputError("That preset does not exist. Choose one of the list.")
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
     query: gr.Textbox
     submit: gr.Button
-    preset: gr.Dropdown
+    lens: gr.Dropdown
     instruction: gr.Textbox
     steps: gr.Slider
+    mode: gr.Radio
     collection: gr.Dropdown
     limit: gr.Slider
+    lens_name: gr.Textbox
+    save_lens: gr.Button
+    choices: gr.Textbox
 
     @property
     def request(self) -> list[gr.components.Component]:
-        return [self.query, self.instruction, self.steps, self.collection, self.limit]
+        return [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit, self.choices]
 
 
-def build_search_tab(
-    handlers: SearchHandlers,
-    *,
-    default_steps: int,
-    examples: Sequence[Example],
-    collections: Sequence[str],
-) -> gr.Dropdown:
-    """Draws the tab in the current Blocks; returns its collection field, which the page keeps up to date."""
+@dataclass(frozen=True, slots=True)
+class _Views:
+    message: gr.HTML
+    passages: gr.HTML
+    reading: gr.HTML
+
+
+def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
+    """Draws the page in the current Blocks."""
+    handlers = SearchHandlers(search_service=parts.search, catalog=parts.catalog, max_steps=parts.max_steps)
     with gr.Column(elem_classes="ask"):
-        fields = _build_fields(handlers, default_steps=default_steps, collections=collections)
-        buttons = _build_examples(examples, handlers.presets)
+        fields = _build_fields(handlers, parts)
+        buttons = _build_examples(parts.examples, handlers)
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(scale=5, min_width=320):
-            passages = gr.HTML(render.render_welcome(), elem_id="passages", js_on_load=None)
+            message = gr.HTML("", elem_id="message", js_on_load=None)
+            passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
-            reading = gr.HTML("", elem_id="reading", js_on_load=None)
-    _connect(handlers, fields, [passages, reading], list(zip(buttons, examples, strict=True)))
-    return fields.collection
+            reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
+    _connect(
+        site,
+        handlers,
+        fields,
+        _Views(message, passages, reading),
+        list(zip(buttons, parts.examples, strict=True)),
+        parts,
+    )
 
 
-def _build_fields(handlers: SearchHandlers, *, default_steps: int, collections: Sequence[str]) -> _Fields:
+def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
             label="Search for",
@@ -115,19 +85,13 @@ def _build_fields(handlers: SearchHandlers, *, default_steps: int, collections: 
             elem_id="query",
         )
         submit = gr.Button("Search", variant="primary", scale=0, min_width=112, elem_id="submit")
+    names = handlers.lens_names()
     with gr.Row(elem_classes="ask-row"):
-        first = handlers.presets[0] if handlers.presets else Preset(OWN_WORDS, "")
-        preset = gr.Dropdown(
-            [each.name for each in handlers.presets] + [OWN_WORDS],
-            value=first.name,
-            label="Look at",
-            scale=2,
-            min_width=180,
-            filterable=False,
-            elem_id="preset",
+        lens = gr.Dropdown(
+            names, value=names[FIRST_LENS], label="Lens", scale=2, min_width=180, filterable=True, elem_id="lens"
         )
         instruction = gr.Textbox(
-            first.instruction,
+            handlers.instruction_of(names[FIRST_LENS]),
             label="Instruction",
             info="Tell it what “similar” should mean. Change it freely.",
             placeholder="No instruction: similar in general",
@@ -137,74 +101,63 @@ def _build_fields(handlers: SearchHandlers, *, default_steps: int, collections: 
             min_width=280,
             elem_id="instruction",
         )
-    return _Fields(query, submit, preset, instruction, *_build_settings(handlers.max_steps, default_steps, collections))
+    return _Fields(query, submit, lens, instruction, *_build_settings(parts))
 
 
-def _build_settings(
-    max_steps: int, default_steps: int, collections: Sequence[str]
-) -> tuple[gr.Slider, gr.Dropdown, gr.Slider]:
-    with gr.Accordion("More settings", open=False, elem_id="settings"), gr.Row(elem_classes="ask-row"):
-        collection = gr.Dropdown(
-            list(collections),
-            value=collections[0] if collections else None,
-            label="Collection",
-            min_width=180,
-            elem_id="collection",
-        )
-        steps = gr.Slider(
-            1,
-            max_steps,
-            value=default_steps,
-            step=1,
-            label="Steps of refinement",
-            min_width=220,
-            buttons=[],
-            elem_id="steps-slider",
-        )
-        limit = gr.Slider(
-            1,
-            MAX_RESULTS,
-            value=DEFAULT_RESULTS,
-            step=1,
-            label="Number of results",
-            min_width=220,
-            buttons=[],
-            elem_id="limit",
-        )
-    return steps, collection, limit
+def _build_settings(parts: PageParts) -> tuple[Any, ...]:
+    with gr.Accordion("More settings", open=False, elem_id="settings"):
+        with gr.Row(elem_classes="ask-row"):
+            mode = gr.Radio(
+                list(MODES), value="dense", label="Find by", min_width=220, elem_id="mode", elem_classes="modes"
+            )
+            collection = gr.Dropdown([], label="Collection", min_width=180, elem_id="collection")
+        with gr.Row(elem_classes="ask-row"):
+            steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
+            limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
+        with gr.Row(elem_classes="ask-row"):
+            lens_name = gr.Textbox(
+                label="Save this instruction as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
+            )
+            save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
+    choices = gr.Textbox("", visible=False, elem_id="choices")
+    return steps, mode, collection, limit, lens_name, save, choices
 
 
-def _build_examples(examples: Sequence[Example], presets: Sequence[Preset]) -> list[gr.Button]:
+def _slider(most: int, value: int, label: str, elem_id: str) -> gr.Slider:
+    return gr.Slider(1, most, value=value, step=1, label=label, min_width=220, buttons=[], elem_id=elem_id)
+
+
+def _build_examples(examples: Sequence[Example], handlers: SearchHandlers) -> list[gr.Button]:
     if not examples:
         return []
     with gr.Row(elem_classes="examples"):
         gr.HTML("<span>Try</span>", js_on_load=None, elem_classes="examples-label")
         return [
-            gr.Button(_label(example, presets), size="sm", elem_classes="example", min_width=0) for example in examples
+            gr.Button(_label(example, handlers), size="sm", elem_classes="example", min_width=0) for example in examples
         ]
 
 
-def _label(example: Example, presets: Sequence[Preset]) -> str:
+def _label(example: Example, handlers: SearchHandlers) -> str:
     """Examples may share a query and differ in the instruction: the label shows both."""
     query = example.query if len(example.query) <= 56 else example.query[:55].rstrip() + "…"
-    return f"{query} · {_preset_name(example.instruction, presets)}"
-
-
-def _preset_name(instruction: str, presets: Sequence[Preset]) -> str:
-    return next((preset.name for preset in presets if preset.instruction == instruction), OWN_WORDS)
+    return f"{query} · {handlers.lens_of(example.instruction)}"
 
 
 def _connect(
+    site: gr.Blocks,
     handlers: SearchHandlers,
     fields: _Fields,
-    views: list[gr.HTML],
+    views: _Views,
     examples: Sequence[tuple[gr.Button, Example]],
+    parts: PageParts,
 ) -> None:
+    remember = {"fn": None, "inputs": fields.request, "js": REMEMBER_SCRIPT}
+
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded(handler, outputs=2),
+            "fn": guarded_stream(handler, outputs=2),
             "inputs": fields.request,
-            "outputs": views,
+            "outputs": [views.passages, views.reading],
             "api_visibility": "private",
             "show_progress": "minimal",
             "concurrency_limit": 4,
@@ -212,26 +165,93 @@ def _connect(
             "trigger_mode": "always_last",
         }
 
-    gr.on([fields.query.submit, fields.submit.click, fields.instruction.submit], **searching(handlers.search))
-    # Typing an instruction of one's own takes the preset's name away, in the browser alone.
-    fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.preset)
-    fields.preset.input(
-        handlers.instruction_of,
-        fields.preset,
-        fields.instruction,
-        api_visibility="private",
-        show_progress="hidden",
-    ).success(**searching(handlers.search_again))
-    gr.on([fields.steps.release, fields.collection.input, fields.limit.release], **searching(handlers.search_again))
+    gr.on([fields.query.submit, fields.submit.click, fields.instruction.submit], **searching(handlers.search)).then(
+        **remember
+    )
+    gr.on(
+        [fields.steps.release, fields.mode.input, fields.collection.input, fields.limit.release],
+        **searching(handlers.search_again),
+    ).then(**remember)
     for button, example in examples:
         button.click(
-            _fill(example, handlers.presets),
-            outputs=[fields.query, fields.instruction, fields.preset],
-            api_visibility="private",
-            show_progress="hidden",
-        ).success(**searching(handlers.search))
+            _fill(example, handlers.lens_of(example.instruction)),
+            outputs=[fields.query, fields.instruction, fields.lens],
+            **_QUIET,
+        ).success(**searching(handlers.search)).then(**remember)
+    _connect_lenses(handlers, fields, views, searching, remember)
+    _connect_clicks(handlers, fields, views, searching, remember)
+
+    def restore(request: gr.Request) -> tuple[Any, ...]:
+        return _restore(handlers, parts, request)
+
+    site.load(restore, outputs=[*fields.request, fields.lens], **_QUIET).then(**searching(handlers.search_again))
 
 
-def _fill(example: Example, presets: Sequence[Preset]) -> Any:
-    name = _preset_name(example.instruction, presets)
-    return lambda: (example.query, example.instruction, name)
+def _connect_lenses(
+    handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
+) -> None:
+    def fill_instruction(name: object) -> Any:
+        instruction = handlers.instruction_of(name)
+        return gr.skip() if instruction is None else instruction
+
+    def save(name: object, instruction: object) -> tuple[Any, ...]:
+        saved = handlers.save_lens(name, instruction)
+        return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
+
+    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
+    fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
+    fields.lens.input(fill_instruction, fields.lens, fields.instruction, **_QUIET).success(
+        **searching(handlers.search_again)
+    ).then(**remember)
+    gr.on(
+        [fields.save_lens.click, fields.lens_name.submit],
+        fn=guarded(save, outputs=3, on_error=gr.skip()),
+        inputs=[fields.lens_name, fields.instruction],
+        outputs=[views.message, fields.lens, fields.lens_name],
+        **_QUIET,
+    )
+
+
+def _connect_clicks(
+    handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
+) -> None:
+    def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return guarded(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
+
+    def judge(query: object, instruction: object, collection: object, event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return guarded(lambda: (handlers.judge(query, instruction, collection, data),), outputs=1)()
+
+    for view in (views.passages, views.reading):
+        view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(
+            **searching(handlers.search_again)
+        ).then(**remember)
+    views.passages.judge(judge, [fields.query, fields.instruction, fields.collection], views.message, **_QUIET)
+
+
+def _fill(example: Example, lens: str) -> Any:
+    return lambda: (example.query, example.instruction, lens)
+
+
+def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> tuple[Any, ...]:
+    """The search that the page's address holds; what cannot be used stays at its default."""
+    asked = dict(request.query_params)
+    instruction = str(asked.get("i", ""))
+    instruction = "" if instruction == NO_INSTRUCTION else instruction
+    lenses = handlers.lens_names()
+    lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
+    return (
+        asked.get("q", ""),
+        instruction if "i" in asked else handlers.instruction_of(lens),
+        _number(asked.get("k"), parts.default_steps, parts.max_steps),
+        asked["m"] if asked.get("m") in [mode for _, mode in MODES] else "dense",
+        choose_collection(parts.catalog, asked.get("c")),
+        _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
+        asked.get("x", ""),
+        gr.Dropdown(choices=lenses, value=lens),
+    )
+
+
+def _number(text: str | None, default: int, most: int) -> int:
+    return int(text) if text and text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= most else default

@@ -7,7 +7,9 @@ from pathlib import Path
 import gradio as gr
 from gradio.themes.utils import colors, sizes
 
-STYLESHEET = Path(__file__).parent / "assets" / "page.css"
+ASSETS = Path(__file__).parent / "assets"
+STYLESHEETS = tuple(ASSETS / f"{name}.css" for name in ("frame", "search", "documents"))
+SCRIPT = ASSETS / "page.js"
 
 SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
 from app.errors import NotFoundError
+from app.lenses import delete_lens, find_lens, lenses_of
 from app.opinions import new_judgement, new_lens
 from app.ports import Catalog
 from app.types import Judgement, Lens
@@ -19,7 +20,8 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("", response_model=list[LensAnswer])
     def list_lenses() -> list[Lens]:
-        return catalog.lenses()
+        """Those that were saved, then those that come with the product."""
+        return lenses_of(catalog)
 
     @routes.post("", response_model=LensAnswer)
     def save_lens(new: NewLens) -> Lens:
@@ -30,11 +32,11 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("/{name:path}", response_model=LensAnswer)
     def show_lens(name: str) -> Lens:
-        return catalog.lens(name)
+        return find_lens(catalog, name)
 
     @routes.delete("/{name:path}", status_code=204)
-    def delete_lens(name: str) -> None:
-        catalog.delete_lens(name)
+    def remove_lens(name: str) -> None:
+        delete_lens(catalog, name)
 
     return routes
 

@@ -54,6 +54,7 @@ class TokenAnswer(Answer):
 class RefinementStepAnswer(Answer):
     step: int
     tokens: list[TokenAnswer]
+    remaining: float = Field(description="1 - cosine of the vector after this step and the final one.")
 
 
 class RefinementAnswer(Answer):

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from app.api.schemas import RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
 from app.catalog_ports import Opinions
-from app.opinions import instruction_through
+from app.lenses import instruction_through
 from app.search import SearchService
 from app.search_types import QueryEmbedding, SearchRequest, SearchResult
 

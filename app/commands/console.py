@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.refinement_view import group_refinement
+from app.refinement_view import SETTLED_TOLERANCE, group_refinement, settled_step
 from app.search_types import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
@@ -45,6 +45,10 @@ def print_search(result: SearchResult) -> None:
 def print_refinement(embedding: QueryEmbedding) -> None:
     stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
     stdout.print(refinement_table(embedding.refinement))
+    settled = settled_step(embedding.refinement)
+    if settled is not None:
+        left = f"from there on within {SETTLED_TOLERANCE:g} (1 - cosine) of the final vector"
+        stdout.print(Text(f"settled at step {settled} of {embedding.steps}: {left}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:

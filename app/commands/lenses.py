@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from app import lenses as all_lenses
 from app.commands import console
 from app.commands.house import open_catalog
 from app.opinions import new_lens
@@ -19,12 +20,12 @@ Name = Annotated[str, typer.Argument(help="Of the lens.")]
 def list_lenses(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False) -> None:
     """List lenses. Use one with `gircse search QUERY --lens NAME`."""
     with open_catalog() as catalog:
-        saved = catalog.lenses()
+        known = all_lenses.lenses_of(catalog)
     if as_json:
-        for lens in saved:
+        for lens in known:
             typer.echo(console.json_of(lens, indent=None))
         return
-    rows = [(each.name, each.query_instruction, each.document_instruction or "", each.note) for each in saved]
+    rows = [(each.name, each.query_instruction, each.document_instruction or "", each.note) for each in known]
     console.stdout.print(console.plain_table(("name", "query instruction", "document instruction", "note"), rows))
 
 
@@ -51,5 +52,5 @@ def save_lens(
 def delete_lens(name: Name) -> None:
     """Delete a lens."""
     with open_catalog() as catalog:
-        catalog.delete_lens(name)
+        all_lenses.delete_lens(catalog, name)
     typer.echo(f"The lens {name!r} is deleted.")

@@ -11,8 +11,8 @@ import typer
 
 from app.commands import console
 from app.commands.house import embedder_of, open_services
+from app.lenses import instruction_through
 from app.library import DEFAULT_COLLECTION
-from app.opinions import instruction_through
 from app.search import refine_query
 from app.search_types import SearchRequest
 from app.settings import load_settings

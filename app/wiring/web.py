@@ -8,25 +8,17 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from app.api.main import create_app
+from app.lenses import STARTERS
 from app.services import Services
 from app.types import Document, JobPriority, Source
 from ingest.readers import media_type_of
-from ui.app import AboutInfo, Example, Preset, build_page, mount_page
+from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 
-# Worded as the default model was trained to hear them.
-PRESETS = (
-    Preset("Answers", "Given a question, retrieve passages that answer the question."),
-    Preset("Same topic", "Identify the topic of the text, such as economy, government or geography."),
-    Preset("Same place", "Identify the region of the world the text is about."),
-    Preset("Same intent", "Represent the intention of this text."),
-    Preset("Same feeling", "Represent the emotion of this text."),
-    Preset("Same kind of text", "Identify what kind of text this is, such as a definition, a question or a summary."),
-    Preset("No instruction", ""),
-)
+_LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", PRESETS[2].instruction),
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", PRESETS[1].instruction),
-    Example("How do prices react when demand falls?", PRESETS[0].instruction),
+    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same place"]),
+    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same topic"]),
+    Example("How do prices react when demand falls?", _LENSES["Answers the question"]),
 )
 
 
@@ -41,14 +33,13 @@ def create_web(services: Services) -> FastAPI:
                 raise outcome
         return [outcome[0] for outcome in outcomes if not isinstance(outcome, Exception)]
 
-    page = build_page(
+    parts = PageParts(
         search=services.search,
         catalog=services.catalog,
-        presets=PRESETS,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
         about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
         examples=EXAMPLES,
         add_files=add_files,
     )
-    return mount_page(create_app(services), page)
+    return mount_pages(create_app(services), build_pages(parts))

@@ -151,6 +151,13 @@ def test_refinement_follows_boost_and_suppress(run: Run) -> None:
     assert weight("bank", "--boost", "bank") > weight("bank", "--suppress", "bank")
 
 
+def test_refinement_tells_when_it_settled(run: Run) -> None:
+    steps = json.loads(run("refine", "the cat", "--steps", "3", "--json").stdout)["refinement"]
+    left = [step["remaining"] for step in steps]
+    assert left[0] > left[1] > left[2] == 0.0
+    assert re.search(r"settled at step [123] of 3", run("refine", "the cat", "--steps", "3").stdout)
+
+
 def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> None:
     run("ingest", str(notes))
     output = run("search", "cat", "--instruction", "Identify the animal").stdout

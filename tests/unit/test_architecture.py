@@ -24,6 +24,8 @@ CORE = {
     "app.errors",
     "app.sentences",
     "app.refinement_view",
+    "app.lenses",
+    "app.opinions",
     "app.texts",
     "app.fingerprints",
     "app.point_ids",

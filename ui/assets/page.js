@@ -1,0 +1,101 @@
+/* What the pages do in the browser alone: colours, keys, the address, dialogs. Nothing is fetched from here. */
+"use strict";
+window.gircse = (() => {
+  const THEME = "gircse-theme";
+  const stored = () => { try { return localStorage.getItem(THEME); } catch { return null; } };
+
+  function showTheme() {
+    const wanted = stored();
+    const dark = wanted ? wanted === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    if (document.body.classList.contains("dark") !== dark) document.body.classList.toggle("dark", dark);
+    document.querySelectorAll("[data-theme-switch]").forEach((each) => each.setAttribute("aria-pressed", String(dark)));
+  }
+
+  function switchTheme() {
+    const dark = !document.body.classList.contains("dark");
+    try { localStorage.setItem(THEME, dark ? "dark" : "light"); } catch { /* private window: this page alone */ }
+    document.body.classList.toggle("dark", dark);
+    showTheme();
+  }
+
+  const isTyping = (node) => node.closest("input, textarea, select, [contenteditable], [role='listbox'], dialog") !== null;
+
+  /* Arrows walk over everything marked data-walk, as hits; Enter is the browser's own, since each is a button. */
+  function walk(step) {
+    const stops = [...document.querySelectorAll("[data-walk]")].filter((each) => each.offsetParent !== null);
+    if (!stops.length) return false;
+    const at = stops.indexOf(document.activeElement);
+    const next = at < 0 ? (step > 0 ? 0 : stops.length - 1) : Math.min(Math.max(at + step, 0), stops.length - 1);
+    stops[next].focus();
+    stops[next].scrollIntoView({ block: "nearest" });
+    return true;
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    const field = document.querySelector("#query textarea, #query input");
+    if (event.key === "/" && field) { event.preventDefault(); field.focus(); field.select(); }
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && !event.target.closest("[role='radiogroup'], [role='slider'], [role='tablist']") && walk(step)) event.preventDefault();
+  }
+
+  function onClick(event) {
+    if (event.target.closest("[data-theme-switch]")) switchTheme();
+    const closer = event.target.closest("[data-close-dialog]");
+    if (closer) closer.closest("dialog").close();
+    if (event.target.nodeName === "DIALOG") event.target.close(); /* its backdrop */
+  }
+
+  /* Puts what was asked into the address, so that it can be shared, and undone with the browser's Back. */
+  function remember(values) {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(values)) {
+      if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+    }
+    const address = location.pathname + (query.size ? "?" + query : "");
+    if (address !== location.pathname + location.search) history.pushState(null, "", address);
+  }
+
+  function openDialog(id) {
+    const dialog = document.querySelector(`#${id} dialog`);
+    if (!dialog) return;
+    if (!dialog.open) dialog.showModal();
+    const passage = dialog.querySelector("#passage");
+    if (passage) passage.scrollIntoView({ block: "center" });
+  }
+
+  /* The values of a search's fields, in their order; what is at its default stays out of the address. */
+  function rememberSearch([q, i, k, m, c, n, x], results) {
+    if (!q || !q.trim()) return;
+    remember({ q, i: i === "" ? "-" : i, k, m: m === "dense" ? "" : m, c, n: n === results ? "" : n, x });
+  }
+
+  /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
+     with it. Gradio wants to see the names of events, in quotes, in the script that it is given. */
+  function listen(element, trigger, events) {
+    element.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-event]");
+      if (!button) return;
+      const { event: name, ...data } = button.dataset;
+      if (!events.includes(name)) return;
+      if (data.confirm && !confirm(data.confirm)) return;
+      if (data.grade !== undefined) {
+        data.grade = Number(data.grade);
+        for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button));
+      }
+      trigger(name, data);
+    });
+  }
+
+  addEventListener("popstate", () => location.reload());
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("click", onClick);
+  document.addEventListener("DOMContentLoaded", () => {
+    document.documentElement.lang = "en";
+    /* Gradio chooses the colours of the system when it starts, after this. */
+    new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    new MutationObserver(showTheme).observe(document.body, { childList: true, subtree: true });
+    showTheme();
+  });
+  return { remember, rememberSearch, listen, openDialog };
+})();

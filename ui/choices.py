@@ -1,0 +1,115 @@
+"""What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble.
+
+Travels as JSON in a hidden field and in the page's address, so whatever comes in is checked as a stranger's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.errors import InputError
+
+BOOST, SUPPRESS = 5.0, -10.0
+MAX_TEXT_CHARS = 20_000
+MAX_WORDS, MAX_FILTERS, MAX_PASSAGES = 64, 32, 16
+MAX_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """`like` and `unlike` map ids of passages to the titles that they are shown with."""
+
+    bias: Mapping[str, float] = field(default_factory=dict)
+    filters: Mapping[str, str] = field(default_factory=dict)
+    like: Mapping[str, str] = field(default_factory=dict)
+    unlike: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.bias or self.filters or self.like or self.unlike)
+
+    def to_text(self) -> str:
+        """Empty when nothing is chosen: an address then leaves it out."""
+        chosen = {
+            name: dict(getattr(self, name)) for name in ("bias", "filters", "like", "unlike") if getattr(self, name)
+        }
+        return json.dumps(chosen, ensure_ascii=False, separators=(",", ":")) if chosen else ""
+
+    def after(self, action: object, subject: object, value: object = None) -> Choices:
+        """With one more choice, or one less: what a click asked for. Raises InputError."""
+        key = _text(subject, "choice", 1000)
+        if action == "boost":
+            return replace(self, bias={**self.bias, key.lower(): BOOST})._checked()
+        if action == "suppress":
+            return replace(self, bias={**self.bias, key.lower(): SUPPRESS})._checked()
+        if action == "filter":
+            return replace(self, filters={**self.filters, key: _text(value, "filter", 1000)})._checked()
+        if action in ("like", "unlike"):
+            title = _text("" if value is None else value, "title", 10_000)[:MAX_TITLE_CHARS]
+            like, unlike = _without(self.like, key), _without(self.unlike, key)
+            if action == "like":
+                return replace(self, like={**like, key: title}, unlike=unlike)._checked()
+            return replace(self, like=like, unlike={**unlike, key: title})._checked()
+        if action in ("drop-bias", "drop-filters", "drop-like", "drop-unlike"):
+            name = str(action).removeprefix("drop-")
+            return replace(self, **{name: _without(getattr(self, name), key)})
+        if action == "drop-all":
+            return Choices()
+        raise InputError("That choice does not exist. Load the page again.")
+
+    def _checked(self) -> Choices:
+        for name, chosen, most in (
+            ("words", self.bias, MAX_WORDS),
+            ("filters", self.filters, MAX_FILTERS),
+            ("passages to resemble", self.like, MAX_PASSAGES),
+            ("passages to avoid", self.unlike, MAX_PASSAGES),
+        ):
+            if len(chosen) > most:
+                raise InputError(f"At most {most} {name} can be chosen; take one away first.")
+        return self
+
+
+def read_choices(text: object) -> Choices:
+    """Raises InputError."""
+    if text is None or text == "":
+        return Choices()
+    if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
+        raise InputError("The choices of this address cannot be read. Start from the empty search page.")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict) or not given.keys() <= {"bias", "filters", "like", "unlike"}:
+        raise InputError("The choices of this address cannot be read. Start from the empty search page.")
+    return Choices(
+        bias={_text(word, "word", 1000): _number(bias) for word, bias in _items(given, "bias")},
+        filters={_text(key, "filter", 1000): _text(value, "filter", 1000) for key, value in _items(given, "filters")},
+        like={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "like")},
+        unlike={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "unlike")},
+    )._checked()
+
+
+def _items(given: dict[str, Any], name: str) -> list[tuple[object, object]]:
+    chosen = given.get(name, {})
+    if not isinstance(chosen, dict):
+        raise InputError("The choices of this address cannot be read. Start from the empty search page.")
+    return list(chosen.items())
+
+
+def _text(value: object, name: str, most: int) -> str:
+    if not isinstance(value, str) or len(value) > most:
+        raise InputError(f"That {name} cannot be used. Load the page again.")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -10 <= value <= 10:
+        raise InputError("A word can be boosted or suppressed by a number from -10 to 10.")
+    return float(value)
+
+
+def _without(chosen: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {each: value for each, value in chosen.items() if each != key}

@@ -1,0 +1,67 @@
+"""A curve of how far the query's vector still moves, step by step, drawn in the page's own colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from app.search_types import RefinementStep
+from ui.render.text import join
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18
+SETTLED = 0.01  # 1 - cosine to the last vector
+
+
+def render_curve(steps: Sequence[RefinementStep]) -> Markup:
+    """Nothing for a single step, which has nowhere to go."""
+    if len(steps) < 2:
+        return Markup("")
+    settled = settled_step(steps)
+    highest = max(max(step.remaining for step in steps), 1e-6)
+    points = [(_x(step.step, steps[-1].step), _y(step.remaining / highest)) for step in steps]
+    said = f"The reading had settled after step {settled} of {steps[-1].step}."
+    return Markup(
+        '<figure class="curve"><figcaption>{said} <span>What is left to move, by step</span></figcaption>'
+        '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{said}">'
+        '<line class="axis" x1="{left}" y1="{floor}" x2="{width}" y2="{floor}"/>'
+        '<line class="settled" x1="{at}" y1="4" x2="{at}" y2="{floor}"/>'
+        '<polyline points="{points}"/>{dots}{ticks}'
+        '<text x="{tick}" y="10" text-anchor="end">{highest}</text>'
+        '<text x="{tick}" y="{floor}" text-anchor="end">0</text></svg></figure>'
+    ).format(
+        said=said,
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        tick=LEFT - 5,
+        floor=HEIGHT - BOTTOM,
+        at=_x(settled, steps[-1].step),
+        highest=f"{highest:.2f}",
+        points=" ".join(f"{x},{y}" for x, y in points),
+        dots=join(Markup('<circle cx="{}" cy="{}" r="2.2"/>').format(x, y) for x, y in points),
+        ticks=join(
+            Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                _x(number, steps[-1].step), HEIGHT - 4, number
+            )
+            for number in _ticks(steps[-1].step)
+        ),
+    )
+
+
+def settled_step(steps: Sequence[RefinementStep]) -> int:
+    """The first step from which on the vector stays within SETTLED of where it ends."""
+    last_moving = max((step.step for step in steps if step.remaining > SETTLED), default=0)
+    return min(last_moving + 1, steps[-1].step)
+
+
+def _x(step: int, last: int) -> float:
+    return round(LEFT + 6 + (step - 1) / max(last - 1, 1) * (WIDTH - LEFT - 14), 1)
+
+
+def _y(share: float) -> float:
+    return round(6 + (1 - share) * (HEIGHT - BOTTOM - 8), 1)
+
+
+def _ticks(last: int) -> list[int]:
+    return sorted({1, last, *(step for step in (5, 10, 15, 20, 30, 40, 50, 60) if step < last - 1)})

@@ -1,0 +1,32 @@
+"""What frames every page: header with the way to the other pages, footer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from ui.contract import AboutInfo, PageLink
+from ui.render.text import clean, join
+
+
+def render_header(pages: Sequence[PageLink], current: PageLink) -> str:
+    links = join(
+        Markup('<a href="{}"{}>{}</a>').format(
+            page.path, Markup(' aria-current="page"') if page == current else "", page.name
+        )
+        for page in pages
+    )
+    return Markup(
+        '<header class="site-header"><a class="skip" href="#content">Skip to the content</a>'
+        '<a class="brand" href="/">gircse <span>search</span></a><nav aria-label="Pages">{}</nav>'
+        '<button type="button" class="theme-switch" data-theme-switch aria-label="Dark colours" aria-pressed="false">'
+        '<span aria-hidden="true">◐</span></button></header>'
+    ).format(links)
+
+
+def render_footer(about: AboutInfo) -> str:
+    return Markup(
+        '<footer class="site-footer"><p>Model <b>{}</b> · gircse-search {} · runs on this machine alone</p>'
+        "<p><kbd>/</kbd> query · <kbd>↑</kbd> <kbd>↓</kbd> hits · <kbd>Enter</kbd> open</p></footer>"
+    ).format(clean(about.model_name), clean(about.version))

@@ -1,0 +1,261 @@
+"""The passages that a search found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from markupsafe import Markup
+
+from app.search_types import Highlight, Hit, SearchMode, SearchResult
+from ui.choices import Choices
+from ui.render.text import clean, join, render_note, shorten
+
+SNIPPET_CHARS = 420
+CONTEXT_CHARS = 150
+METADATA_CHIPS = 6
+
+
+def render_welcome() -> str:
+    return Markup(
+        '<div class="welcome"><h2>Nothing searched yet</h2><p>Write a query and press Enter. Then choose another lens, '
+        "or change the instruction, and watch the order change: the same words, read in another sense.</p></div>"
+    )
+
+
+def render_results(
+    result: SearchResult, chosen: Choices, *, before: SearchResult | None = None, total_steps: int | None = None
+) -> str:
+    """`before` is the first look, against which moves are shown; `total_steps` is given while more are to come."""
+    choices = render_choices(chosen)
+    if not result.hits:
+        return choices + render_note(_nothing_found(result, chosen))
+    ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
+    chunks = {*chosen.like, *chosen.unlike}
+    hits = join(
+        _render_hit(hit, result.mode, move=_render_move(hit, ranks), is_chosen=hit.chunk.id in chunks)
+        for hit in result.hits
+    )
+    return choices + _render_summary(result, total_steps) + Markup('<ol class="hits">{}</ol>').format(hits)
+
+
+def _nothing_found(result: SearchResult, chosen: Choices) -> str:
+    if chosen.filters:
+        return "No passage has all of these filters. Take one away above."
+    if result.mode is SearchMode.SPARSE:
+        return "No passage holds these words. Search by meaning, or by both, to find other ways to say it."
+    return (
+        f"The collection “{result.collection}” gave no passages. "
+        "Add documents to it under Documents, then search again."
+    )
+
+
+def render_choices(chosen: Choices) -> Markup:
+    """What was clicked together, each with a way to undo it."""
+    if chosen.is_empty:
+        return Markup("")
+    chips = [
+        *(_chip("more" if bias > 0 else "less", word, "drop-bias", word) for word, bias in chosen.bias.items()),
+        *(_chip(key, value, "drop-filters", key) for key, value in chosen.filters.items()),
+        *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
+        *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
+    ]
+    clear = Markup(
+        '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
+        "Clear all</button></li>"
+    )
+    return Markup('<ul class="chosen" aria-label="Chosen">{}{}</ul>').format(
+        join(chips), clear if len(chips) > 1 else ""
+    )
+
+
+def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
+    return Markup(
+        '<li dir="auto"><span>{kind}</span> {shown} <button type="button" data-event="choose" data-action="{action}" '
+        'data-subject="{subject}" aria-label="Undo {kind} {shown}">×</button></li>'
+    ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
+
+
+def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
+    count = len(result.hits)
+    sense = (
+        Markup("read as <q>{}</q>").format(shorten(result.instruction, 160))
+        if result.instruction
+        else Markup("read without an instruction")
+    )
+    if result.mode is SearchMode.SPARSE:
+        sense = Markup("by their words alone")
+    steps = f"{result.steps} {'step' if result.steps == 1 else 'steps'}"
+    if total_steps is not None:
+        steps = f"first look after {result.steps} of {total_steps} steps …"
+    return Markup(
+        '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
+        '<span>{} ms</span> <a href="#reading">How it was read</a></p>'
+    ).format(count, "passage" if count == 1 else "passages", sense, steps, f"{round(_total_ms(result.timings_ms)):,}")
+
+
+def _total_ms(timings_ms: Mapping[str, float]) -> float:
+    return timings_ms["total"] if "total" in timings_ms else sum(timings_ms.values())
+
+
+def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
+    """How far a passage moved since the first look; nothing where there was none."""
+    if not ranks:
+        return Markup("")
+    if hit.chunk.id not in ranks:
+        return Markup('<span class="move is-new" title="Not among the first ranks after the first look">new</span>')
+    by = ranks[hit.chunk.id] - hit.rank
+    if not by:
+        return Markup("")
+    return Markup(
+        '<span class="move {}" title="{}"><span aria-hidden="true">{}</span>{}<span class="sr-only"> {}</span></span>'
+    ).format(
+        "is-up" if by > 0 else "is-down",
+        f"{'Rose' if by > 0 else 'Fell'} by {abs(by)} while the query was refined",
+        "▲" if by > 0 else "▼",
+        abs(by),
+        "up" if by > 0 else "down",
+    )
+
+
+def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) -> Markup:
+    return Markup(
+        '<li class="hit{chosen}"><div class="hit-rank">{rank}{move}</div><article>'
+        '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
+        'data-chunk="{chunk}">{title}</button></h3>{source}{snippet}{chips}{actions}</article>{score}</li>'
+    ).format(
+        chosen=" is-chosen" if is_chosen else "",
+        rank=hit.rank,
+        move=move,
+        document=clean(hit.document.id),
+        chunk=clean(hit.chunk.id),
+        title=shorten(hit.document.title or hit.document.uri, 160),
+        source=_render_source(hit),
+        snippet=_render_snippet(hit.chunk.text, hit.why),
+        chips=_render_chips(hit.document.metadata),
+        actions=_render_actions(hit),
+        score=_render_score(hit, mode),
+    )
+
+
+_SCORES = {
+    SearchMode.DENSE: "Cosine similarity of query and passage",
+    SearchMode.SPARSE: "BM25: how much the words of the query say about the passage",
+    SearchMode.HYBRID: "Meaning and words together, from 0 to 1",
+}
+_LEGS = {SearchMode.DENSE: "meaning", SearchMode.SPARSE: "words"}
+
+
+def _render_score(hit: Hit, mode: SearchMode) -> Markup:
+    shown = f"{hit.score:.1f}" if mode is SearchMode.SPARSE else f"{hit.score:.3f}"
+    meter = Markup('<meter min="0" max="1" value="{0}" aria-label="Similarity">{0}</meter>').format(shown)
+    legs = join(
+        Markup('<li title="Rank and score by {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
+            name=_LEGS[leg.leg], rank=f"#{leg.rank}", score=f"{leg.score:.2f}"
+        )
+        for leg in hit.legs
+    )
+    return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}</div>').format(
+        _SCORES[mode],
+        shown,
+        "" if mode is SearchMode.SPARSE else meter,
+        Markup('<ul class="legs">{}</ul>').format(legs) if legs else "",
+    )
+
+
+def _render_actions(hit: Hit) -> Markup:
+    return Markup(
+        '<div class="hit-actions">'
+        '<button type="button" data-event="choose" data-action="like" data-subject="{chunk}" data-value="{title}">'
+        "More like this</button>"
+        '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
+        "Less like this</button>"
+        '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
+        'aria-label="Answers the query" title="Answers the query">👍</button>'
+        '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
+        'aria-label="Does not answer the query" title="Does not answer the query">👎</button></span></div>'
+    ).format(
+        chunk=clean(hit.chunk.id),
+        title=shorten(hit.document.title or hit.document.uri, 60),
+        document=clean(hit.document.id),
+    )
+
+
+def _render_source(hit: Hit) -> Markup:
+    uri = clean(hit.document.uri)
+    shown = shorten(uri, 90)
+    # Only web addresses become links: `javascript:` and the like must never be clickable.
+    link = Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
+    source = link if _is_web_address(uri) else Markup("<span>{}</span>").format(shown)
+    page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
+    return Markup('<p class="hit-source">{}{}</p>').format(source, page)
+
+
+def _is_web_address(uri: str) -> bool:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _render_snippet(text: str, why: Highlight | None) -> Markup:
+    start, end = _mark_bounds(text, why)
+    first, last = _window(text, start, end)
+    snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
+        "… " if first else "", _marked(text, first, start, end, last), " …" if last < len(text) else ""
+    )
+    if first == 0 and last == len(text):
+        return snippet
+    whole = _marked(text, 0, start, end, len(text))
+    return snippet + Markup(
+        '<details class="whole"><summary>Whole passage</summary><p class="snippet" dir="auto">{}</p></details>'
+    ).format(whole)
+
+
+def _mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
+    if why is None:
+        return 0, 0
+    start = min(max(why.start, 0), len(text))
+    end = min(max(why.end, start), len(text))
+    marked = text[start:end]
+    return end - len(marked.lstrip()), start + len(marked.rstrip())
+
+
+def _window(text: str, start: int, end: int) -> tuple[int, int]:
+    """A stretch of about SNIPPET_CHARS around the marked sentence, cut between words."""
+    if len(text) <= SNIPPET_CHARS:
+        return 0, len(text)
+    first = max(0, start - CONTEXT_CHARS)
+    last = min(len(text), max(end + CONTEXT_CHARS, first + SNIPPET_CHARS))
+    space = text.find(" ", first, start)
+    first = space + 1 if first and space >= 0 else first
+    space = text.rfind(" ", end, last)
+    last = space if last < len(text) and space > end else last
+    return first, last
+
+
+def _marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
+    before, marked, after = text[first:start], text[start:end], text[end:last]
+    if not marked:
+        return Markup("{}").format(clean(before + after))
+    return Markup("{}<mark>{}</mark>{}").format(clean(before), clean(marked), clean(after))
+
+
+def _render_chips(metadata: Mapping[str, object]) -> Markup:
+    """Each of them filters by itself when it is clicked."""
+    if not metadata:
+        return Markup("")
+    chips = [
+        Markup(
+            '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
+            'data-value="{value}" title="Only documents with this"><span>{key}</span> {shown}</button></li>'
+        ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
+        for key, value in list(metadata.items())[:METADATA_CHIPS]
+    ]
+    return Markup('<ul class="chips" aria-label="Metadata">{}</ul>').format(join(chips))
+
+
+def _filter_text(value: object) -> str:
+    """As a filter spells it."""
+    return str(value).lower() if isinstance(value, bool) else clean(str(value))

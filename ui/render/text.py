@@ -1,0 +1,34 @@
+"""What all of the page's HTML is made with: text that a browser can carry, notices, errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Replaces characters that JSON or a browser cannot carry: NUL, control characters, lone surrogates."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def shorten(text: str, max_chars: int) -> str:
+    text = clean(text)
+    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    return Markup("").join(parts)
+
+
+def render_error(message: str, *, title: str = "Please check this") -> str:
+    return Markup('<div class="notice is-error" role="alert"><h2>{}</h2><p dir="auto">{}</p></div>').format(
+        clean(title), shorten(message, 1000)
+    )
+
+
+def render_note(message: str) -> str:
+    return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))

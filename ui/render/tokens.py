@@ -1,0 +1,106 @@
+"""How the model read a query: the words of its refinement steps, and when they settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from app.refinement_view import GroupToken, RefinementGroup
+from app.search_types import RefinementStep
+from ui.choices import Choices
+from ui.render.curve import render_curve
+from ui.render.text import clean, join, shorten
+
+TOKENS_PER_GROUP = 16
+TOKENS_PER_STEP = 10
+TOKEN_SIZES = 5
+
+
+def render_refinement(
+    groups: Sequence[RefinementGroup],
+    steps: Sequence[RefinementStep],
+    chosen: Choices | None = None,
+    *,
+    is_complete: bool = True,
+) -> str:
+    """`chosen` marks words that are boosted or suppressed; without it (a page that only shows) none can be."""
+    if not groups:
+        return ""
+    return Markup(
+        '<section class="refinement{}"><h2>How your query was read</h2><p class="hint">Before it searches, the model '
+        "thinks of words. Larger is more probable; pale words carry little meaning.{}</p>{}{}"
+        '<details class="every-step"><summary>Every step</summary>{}</details></section>'
+    ).format(
+        "" if is_complete else " is-unfinished",
+        "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
+        join(
+            _render_group(group, None if chosen is None else chosen.bias, is_first=index == 0)
+            for index, group in enumerate(groups)
+        ),
+        render_curve(steps) if is_complete else "",
+        _render_steps(steps),
+    )
+
+
+def _render_group(group: RefinementGroup, bias: Mapping[str, float] | None, *, is_first: bool) -> Markup:
+    shown = group.added[:TOKENS_PER_GROUP]
+    # Sizes compare words of substance with each other: a frequent "the" must not make all of them small.
+    heaviest = max((token.weight for token in shown if not token.is_stop_word), default=0.0)
+    words = join(_render_token(token, heaviest, bias) for token in shown)
+    kept = ", ".join(clean(token.token) for token in group.kept if not token.is_stop_word)
+    return Markup('<div class="group"><h3>{} <span>{}</span></h3>{}{}</div>').format(
+        _step_range(group),
+        "" if is_first else "adds",
+        Markup('<ul class="tokens">{}</ul>').format(words) if shown else Markup('<p class="kept">nothing new</p>'),
+        Markup('<p class="kept" dir="auto">still: {}</p>').format(shorten(kept, 90)) if kept else "",
+    )
+
+
+def _step_range(group: RefinementGroup) -> str:
+    if group.first_step == group.last_step:
+        return f"Step {group.first_step}"
+    return f"Steps {group.first_step}–{group.last_step}"
+
+
+def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] | None) -> Markup:
+    share = min(1.0, token.weight / heaviest) if heaviest > 0 else 0.0
+    size = 1 if token.is_stop_word else 1 + round(share**0.5 * (TOKEN_SIZES - 1))
+    word = shorten(token.token, 40)
+    return Markup('<li class="token size-{}{}{}" dir="auto" title="summed probability {}">{}</li>').format(
+        size,
+        " is-stop" if token.is_stop_word else "",
+        " is-boosted" if bias and bias.get(token.token, 0) > 0 else "",
+        f"{token.weight:.3f}",
+        word if bias is None else _render_menu(token.token, word),
+    )
+
+
+def _render_menu(word: str, shown: str) -> Markup:
+    """Only one of them is open at a time, since all have one name."""
+    return Markup(
+        '<details name="token"><summary>{shown}</summary><span class="token-menu">'
+        '<button type="button" class="plain-button" data-event="choose" data-action="boost" data-subject="{word}" '
+        'aria-label="More {shown}">more</button>'
+        '<button type="button" class="plain-button" data-event="choose" data-action="suppress" data-subject="{word}" '
+        'aria-label="Less {shown}">less</button></span></details>'
+    ).format(shown=shown, word=clean(word))
+
+
+def _render_steps(steps: Sequence[RefinementStep]) -> Markup:
+    rows = [
+        Markup('<tr><th scope="row">{}</th><td><ul>{}</ul></td></tr>').format(
+            step.step,
+            join(
+                Markup('<li dir="auto">{} <span>{}</span></li>').format(
+                    shorten(token.token, 40), f"{token.probability:.3f}"
+                )
+                for token in step.tokens[:TOKENS_PER_STEP]
+            ),
+        )
+        for step in steps
+    ]
+    return Markup(
+        '<table class="steps"><thead><tr><th scope="col">Step</th><th scope="col">Most probable words</th></tr></thead>'
+        "<tbody>{}</tbody></table>"
+    ).format(join(rows))

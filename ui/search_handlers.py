@@ -1,0 +1,146 @@
+"""The search page without Gradio: plain values of a stranger in, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from app.errors import EmptyQueryError, InputError
+from app.lenses import find_lens, lenses_of
+from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
+from app.ports import Catalog
+from app.refinement_view import group_refinement
+from app.search_types import SearchMode, SearchRequest, SearchResult
+from ui.choices import Choices, read_choices
+from ui.contract import SearchService
+from ui.guard import read_choice, read_text, read_whole_number
+from ui.render.hits import render_results
+from ui.render.text import render_note
+from ui.render.tokens import render_refinement
+
+MAX_QUERY_CHARS = 10_000
+MAX_INSTRUCTION_CHARS = 2_000
+MAX_RESULTS = 50
+DEFAULT_RESULTS = 10
+FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
+NO_LENS, OWN_WORDS = "No lens", "Own words"
+
+SearchView = tuple[str, str]
+"""HTML of the passages, and of the words that the query was read as."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHandlers:
+    search_service: SearchService
+    catalog: Catalog
+    max_steps: int
+
+    def request(
+        self,
+        query: object,
+        instruction: object,
+        steps: object,
+        mode: object,
+        collection: object,
+        limit: object,
+        choices: object,
+    ) -> SearchRequest:
+        text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
+        if not text:
+            raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
+        chosen = read_choices(choices)
+        return SearchRequest(
+            query=text,
+            collection=self.catalog.collection(read_choice(collection, name="collection")).name,
+            instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
+            steps=read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps),
+            limit=read_whole_number(limit, name="number of results", minimum=1, maximum=MAX_RESULTS),
+            mode=read_mode(mode),
+            token_bias=chosen.bias,
+            filters=chosen.filters,
+            like=tuple(chosen.like),
+            unlike=tuple(chosen.unlike),
+        )
+
+    def search(self, *values: object) -> Iterator[SearchView]:
+        """The first ranks at a few steps, then all steps with what has moved, then why each passage was found."""
+        request = self.request(*values)
+        chosen = read_choices(values[-1])
+        first: SearchResult | None = None
+        if request.mode is not SearchMode.SPARSE and (request.steps or 0) > 2 * FIRST_STEPS:
+            first = self.search_service.search(replace(request, steps=FIRST_STEPS), explain=False)
+            yield _view(first, chosen, total_steps=request.steps)
+        result = self.search_service.search(request)
+        yield _view(result, chosen, before=first)
+
+    def search_again(self, *values: object) -> Iterator[SearchView]:
+        """After another choice: the same search, and no complaint while nothing has been asked yet."""
+        if isinstance(values[0], str) and values[0].strip():
+            yield from self.search(*values)
+
+    def choose(self, choices: object, data: Mapping[str, object]) -> str:
+        """What was chosen until now, with what a click says."""
+        return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
+
+    def lens_names(self) -> list[str]:
+        return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
+
+    def lens_of(self, instruction: str) -> str:
+        """The name under which the page shows an instruction."""
+        if not instruction:
+            return NO_LENS
+        return next((each.name for each in lenses_of(self.catalog) if each.query_instruction == instruction), OWN_WORDS)
+
+    def instruction_of(self, name: object) -> str | None:
+        """The lens's instruction; None where the person's own words are to stay."""
+        if name == OWN_WORDS:
+            return None
+        if name == NO_LENS:
+            return ""
+        return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
+
+    def save_lens(self, name: object, instruction: object) -> str:
+        """The name under which it was kept."""
+        words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
+        if not words:
+            raise InputError("Write an instruction first: a lens is an instruction under a name.")
+        lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words)
+        if lens.name in (NO_LENS, OWN_WORDS):
+            raise InputError(f"“{lens.name}” is no name for a lens here; choose another.")
+        self.catalog.save_lens(lens)
+        return lens.name
+
+    def judge(self, query: object, instruction: object, collection: object, data: Mapping[str, object]) -> str:
+        """Keeps a thumb: whether a document answers this query, seen through this instruction."""
+        name = self.catalog.collection(read_choice(collection, name="collection")).name
+        document = self.catalog.document(read_choice(data.get("document"), name="document"))
+        if document.collection != name:
+            raise InputError(f"The collection {name!r} has no such document. Search again.")
+        judgement = new_judgement(
+            document.id,
+            query=read_text(query, name="query", max_chars=MAX_QUERY_CHARS),
+            instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
+            grade=read_whole_number(data.get("grade"), name="grade", minimum=0, maximum=3),
+        )
+        self.catalog.save_judgement(judgement)
+        said = "answers" if judgement.grade else "does not answer"
+        return render_note(
+            f"Noted: “{document.title or document.uri}” {said} this query. Measure with it under Evaluate."
+        )
+
+
+def read_mode(value: object) -> SearchMode:
+    try:
+        return SearchMode(str(value))
+    except ValueError:
+        raise InputError(f"Search by {', '.join(SearchMode)}, not {str(value)[:40]!r}.") from None
+
+
+def _view(
+    result: SearchResult, chosen: Choices, *, before: SearchResult | None = None, total_steps: int | None = None
+) -> SearchView:
+    groups = group_refinement(result.refinement)
+    return (
+        render_results(result, chosen, before=before, total_steps=total_steps),
+        render_refinement(groups, result.refinement, chosen, is_complete=total_steps is None),
+    )
