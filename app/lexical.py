@@ -16,9 +16,9 @@ from itertools import islice
 
 import Stemmer
 
-K1 = 1.2  # how soon another occurrence of a word stops to count
+K1 = 1.5  # how soon another occurrence of a word stops to count
 B = 0.75  # how much a word of a long chunk counts less
-AVERAGE_WORDS = 120  # of a chunk; a constant, so that what a chunk weighs never depends on the others
+AVERAGE_WORDS = 90  # of a chunk; a constant, so that what a chunk weighs never depends on the others
 MAX_WORD_CHARACTERS = 64  # of a longer one, the beginning stands for it
 MAX_DOCUMENT_TERMS = 8192
 MAX_QUERY_TERMS = 1024

@@ -6,7 +6,7 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.lexical import document_vector, query_vector
@@ -101,10 +101,13 @@ def _word_weights(text: str, instruction: str) -> dict[str, float]:
 
 
 class InMemoryVectorIndex:
-    """The VectorIndex port over dictionaries, searched one by one. `keeps_words` off: as an earlier release made it."""
+    """The VectorIndex port over dictionaries, searched one by one.
 
-    def __init__(self, *, keeps_words: bool = True) -> None:
-        self._keeps_words = keeps_words
+    Indexes `without_words` are as earlier releases made them.
+    """
+
+    def __init__(self, *, without_words: Container[str] = ()) -> None:
+        self._without_words = without_words
         self._points: dict[str, dict[str, Point]] = {}
         self._dimensions: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
@@ -164,13 +167,12 @@ class InMemoryVectorIndex:
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
     def has_words(self, index: str) -> bool:
-        self._resolve(index)
-        return self._keeps_words
+        return self._resolve(index) not in self._without_words
 
     def search_words(
         self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        if not self._keeps_words:
+        if not self.has_words(index):
             raise ConflictError(f"The index {index!r} keeps no words.")
         vectors = {point.id: document_vector(_page_content(point)) for point in self._all(index)}
         weights = {
