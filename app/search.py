@@ -6,15 +6,17 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import cast
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
-from app.explain import explain_hits
+from app.explain import Explainer
 from app.fingerprints import require_same_model
 from app.fusion import RankedPoint
 from app.lookup import CHUNK_KEYS, check_feedback, find_points, is_own
 from app.ports import Catalog, Embedder, VectorIndex
+from app.recent import Recent
 from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
 from app.texts import require_text
 from app.types import Collection, Metadata
@@ -24,6 +26,7 @@ MAX_BIAS = 10.0
 MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
 MAX_FILTERS = 32
+KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
 _NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
@@ -34,40 +37,58 @@ class SearchService:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
+        self._explainer = Explainer(embedder)
+        self._queries: Recent[tuple[object, ...], QueryEmbedding] = Recent(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
         """The nearest chunks. With `explain` each hit carries the sentence nearest to the query as `why`.
 
-        In sparse mode the model is asked only for that: without `explain` there is no refinement, and `steps` is 0.
+        By words alone there is no refinement, and `steps` is 0: the model is asked only to explain.
         """
         timings_ms: dict[str, float] = {}
         with _timed(timings_ms, "total"):
             _check_search(request)
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
-            self._check_refinement(request)
+            _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             query = _NO_EMBEDDING
-            if explain or request.mode is not SearchMode.SPARSE:
+            if request.mode is not SearchMode.SPARSE:
                 with _timed(timings_ms, "embed"):
-                    query = self._embed(request)
+                    query = self.refine(
+                        request.query,
+                        instruction=request.instruction,
+                        steps=request.steps,
+                        token_bias=request.token_bias,
+                    )
             with _timed(timings_ms, "index"):
                 collection, points = self._find(collection, query.vector, request)
-            hits = _hits(points)
-            if explain:
-                with _timed(timings_ms, "explain"):
-                    hits = explain_hits(
-                        hits, query.vector, embedder=self._embedder, collection=collection, mode=request.mode
-                    )
-        return SearchResult(
+        result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=hits,
+            hits=_hits(points),
             refinement=query.refinement,
             timings_ms=timings_ms,
             mode=request.mode,
         )
+        return self.explain(result, request) if explain else result
+
+    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
+        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+
+        The vectors of the query and of sentences that were seen lately are not computed again.
+        """
+        spent_ms: dict[str, float] = {}
+        with _timed(spent_ms, "explain"):
+            collection = self._catalog.collection(result.collection)
+            require_same_model(collection, self._embedder)
+            query = self.refine(
+                request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
+            )
+            hits = self._explainer.explain(result.hits, query.vector, collection=collection, mode=result.mode)
+        total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
+        return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
 
     def refine(
         self,
@@ -77,15 +98,13 @@ class SearchService:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
-        return refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
-
-    def _embed(self, request: SearchRequest) -> QueryEmbedding:
-        return self.refine(
-            request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
-        )
-
-    def _check_refinement(self, request: SearchRequest) -> None:
-        _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
+        """What the model makes of a query, without a search. The last ones are remembered."""
+        key = (text, instruction, steps, tuple((token_bias or {}).items()))
+        found = self._queries.get(key)
+        if found is None:
+            found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
+            self._queries.keep({key: found})
+        return found
 
     def _find(
         self, collection: Collection, vector: Sequence[float], request: SearchRequest

@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
 from app.ports import Catalog
-from ui.collections import choose_collection
+from ui.choice_fields import choice_field, choose_collection
 from ui.contract import AddFiles, PageParts
 from ui.guard import guarded, read_choice
 from ui.render.documents import render_documents
@@ -70,7 +70,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     handlers = DocumentHandlers(catalog=parts.catalog, add_files=parts.add_files)
     with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=220):
-            collection = gr.Dropdown([], label="Collection", elem_id="documents-collection")
+            collection = choice_field([], label="Collection", elem_id="documents-collection")
         with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
             files = accept_uploads_only(
                 gr.File(
