@@ -10,8 +10,9 @@ import gradio as gr
 from fastapi import FastAPI
 
 from ui.compare_page import build_compare_page
-from ui.contract import COMPARE, DOCUMENTS, SEARCH, AboutInfo, Example, PageLink, PageParts
+from ui.contract import COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
+from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
@@ -27,6 +28,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (EVALUATE, build_evaluate_page),
 )
 
 

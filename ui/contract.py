@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.evaluation_ports import Evaluations, JudgedQueries
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
 from app.types import Collection, Document, TextWindow
 from app.upkeep_types import ContractChange, Fetch, ReindexStatus
+
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
@@ -87,7 +89,7 @@ class Reindexing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with."""
+    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured."""
 
     search: SearchService
     catalog: Catalog
@@ -99,3 +101,5 @@ class PageParts:
     max_steps: int
     about: AboutInfo
     examples: Sequence[Example] = ()
+    judged: JudgedQueries | None = None
+    evaluations: Evaluations | None = None

@@ -12,7 +12,6 @@ from fastapi.responses import FileResponse
 
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
-from app.library import MAX_WINDOW_CHARACTERS
 from app.services import Services
 from app.types import Document, FacetValue, PageStart
 

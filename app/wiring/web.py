@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from app.api.main import create_app
 from app.fetching import Fetching
+from app.judged import Judged
 from app.lenses import STARTERS
 from app.reindexing import Reindexing
 from app.services import Services
@@ -44,6 +45,8 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         max_steps=services.embedder.max_steps,
         about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
         examples=EXAMPLES,
+        judged=Judged(services.catalog),
+        evaluations=services.evaluations,
     )
     with closing(fetching), closing(reindexing):
         yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))
