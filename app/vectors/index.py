@@ -318,22 +318,6 @@ def _with_words(text: str, filters: Mapping[str, str] | None) -> models.QueryReq
     )
 
 
-<<<<<<< HEAD:app/vectors/index.py
 def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
     hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
-=======
-def _equals(path: str, value: str) -> models.Filter:
-    reading = read_filter(value)
-    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
-    if reading.truth is not None:
-        readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
-    if reading.number is not None:
-        # A range finds integers as well as floats.
-        readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
-    return models.Filter(should=readings)
-
-
-def _metadata_path(key: str) -> str:
-    return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'
->>>>>>> main:app/vectors.py
