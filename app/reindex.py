@@ -20,25 +20,13 @@ from app.library import check_contract
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
 from app.types import CONTRACT, Collection, Document, IndexRole
+from app.upkeep_types import ContractChange
 
 log = logging.getLogger(__name__)
 
 _LEASE = timedelta(minutes=10)  # between the name of the new index and its row
 _ROUNDS = 100  # of catching up with documents that change
 _PAGE = 256  # documents that are looked up at a time
-
-
-@dataclass(frozen=True, slots=True)
-class ContractChange:
-    """None leaves a field as it is. The model is always the one in use."""
-
-    document_instruction: str | None = None
-    document_steps: int | None = None
-    chunk_tokens: int | None = None
-    chunk_overlap: int | None = None
-
-    def given(self) -> dict[str, str | int]:
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
 
 @dataclass(slots=True)

@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 import gradio as gr
 from fastapi import FastAPI
 
-from ui.contract import DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.compare_page import build_compare_page
+from ui.contract import COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
+from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
 from ui.uploads import MAX_FILE_BYTES
 
-__all__ = ["AboutInfo", "AddFiles", "Example", "PageParts", "build_pages", "mount_pages"]
+__all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
 UPLOAD_LIFETIME_S = 3600
 MAX_WAITING = 64
@@ -24,7 +26,9 @@ MAX_WAITING = 64
 # In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
 PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
+    (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (EVALUATE, build_evaluate_page),
 )
 
 

@@ -11,6 +11,7 @@ from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search import MAX_BIAS, MAX_LIMIT
 from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
+from app.upkeep_types import ReindexState
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
@@ -111,6 +112,13 @@ class NewText(Posted):
     metadata: dict[str, MetadataValue] = Field(default_factory=dict, examples=[{"language": "en"}])
 
 
+class NewUrl(Posted):
+    collection: str = Field(default=DEFAULT_COLLECTION)
+    url: str = Field(max_length=2000, examples=["https://example.org/page"], description="Its identity, too.")
+    title: str = Field(default="", max_length=1000)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
+
+
 class DocumentAnswer(Answer):
     id: str
     collection: str
@@ -125,6 +133,29 @@ class DocumentAnswer(Answer):
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+
+
+class PageStartAnswer(Answer):
+    page: int
+    start: int = Field(description="Where the first passage that begins on it does.")
+
+
+class TextAnswer(Answer):
+    text: str
+    start: int = Field(description="Characters of the whole text before these.")
+    end: int
+    total: int
+    page_starts: list[PageStartAnswer]
+
+
+class FacetValueAnswer(Answer):
+    value: str = Field(description="As a filter that finds it.")
+    count: int
+
+
+class FacetsAnswer(Answer):
+    collection: str
+    facets: dict[str, list[FacetValueAnswer]] = Field(description="By key, those that most documents have first.")
 
 
 class JobAnswer(Answer):
@@ -170,6 +201,25 @@ class CollectionAnswer(Answer):
     is_paused: bool
     document_count: int
     chunk_count: int
+
+
+class NewReindex(Posted):
+    document_instruction: str | None = Field(default=None, description="Left out: as it is. Empty: none.")
+    document_steps: int | None = Field(default=None, ge=1)
+    chunk_tokens: int | None = None
+    chunk_overlap: int | None = None
+    restart: bool = Field(default=False, description="Drop what is half built.")
+
+
+class ReindexAnswer(Answer):
+    collection: str
+    state: ReindexState
+    done: int = Field(description="Documents that are in the index that is being built.")
+    total: int
+    error: str | None
+    unreadable: int
+    contract: dict[str, str | int] = Field(description="What the index is, or was, built with.")
+    can_roll_back: bool
 
 
 class NewLens(Posted):

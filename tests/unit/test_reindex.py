@@ -17,10 +17,11 @@ import pytest
 from app.audit import Audit
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
-from app.reindex import ContractChange, Reindexer
+from app.reindex import Reindexer
 from app.search_types import QueryEmbedding, SearchRequest
 from app.testing import ToyEmbedder
 from app.types import Collection, Document, IndexRole, JobState
+from app.upkeep_types import ContractChange
 from app.vectors import QdrantVectorIndex
 
 TEXTS = [
@@ -218,6 +219,7 @@ from conftest import ToyHouse
 from contextlib import ExitStack
 from pathlib import Path
 from test_reindex import HookedEmbedder, filled, reindex
+from app.upkeep_types import ContractChange
 from app.vectors import QdrantVectorIndex
 
 home, url, token = sys.argv[1:4]
