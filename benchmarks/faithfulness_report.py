@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def join_pairs(corpora: Sequence[Sequence[Pair]]) -> list[Pair]:
 
 
 def summarise(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, float]:
-    """Means, the mean difference with its 95% interval (whole queries are drawn again), and how often named > control."""
+    """Means, the mean difference with its 95% interval over whole queries, and how often named > control."""
     if not pairs:
         return {"hits": 0}
     queries = sorted({pair.query for pair in pairs})
@@ -83,13 +84,17 @@ def summarise(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, 
 
 
 def render(record: Mapping[str, Any]) -> str:
-    everything = record["statistics"]["all"]
-    shipped = everything[SHIPPED]
-    gap = float(np.median([each["median_gap"] for each in record["corpora"].values()]))
-    settled = [each["settled"] for each in record["corpora"].values()]
-    steps = [step for each in settled for step in each["steps"]]
-    kept = [count for each in settled for count in each["kept"]]
-    sections = [
+    return "\n".join([*describe_method(record), *describe_sentences(record), *describe_words(record), ""])
+
+
+def describe_method(record: Mapping[str, Any]) -> list[str]:
+    samples = [
+        f"{name} {each['documents']} documents, {each['queries']} queries, {each['hits']['sentences']} hits of several "
+        f"sentences ({each['sentences_per_hit']:.1f} on average), {each['hits']['words']} hits for words"
+        for name, each in record["corpora"].items()
+    ]
+    gap = np.median([each["median_gap"] for each in record["corpora"].values()])
+    return [
         "<!-- Written by benchmarks/faithfulness.py; run it again instead of changing this page. -->",
         "",
         "# Are the explanations faithful?",
@@ -98,47 +103,74 @@ def render(record: Mapping[str, Any]) -> str:
         record["command"],
         "```",
         "",
-        f"Model {record['model']}, {record['machine']}: {record['cpu_seconds']} s of CPU in {record['seconds']} s. Per corpus: "
-        + "; ".join(
-            f"{name} {each['documents']} documents, {each['queries']} queries, {each['hits']['sentences']} hits of several "
-            f"sentences ({each['sentences_per_hit']:.1f} on average), {each['hits']['words']} hits for words"
-            for name, each in record["corpora"].items()
-        )
-        + ". Documents are chunked as in ingestion (200 tokens, overlap 30) and embedded with the model's defaults.",
+        wrap(
+            f"Model {record['model']} on {record['machine']}: {record['cpu_seconds']} s of CPU.",
+            f"Documents are chunked and embedded as ingestion does it. Samples: {'; '.join(samples)}.",
+        ),
         "",
-        "What an explanation names is taken away, the rest is embedded again, and the cosine of query and chunk drops. The same is",
-        "done with something that is not named: up to three other sentences nearest in length; one word of half to twice the probability",
-        "(for words that the query's refinement names: one that occurs as often). Intervals are 95%, from a bootstrap that draws whole",
-        f"queries. The median difference of score between neighbouring ranks of the first ten is {gap:.4f}: what drops the score by less",
-        "than that seldom costs a rank.",
+        wrap(
+            "What an explanation names is taken away, the rest is embedded again, and the cosine of query and chunk drops.",
+            "The same is done with something like it that is not named: of sentences, the mean of up to three others",
+            "nearest in length; of concepts, one that query and chunk do not share and that has half to twice the",
+            "probability; of words of the chunk, one that is there as often. Intervals are 95%, from a bootstrap that",
+            f"draws whole queries. Neighbouring ranks of the first ten are {gap:.4f} apart (median): a smaller drop",
+            "seldom costs a hit its rank.",
+        ),
         "",
-        f"**In plain words:** without the marked sentence the score of a hit falls by {shipped['named']:.3f} on average, without another",
-        f"sentence of about its length by {max(shipped['control'], 0):.3f}; in {shipped['share']:.0%} of {shipped['hits']} hits the marked "
-        "sentence mattered more.",
-        "",
+    ]
+
+
+def describe_sentences(record: Mapping[str, Any]) -> list[str]:
+    shipped = record["statistics"]["all"][SHIPPED]
+    costs = [
+        f"{name} {each['cost_s_per_hit']['nearest']:.3f} and {each['cost_s_per_hit']['leave-one-out']:.3f}"
+        for name, each in record["corpora"].items()
+    ]
+    return [
         "## Sentences",
+        "",
+        wrap(
+            f"**In plain words:** without the marked sentence the score of a hit falls by {shipped['named']:.3f} on",
+            f"average, without another sentence of about its length by {max(shipped['control'], 0):.3f}.",
+            f"In {shipped['share']:.0%} of {shipped['hits']} hits the marked sentence mattered more.",
+        ),
         "",
         *table(record, SENTENCES),
         "",
-        "Seconds of CPU for each hit: "
-        + "; ".join(
-            f"{name} {each['cost_s_per_hit']['nearest']:.3f} (leave-one-out {each['cost_s_per_hit']['leave-one-out']:.3f})"
-            for name, each in record["corpora"].items()
-        )
-        + ". Leave-one-out names the sentence by the very number that is measured here, and so is the bound of what can be reached.",
+        wrap(
+            f"Seconds of CPU for each hit, of the shipped way and of leave-one-out: {'; '.join(costs)}. Leave-one-out names",
+            "the sentence by the very number that is measured here: it is the bound of what can be reached.",
+        ),
         "",
+    ]
+
+
+def describe_words(record: Mapping[str, Any]) -> list[str]:
+    settled = [each["settled"] for each in record["corpora"].values()]
+    steps = [step for each in settled for step in each["steps"]]
+    kept = [count for each in settled for count in each["kept"]]
+    return [
         "## Concepts and words",
+        "",
+        wrap(
+            "A concept is a word, other than a stop word, among the 30 most probable of each refinement step of the query",
+            "and of the chunk. To suppress it is to take 10 from its logits.",
+        ),
         "",
         *table(record, WORDS),
         "",
         "## Where a query has settled",
         "",
-        f"From the step on that `settled_step` names (tolerance {settled[0]['tolerance']:g}, 1 - cosine) a query of these has at least 9 of its",
-        f"first 10 hits in common with the last step for {sum(count >= 9 for count in kept)} of {len(kept)} queries; the median step is "
-        f"{np.median(steps):g} of 20.",
-        "",
+        wrap(
+            f"If the refinement had stopped where it comes within {settled[0]['tolerance']:g} (1 - cosine) of its last",
+            f"vector for good, {sum(count >= 9 for count in kept)} of {len(kept)} queries had at least 9 of their first",
+            f"10 hits. The median query is there at step {np.median(steps):g} of 20.",
+        ),
     ]
-    return "\n".join(sections)
+
+
+def wrap(*sentences: str) -> str:
+    return textwrap.fill(" ".join(sentences), 130, break_long_words=False, break_on_hyphens=False)
 
 
 def table(record: Mapping[str, Any], kinds: Sequence[str]) -> list[str]:
