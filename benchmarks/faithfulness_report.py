@@ -109,7 +109,8 @@ def describe_method(record: Mapping[str, Any]) -> list[str]:
         ),
         "",
         wrap(
-            "What an explanation names is taken away, the rest is embedded again, and the cosine of query and chunk drops.",
+            "What an explanation names is taken away, the rest is embedded again, and the cosine of query and chunk",
+            "drops.",
             "The same is done with something like it that is not named: of sentences, the mean of up to three others",
             "nearest in length; of concepts, one that query and chunk do not share and that has half to twice the",
             "probability; of words of the chunk, one that is there as often. Intervals are 95%, from a bootstrap that",
@@ -138,8 +139,9 @@ def describe_sentences(record: Mapping[str, Any]) -> list[str]:
         *table(record, SENTENCES),
         "",
         wrap(
-            f"Seconds of CPU for each hit, of the shipped way and of leave-one-out: {'; '.join(costs)}. Leave-one-out names",
-            "the sentence by the very number that is measured here: it is the bound of what can be reached.",
+            f"Seconds of CPU for each hit, of the shipped way and of leave-one-out: {'; '.join(costs)}.",
+            "Leave-one-out names the sentence by the very number that is measured here: it is the bound of what",
+            "can be reached.",
         ),
         "",
     ]
@@ -153,8 +155,8 @@ def describe_words(record: Mapping[str, Any]) -> list[str]:
         "## Concepts and words",
         "",
         wrap(
-            "A concept is a word, other than a stop word, among the 30 most probable of each refinement step of the query",
-            "and of the chunk. To suppress it is to take 10 from its logits.",
+            "A concept is a word, other than a stop word, among the 30 most probable of each refinement step of the",
+            "query and of the chunk. To suppress it is to take 10 from its logits.",
         ),
         "",
         *table(record, WORDS),
@@ -163,8 +165,8 @@ def describe_words(record: Mapping[str, Any]) -> list[str]:
         "",
         wrap(
             f"If the refinement had stopped where it comes within {settled[0]['tolerance']:g} (1 - cosine) of its last",
-            f"vector for good, {sum(count >= 9 for count in kept)} of {len(kept)} queries had at least 9 of their first",
-            f"10 hits. The median query is there at step {np.median(steps):g} of 20.",
+            f"vector for good, {sum(count >= 9 for count in kept)} of {len(kept)} queries had at least 9 of their",
+            f"first 10 hits. The median query is there at step {np.median(steps):g} of 20.",
         ),
     ]
 
