@@ -47,6 +47,10 @@ class SearchService(Protocol):
         """Raises GircseError when the request cannot be answered."""
         ...
 
+    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult:
+        """The same result, whose hits say why they were found."""
+        ...
+
 
 class Texts(Protocol):
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:

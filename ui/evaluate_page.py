@@ -29,7 +29,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Judged:
     """Who judged what, and bringing in more."""
 
-    collection: ChoiceField
+    collection: gr.Dropdown
     sources: gr.HTML
     files: gr.File
     name: gr.Textbox
@@ -42,9 +42,9 @@ class _Judged:
 class _Plan:
     modes: gr.CheckboxGroup
     steps: gr.CheckboxGroup
-    instructions: ChoiceField
-    compared_with: ChoiceField
-    judged_by: ChoiceField
+    instructions: gr.Dropdown
+    compared_with: gr.Dropdown
+    judged_by: gr.Dropdown
     max_queries: gr.Number
     start: gr.Button
 
@@ -56,9 +56,9 @@ class _Plan:
 @dataclass(frozen=True, slots=True)
 class _Results:
     controls: gr.Row
-    run: ChoiceField
+    run: gr.Dropdown
     measure: gr.Dropdown
-    baseline: ChoiceField
+    baseline: gr.Dropdown
     progress: gr.HTML
     report: gr.HTML
     timer: gr.Timer
