@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import gradio as gr
 from fastapi import FastAPI
 
+from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
-from ui.contract import COMPARE, DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
@@ -26,6 +27,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (ABOUT, build_about_page),
 )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -37,11 +37,33 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """`card` is the model's own description in Markdown, where it brings one."""
+
+    fingerprint: str
+    dimension: int
+    query_instruction: str
+    query_steps: int
+    document_instruction: str
+    document_steps: int
+    max_steps: int
+    card: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here."""
+    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+
+    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    """
 
     model_name: str
     version: str
+    model: ModelFacts | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    catalog_kind: str = ""
+    index_kind: str = ""
+    faithfulness: str = ""
 
 
 class SearchService(Protocol):
@@ -52,7 +74,10 @@ class SearchService(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added."""
+    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added.
+
+    `checks` ask a part each whether it can work now, as those of the same name in `Services`.
+    """
 
     search: SearchService
     catalog: Catalog
@@ -61,3 +86,4 @@ class PageParts:
     about: AboutInfo
     examples: Sequence[Example] = ()
     add_files: AddFiles | None = None
+    checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -11,8 +10,9 @@ from app.api.main import create_app
 from app.lenses import STARTERS
 from app.services import Services
 from app.types import Document, JobPriority, Source
+from app.wiring.about import describe_installation
 from ingest.readers import media_type_of
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from ui.app import Example, PageParts, build_pages, mount_pages
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
@@ -38,8 +38,9 @@ def create_web(services: Services) -> FastAPI:
         catalog=services.catalog,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
-        about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
+        about=describe_installation(services),
         examples=EXAMPLES,
         add_files=add_files,
+        checks=services.checks,
     )
     return mount_pages(create_app(services), build_pages(parts))

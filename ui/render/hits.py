@@ -186,12 +186,12 @@ def render_source(hit: Hit) -> Markup:
     shown = shorten(uri, 90)
     # Only web addresses become links: `javascript:` and the like must never be clickable.
     link = Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
-    source = link if _is_web_address(uri) else Markup("<span>{}</span>").format(shown)
+    source = link if is_web_address(uri) else Markup("<span>{}</span>").format(shown)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     return Markup('<p class="hit-source">{}{}</p>').format(source, page)
 
 
-def _is_web_address(uri: str) -> bool:
+def is_web_address(uri: str) -> bool:
     try:
         parts = urlsplit(uri)
     except ValueError:
