@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from app.evaluation_types import JudgementSource
 from app.types import (
     Chunk,
     Collection,
     Document,
     DocumentRecord,
+    DocumentState,
+    FacetValue,
     IndexRole,
     Job,
     Judgement,
     Lens,
     Metadata,
+    PageStart,
     Removal,
     RemovalKind,
 )
@@ -161,6 +165,40 @@ class ShardLedger(Protocol):
         ...
 
 
+class DocumentLists(Protocol):
+    """What people look at: lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
+
+    def find_documents(
+        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]:
+        """Newest first. `text` is a part of the title or the uri, in whichever case."""
+        ...
+
+    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
+        """Those that `find_documents` finds, by state; every state is there."""
+        ...
+
+    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
+        """By the id of the document."""
+        ...
+
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        """A chunk of the active index; None when the document has no such chunk, or no more."""
+        ...
+
+    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
+        """Of the pages that a passage of characters [start, end) is the first one of; empty without pages."""
+        ...
+
+    def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
+        """How many searchable documents have which metadata: keys and values by number of documents, the most first.
+
+        At most 12 keys with 20 values each. `filters` are read as in a search; a key's own filter is left out of its
+        counts, which so say what choosing another value would give. Raises UnknownCollectionError and FilterError.
+        """
+        ...
+
+
 class Opinions(Protocol):
     """What people keep: ways of looking, and how well documents answered. A part of `Catalog`."""
 
@@ -193,4 +231,20 @@ class Opinions(Protocol):
 
     def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
         """All of the collection, page by page, those of one document together."""
+        ...
+
+    def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
+        """Puts these in the place of all that were made under this name, in one transaction; returns their number.
+
+        Of several judgements of the same query and document the last one counts. Raises UnknownCollectionError, and
+        ConflictError when a document is not of the collection, or gone; everything is as it was then.
+        """
+        ...
+
+    def judgement_sources(self, collection: str) -> list[JudgementSource]:
+        """In the order of names."""
+        ...
+
+    def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
+        """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
         ...

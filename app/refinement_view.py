@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from app.search_types import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
+# 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).
+SETTLED_TOLERANCE = 0.001
 
 STOP_WORDS = frozenset(
     [
@@ -268,6 +270,19 @@ class RefinementGroup:
 def is_stop_word(token: str) -> bool:
     """True for English function words, and for pieces without a letter or digit: neither says what a text is about."""
     return token in STOP_WORDS or not any(character.isalnum() for character in token)
+
+
+def settled_step(steps: Sequence[RefinementStep], tolerance: float = SETTLED_TOLERANCE) -> int | None:
+    """The first step from which on the vector stays within `tolerance` of the final one; None without steps.
+
+    A vector may come near and leave again: what counts is the last stretch.
+    """
+    settled = None
+    for step in sorted(steps, key=lambda each: -each.step):
+        if step.remaining > tolerance:
+            break
+        settled = step.step
+    return settled
 
 
 def group_refinement(steps: Sequence[RefinementStep]) -> tuple[RefinementGroup, ...]:

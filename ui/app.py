@@ -3,6 +3,7 @@ answer 404."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import gradio as gr
@@ -10,14 +11,15 @@ from fastapi import FastAPI
 
 from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
-from ui.contract import ABOUT, COMPARE, DOCUMENTS, SEARCH, AboutInfo, AddFiles, Example, PageLink, PageParts
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
+from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
 from ui.uploads import MAX_FILE_BYTES
 
-__all__ = ["AboutInfo", "AddFiles", "Example", "PageParts", "build_pages", "mount_pages"]
+__all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
 UPLOAD_LIFETIME_S = 3600
 MAX_WAITING = 64
@@ -27,6 +29,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (EVALUATE, build_evaluate_page),
     (ABOUT, build_about_page),
 )
 
@@ -49,6 +52,12 @@ def build_pages(parts: PageParts) -> gr.Blocks:
 
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
+        return _mount(api, site)
+
+
+def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
     return gr.mount_gradio_app(
         api,
         site,

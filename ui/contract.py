@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
+from app.evaluation_ports import Evaluations, JudgedQueries
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
-from app.types import Document
-
-AddFiles = Callable[[str, list[Path]], list[Document]]
-"""(collection, files) -> the documents that were queued. Raises GircseError."""
+from app.types import Collection, Document, TextWindow
+from app.upkeep_types import ContractChange, Fetch, ReindexStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +69,67 @@ class SearchService(Protocol):
         """Raises GircseError when the request cannot be answered."""
         ...
 
+    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult:
+        """The same result, whose hits say why they were found."""
+        ...
+
+
+class Texts(Protocol):
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Those of the characters [start, end) that a document has. Raises GircseError with the reason."""
+        ...
+
+
+class Collections(Protocol):
+    """Makes and deletes collections; each raises GircseError with the reason."""
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = ...,
+        chunk_overlap: int = ...,
+    ) -> Collection: ...
+    def ensure_collection(self, name: str) -> Collection: ...
+    def delete_collection(self, name: str) -> None: ...
+
+
+class Fetching(Protocol):
+    """Brings web pages in, whether or not anybody watches; each raises GircseError with the reason."""
+
+    def add(self, collection: str, urls: Sequence[str]) -> None: ...
+    def fetches(self, collection: str) -> list[Fetch]: ...
+    def retry(self, collection: str, url: str) -> None: ...
+    def forget(self, collection: str, url: str) -> None: ...
+
+
+class Reindexing(Protocol):
+    """Indexes collections anew, whether or not anybody watches; each raises GircseError with the reason."""
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
+    def status(self, name: str) -> ReindexStatus: ...
+    def roll_back(self, name: str) -> Collection: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added.
+    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
 
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
 
     search: SearchService
     catalog: Catalog
+    texts: Texts
+    collections: Collections
+    fetching: Fetching
+    reindexing: Reindexing
     default_steps: int
     max_steps: int
     about: AboutInfo
     examples: Sequence[Example] = ()
-    add_files: AddFiles | None = None
+    judged: JudgedQueries | None = None
+    evaluations: Evaluations | None = None
     checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)

@@ -9,8 +9,8 @@ import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
 from app.ports import Catalog
-from ui.collections import choose_collection
-from ui.contract import AddFiles, PageParts
+from ui.choice_fields import choice_field, choose_collection
+from ui.contract import PageParts
 from ui.guard import guarded, read_choice
 from ui.render.documents import render_documents
 from ui.render.text import render_note
@@ -35,7 +35,7 @@ class DocumentHandlers:
     """The page without Gradio: plain values in, HTML out."""
 
     catalog: Catalog
-    add_files: AddFiles | None
+    add_files: Any = None
 
     def list(self, collection: object) -> tuple[str]:
         if not collection:
@@ -67,10 +67,10 @@ class DocumentHandlers:
 
 def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = DocumentHandlers(catalog=parts.catalog, add_files=parts.add_files)
+    handlers = DocumentHandlers(catalog=parts.catalog, add_files=None)
     with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=220):
-            collection = gr.Dropdown([], label="Collection", elem_id="documents-collection")
+            collection = choice_field([], label="Collection", elem_id="documents-collection")
         with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
             files = accept_uploads_only(
                 gr.File(

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.refinement_view import group_refinement
+from app.refinement_view import SETTLED_TOLERANCE, group_refinement, settled_step
 from app.search_types import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
@@ -45,6 +45,10 @@ def print_search(result: SearchResult) -> None:
 def print_refinement(embedding: QueryEmbedding) -> None:
     stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
     stdout.print(refinement_table(embedding.refinement))
+    settled = settled_step(embedding.refinement)
+    if settled is not None:
+        left = f"from there on within {SETTLED_TOLERANCE:g} (1 - cosine) of the final vector"
+        stdout.print(Text(f"settled at step {settled} of {embedding.steps}: {left}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
@@ -73,7 +77,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Tab
 
 def _heading(result: SearchResult) -> Text:
     heading = Text(printable(result.query), style="bold")
-    heading.append(f"\nin {result.collection}, {result.steps} steps, instruction: ", style="dim")
+    heading.append(f"\nin {result.collection}, {result.mode}, {result.steps} steps, instruction: ", style="dim")
     heading.append(printable(result.instruction) or "(none)", style="dim italic")
     return heading
 
@@ -83,6 +87,8 @@ def _hit(hit: Hit) -> RenderableType:
     title.append(printable(hit.document.title), style="bold")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    for leg in hit.legs:
+        title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
     body = Text(printable(hit.chunk.text))
     if hit.why is not None:
         body.stylize(BEST_SENTENCE, hit.why.start, hit.why.end)

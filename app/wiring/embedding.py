@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.search_types import QueryEmbedding, RefinementStep, Token
@@ -74,10 +76,7 @@ class LocalEmbedder:
             vector=tuple(found.vector.tolist()),
             instruction=found.instruction,
             steps=found.step_count,
-            refinement=tuple(
-                RefinementStep(step.step, tuple(Token(token.token, token.probability) for token in step.tokens))
-                for step in found.steps
-            ),
+            refinement=_refinement_steps(found),
         )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
@@ -100,6 +99,20 @@ def tokenizer_json(model: str) -> str:
     """The model's tokenizer, for processes that count tokens without the model."""
     with _errors_translated():
         return embedder.load_model_tokenizer(model).to_str()
+
+
+def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
+    vectors = found.prefix_vectors.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
+    remaining = (1.0 - vectors @ vectors[-1] / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(vectors[-1]))).clip(0)
+    remaining[-1] = 0.0
+    return tuple(
+        RefinementStep(
+            step=step.step,
+            tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
+            remaining=float(left),
+        )
+        for step, left in zip(found.steps, remaining, strict=False)  # baselines have a vector, but no steps
+    )
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert "2 added or updated (2 chunks), 0 unchanged, 0 failed." in run("ingest", str(notes)).stdout
     found = run("search", "cat on a sofa", "--steps", "3", "--json")
     assert list(json.loads(found.stdout)) == [
-        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms")
+        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode")
     ]
     assert hits_of(found)["cat.txt"]["chunk"]["text"] == "The cat sleeps on the sofa. It dreams of mice."
 
@@ -149,6 +149,13 @@ def test_refinement_follows_boost_and_suppress(run: Run) -> None:
         return sum(token["probability"] for step in steps for token in step["tokens"] if token["token"] == word)
 
     assert weight("bank", "--boost", "bank") > weight("bank", "--suppress", "bank")
+
+
+def test_refinement_tells_when_it_settled(run: Run) -> None:
+    steps = json.loads(run("refine", "the cat", "--steps", "3", "--json").stdout)["refinement"]
+    left = [step["remaining"] for step in steps]
+    assert left[0] > left[1] > left[2] == 0.0
+    assert re.search(r"settled at step [123] of 3", run("refine", "the cat", "--steps", "3").stdout)
 
 
 def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> None:

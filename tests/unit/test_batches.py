@@ -73,3 +73,14 @@ def test_the_port_gives_the_same_and_tells_errors_as_its_own(model: Path) -> Non
     np.testing.assert_allclose([found[row] for row in range(len(TEXTS))], expected, atol=1e-5)
     with pytest.raises(InputError):
         next(local.embed_in_batches(["fine", " "], instruction="", steps=2))
+
+
+def test_what_remains_of_a_step_is_its_distance_from_the_final_vector(model: Path, encoder: Encoder) -> None:
+    found = LocalEmbedder(str(model)).embed_query("a river runs", steps=5).refinement
+    shorter = [encoder.refine("a river runs", steps=count).vector for count in range(1, 6)]
+    expected = [1 - float(vector @ shorter[-1]) for vector in shorter]
+
+    assert [step.step for step in found] == [1, 2, 3, 4, 5]
+    assert [step.remaining for step in found] == pytest.approx(expected, abs=1e-6)
+    assert found[0].remaining > 1e-3
+    assert found[-1].remaining == 0.0

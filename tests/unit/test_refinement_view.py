@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.refinement_view import group_refinement, is_stop_word
+from app.refinement_view import group_refinement, is_stop_word, settled_step
 from app.search_types import RefinementStep, Token
 
 
@@ -81,3 +81,31 @@ def test_no_probability_is_lost_and_no_token_is_new_twice(steps: list[Refinement
     assert sum(t.weight for group in groups for t in group.tokens) == pytest.approx(given_mass)
     added = [token.token for group in groups for token in group.added]
     assert len(added) == len(set(added))
+
+
+@pytest.mark.parametrize(
+    ("remaining", "expected"),
+    [
+        ([], None),
+        ([0.0], 1),
+        ([0.5, 0.1, 0.0], 3),
+        ([0.5, 0.02, 0.01, 0.0], 2),
+        ([0.01, 0.5, 0.01, 0.0], 3),  # near, then away again
+        ([0.02, 0.02, 0.0], 1),  # just at the tolerance
+    ],
+)
+def test_a_vector_has_settled_once_it_stays_near_the_final_one(remaining: list[float], expected: int | None) -> None:
+    steps = [RefinementStep(number, (), left) for number, left in enumerate(remaining, start=1)]
+
+    assert settled_step(steps, tolerance=0.02) == expected
+    assert settled_step(steps[::-1], tolerance=0.02) == expected
+
+
+@given(st.lists(st.floats(0, 2), min_size=1, max_size=20), st.floats(0, 2), st.floats(0, 2))
+def test_a_wider_tolerance_never_settles_later(remaining: list[float], one: float, other: float) -> None:
+    steps = [RefinementStep(number, (), left) for number, left in enumerate([*remaining, 0.0], start=1)]
+
+    narrow, wide = settled_step(steps, min(one, other)), settled_step(steps, max(one, other))
+    assert narrow is not None
+    assert wide is not None
+    assert wide <= narrow

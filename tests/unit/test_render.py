@@ -12,18 +12,27 @@ from hypothesis import strategies as st
 
 from app.refinement_view import group_refinement
 from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
-from app.types import Document, DocumentState, Job, JobKind, JobState
-from ui import render
-from ui.contract import AboutInfo
+from app.types import Document, DocumentState, FacetValue, Job, JobKind, JobState
+from ui.choices import Choices
+from ui.contract import AboutInfo, PageLink
+from ui.render.documents import render_documents
+from ui.render.facets import render_facets
+from ui.render.frame import render_footer, render_header
+from ui.render.hits import render_results, render_welcome
+from ui.render.text import render_error, render_note
+from ui.render.tokens import render_refinement
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
-    "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress"
+    "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
+    "kbd", "figure", "figcaption", "svg", "line", "polyline", "circle", "text", "path"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
-    "value", "scope", "type", "data-document"
+    "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
+    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-grade", "open", "viewbox",
+    "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor", "width", "height", "d"
 }  # fmt: skip
 
 
@@ -70,6 +79,10 @@ def result(*hits: Hit, instruction: str = "Find the same.", steps: int = 5) -> S
     return SearchResult("query", instruction, steps, "library", hits, (), {"total": 12.3, "embed": 10.0})
 
 
+def shown(found: SearchResult, chosen: Choices | None = None, **options: object) -> str:
+    return render_results(found, chosen or Choices(), **options)  # type: ignore[arg-type]
+
+
 def document(**changes: object) -> Document:
     made = Document(
         "d1", "library", "a.txt", "A", "text/plain", "0" * 64, 3, {}, DocumentState.READY, None, 2, NOW, NOW
@@ -108,57 +121,78 @@ def assert_harmless(html: str) -> None:
     for tag, attributes in Tags(html).tags:
         assert tag in OUR_TAGS
         assert set(attributes) <= OUR_ATTRIBUTES
-        assert (attributes.get("href") or "#").startswith(("#", "http://", "https://"))
+        assert (attributes.get("href") or "#").startswith(("#", "/", "http://", "https://"))
 
 
 @settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, st.integers(-5, 60), st.integers(-5, 60))
 def test_hostile_results_stay_text(text: str, title: str, other: str, start: int, end: int) -> None:
-    shown = hit(
+    found = hit(
         text=text,
         document=HitDocument("d", title, other, {other: title, "n": 1.5}),
         why=Highlight(start, end, 0.5),
     )
-    assert_harmless(render.render_results(result(shown, instruction=other)))
-    assert_harmless(render.render_results(replace(result(), collection=other)))
+    hostile = Choices(bias={text: 5.0}, filters={title: other}, like={other: title}, unlike={text: text})
+    assert_harmless(shown(result(found, instruction=other), hostile))
+    assert_harmless(shown(replace(result(), collection=other)))
 
 
 @settings(deadline=None)
 @given(HOSTILE, st.floats(0, 1))
 def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
     steps = [RefinementStep(1, (Token(token, probability),)), RefinementStep(6, (Token(token, probability),))]
-    assert_harmless(render.render_refinement(group_refinement(steps), steps))
+    assert_harmless(render_refinement(group_refinement(steps), steps))
+    assert_harmless(render_refinement(group_refinement(steps), steps, Choices(bias={token: 5.0})))
 
 
 @settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
     hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
-    assert_harmless(render.render_documents([hostile], [], total=1))
-    assert_harmless(render.render_error(error, title=title))
-    assert_harmless(render.render_note(error))
-    assert_harmless(render.render_footer(AboutInfo(model_name=title, version=uri)))
+    assert_harmless(render_documents([hostile], [], total=1))
+    assert_harmless(render_error(error, title=title))
+    assert_harmless(render_note(error))
+    assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE)
+def test_hostile_facets_stay_text(key: str, value: str) -> None:
+    values = [FacetValue(value, 3)] * 9
+    assert_harmless(render_facets({key: values}, {key: value}))
+
+
+def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
+    values = [FacetValue(f"value {number}", 10 - number) for number in range(9)]
+    seen = Tags(render_facets({"topic": values}, {"topic": "value 1"}))
+    assert [a["data-action"] for a in seen.of("button")][:3] == ["filter", "drop-filters", "filter"]
+    assert "open" in seen.of("details")[0]
+    assert "1 more" in seen.text
+    assert render_facets({}, {}) == ""
 
 
 def test_own_frame_is_harmless() -> None:
-    assert_harmless(render.render_header() + render.render_welcome())
+    assert_harmless(
+        render_header([PageLink("Search", "/"), PageLink("About", "/about")], PageLink("Search", "/"))
+        + render_welcome()
+    )
 
 
 def test_best_sentence_is_marked_without_its_blanks() -> None:
-    seen = Tags(render.render_results(result(hit("One. Two. Three.", why=Highlight(4, 9, 0.9)))))
+    seen = Tags(shown(result(hit("One. Two. Three.", why=Highlight(4, 9, 0.9)))))
     assert seen.marked == "Two."
 
 
 @pytest.mark.parametrize("why", [None, Highlight(3, 3, 0.1), Highlight(500, 900, 0.1), Highlight(9, 2, 0.1)])
 def test_text_without_a_usable_highlight_is_shown_unmarked(why: Highlight | None) -> None:
-    seen = Tags(render.render_results(result(hit("One. Two. Three.", why=why))))
+    seen = Tags(shown(result(hit("One. Two. Three.", why=why))))
     assert seen.of("mark") == []
     assert "One. Two. Three." in seen.text
 
 
 def test_a_long_passage_is_cut_around_the_marked_sentence_and_can_be_opened() -> None:
     before, best, after = "before " * 200, "The best sentence.", " after" * 200
-    html = render.render_results(result(hit(before + best + after, why=Highlight(1400, 1418, 0.9))))
+    html = shown(result(hit(before + best + after, why=Highlight(1400, 1418, 0.9))))
     snippet, whole = html.split("<details")
 
     assert f"<mark>{best}</mark>" in snippet
@@ -169,18 +203,18 @@ def test_a_long_passage_is_cut_around_the_marked_sentence_and_can_be_opened() ->
 @settings(deadline=None)
 @given(st.text(alphabet="ab \n", max_size=2000), st.integers(0, 2000), st.integers(0, 2000))
 def test_the_marked_text_is_what_the_offsets_say(text: str, start: int, end: int) -> None:
-    seen = Tags(render.render_results(result(hit(text, why=Highlight(start, end, 0.9)))).split("<details")[0])
+    seen = Tags(shown(result(hit(text, why=Highlight(start, end, 0.9)))).split("<details")[0])
     assert seen.marked == text[start:end].strip()
 
 
 def test_a_hit_shows_rank_score_page_and_metadata() -> None:
-    shown = hit(
+    found = hit(
         rank=3,
         score=0.73456,
         document=HitDocument("d", "", "report.pdf", {"year": 1999}),
         chunk=HitChunk("c", "Text", 0, 4, 7),
     )
-    text = Tags(render.render_results(result(shown))).text
+    text = Tags(shown(result(found))).text
     for expected in ("3", "0.735", "report.pdf", "page 7", "year 1999", "1 passage", "5 steps", "12 ms"):
         assert expected in text
 
@@ -200,39 +234,37 @@ def test_a_hit_shows_rank_score_page_and_metadata() -> None:
     ],
 )
 def test_only_web_addresses_become_links(uri: str, is_link: bool) -> None:
-    seen = Tags(render.render_results(result(hit(document=HitDocument("d", "T", uri, {})))))
-    assert [a["href"] for a in seen.of("a") if a["href"] != "#reading"] == ([uri] if is_link else [])
+    seen = Tags(shown(result(hit(document=HitDocument("d", "T", uri, {})))))
+    assert [a["href"] for a in seen.of("a") if not str(a["href"]).startswith(("#", "/"))] == ([uri] if is_link else [])
 
 
 def test_no_hits_say_what_to_do() -> None:
-    assert "Add documents" in Tags(render.render_results(result())).text
+    assert "Add documents" in Tags(shown(result())).text
 
 
 def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:
     steps = [RefinementStep(1, (Token("the", 0.9), Token("card", 0.4), Token("seek", 0.025)))]
-    classes = [
-        a["class"] for a in Tags(render.render_refinement(group_refinement(steps), steps)).of("li") if a.get("title")
-    ]
-    assert classes == ["token size-1 is-stop", "token size-5", "token size-2"]
+    classes = [a["class"] for a in Tags(render_refinement(group_refinement(steps), steps)).of("li") if a.get("title")]
+    assert classes == ["token size-5", "token size-2", "token size-1 is-stop"]
 
 
 def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
     steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(6, (Token("card", 0.5), Token("seek", 0.25)))]
-    text = Tags(render.render_refinement(group_refinement(steps), steps)).text
+    text = Tags(render_refinement(group_refinement(steps), steps)).text
     assert "Step 6 adds" in text
     assert "still: card" in text
 
 
 def test_every_step_lists_its_words_with_probabilities() -> None:
     steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(2, (Token("seek", 0.25),))]
-    seen = Tags(render.render_refinement(group_refinement(steps), steps))
+    seen = Tags(render_refinement(group_refinement(steps), steps))
     assert len(seen.of("tr")) == 3
     assert "card 0.500" in seen.text
     assert "seek 0.250" in seen.text
 
 
 def test_no_refinement_draws_nothing() -> None:
-    assert render.render_refinement((), []) == ""
+    assert render_refinement((), []) == ""
 
 
 @pytest.mark.parametrize(
@@ -248,9 +280,9 @@ def test_no_refinement_draws_nothing() -> None:
     ],
 )
 def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown: str) -> None:
-    assert shown in Tags(render.render_documents([document(state=state)], jobs, total=1)).text
+    assert shown in Tags(render_documents([document(state=state)], jobs, total=1)).text
 
 
 def test_a_long_list_says_how_much_of_it_is_shown() -> None:
-    assert "Showing 1 of 250." in Tags(render.render_documents([document()], [], total=250)).text
-    assert "No documents yet" in Tags(render.render_documents([], [], total=0)).text
+    assert "Showing 1 of 250." in Tags(render_documents([document()], [], total=250)).text
+    assert "No documents yet" in Tags(render_documents([], [], total=0)).text

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError
+from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search_types import SearchRequest, SearchResult
-from app.types import Collection, CountedCollection, Document, DocumentState, Job, JobKind, JobState
-from ui.app import AboutInfo, Example, Preset, build_page, mount_page
+from app.types import (
+    Collection,
+    CountedCollection,
+    Document,
+    DocumentState,
+    FacetValue,
+    Job,
+    JobKind,
+    JobState,
+    Judgement,
+    Lens,
+)
+from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from ui.choices import Choices, read_choices
 from ui.documents_page import DocumentHandlers
-from ui.guard import guarded, read_choice, read_text, read_whole_number
-from ui.search_page import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, OWN_WORDS, SearchHandlers
+from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
+from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
 from ui.uploads import MAX_FILES, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-PRESETS = (Preset("Topic", "Same topic."), Preset("None", ""))
 
 
 class NoHits:
@@ -37,7 +48,7 @@ class NoHits:
     def __init__(self) -> None:
         self.requests: list[SearchRequest] = []
 
-    def search(self, request: SearchRequest, /) -> SearchResult:
+    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
         self.requests.append(request)
         return SearchResult(request.query, request.instruction or "", 1, request.collection, (), (), {})
 
@@ -49,6 +60,26 @@ class OneDocumentCatalog:
         self.stored = Document(
             "d1", "library", "a.txt", "A", "text/plain", "0" * 64, 3, {}, DocumentState.READY, None, 2, NOW, NOW
         )
+
+        self.saved: dict[str, Lens] = {}
+        self.judged: list[Judgement] = []
+
+    def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
+        return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
+
+    def lenses(self) -> list[Lens]:
+        return list(self.saved.values())
+
+    def lens(self, name: str) -> Lens:
+        if name not in self.saved:
+            raise UnknownLensError(name, list(self.saved))
+        return self.saved[name]
+
+    def save_lens(self, lens: Lens) -> None:
+        self.saved[lens.name] = lens
+
+    def save_judgement(self, judgement: Judgement) -> None:
+        self.judged.append(judgement)
 
     def collections(self) -> list[CountedCollection]:
         return [
@@ -88,7 +119,7 @@ def search() -> NoHits:
 
 @pytest.fixture
 def handlers(search: NoHits) -> SearchHandlers:
-    return SearchHandlers(search_service=search, catalog=OneDocumentCatalog(), presets=PRESETS, max_steps=20)  # type: ignore[arg-type]
+    return SearchHandlers(search_service=search, catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -102,44 +133,50 @@ def documents(catalog: OneDocumentCatalog) -> DocumentHandlers:
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
-    handlers.search("  card  ", " Same topic. ", 7.0, "library", 3)
-    assert search.requests == [SearchRequest("card", "library", "Same topic.", 7, 3)]
+    list(handlers.search("  card  ", " Same topic. ", 7.0, "dense", "library", 3, ""))
+    assert search.requests == [
+        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3),
+        SearchRequest("card", "library", "Same topic.", 7, 3),
+    ]
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
-    handlers.search("card", "", 5, "library", 3)
+    list(handlers.search("card", "", 5, "dense", "library", 3, ""))
     assert search.requests[0].instruction == ""
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (("", "", 5, "library", 3), "empty"),
-        ((" \n\t", "", 5, "library", 3), "empty"),
-        ((None, "", 5, "library", 3), "empty"),
-        ((["card"], "", 5, "library", 3), "must be text"),
-        (("x" * (MAX_QUERY_CHARS + 1), "", 5, "library", 3), "10,001 characters"),
-        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "library", 3), "instruction is 2,001"),
-        (("card", {"a": 1}, 5, "library", 3), "must be text"),
-        (("card", "", 0, "library", 3), "from 1 to 20"),
-        (("card", "", 21, "library", 3), "from 1 to 20"),
-        (("card", "", 5.5, "library", 3), "whole number"),
-        (("card", "", True, "library", 3), "whole number"),
-        (("card", "", float("nan"), "library", 3), "whole number"),
-        (("card", "", "5", "library", 3), "whole number"),
-        (("card", "", 5, "library", 10**9), "from 1 to 50"),
-        (("card", "", 5, "elsewhere", 3), "No collection named"),
-        (("card", "", 5, None, 3), "Choose a collection"),
-        (("card", "", 5, ["library"], 3), "Choose a collection"),
+        (("", "", 5, "dense", "library", 3, ""), "empty"),
+        ((" \n\t", "", 5, "dense", "library", 3, ""), "empty"),
+        ((None, "", 5, "dense", "library", 3, ""), "empty"),
+        ((["card"], "", 5, "dense", "library", 3, ""), "must be text"),
+        (("x" * (MAX_QUERY_CHARS + 1), "", 5, "dense", "library", 3, ""), "10,001 characters"),
+        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "dense", "library", 3, ""), "instruction is 2,001"),
+        (("card", {"a": 1}, 5, "dense", "library", 3, ""), "must be text"),
+        (("card", "", 0, "dense", "library", 3, ""), "from 1 to 20"),
+        (("card", "", 21, "dense", "library", 3, ""), "from 1 to 20"),
+        (("card", "", 5.5, "dense", "library", 3, ""), "whole number"),
+        (("card", "", True, "dense", "library", 3, ""), "whole number"),
+        (("card", "", float("nan"), "dense", "library", 3, ""), "whole number"),
+        (("card", "", "5", "dense", "library", 3, ""), "whole number"),
+        (("card", "", 5, "dense", "library", 10**9, ""), "from 1 to 50"),
+        (("card", "", 5, "dense", "elsewhere", 3, ""), "No collection named"),
+        (("card", "", 5, "dense", None, 3, ""), "Choose a collection"),
+        (("card", "", 5, "dense", ["library"], 3, ""), "Choose a collection"),
+        (("card", "", 5, "psychic", "library", 3, ""), "dense, sparse, hybrid"),
+        (("card", "", 5, "dense", "library", 3, "{"), "cannot be read"),
+        (("card", "", 5, "dense", "library", 3, '{"bias": {"a": 11}}'), "from -10 to 10"),
     ],
 )
 def test_bad_input_is_refused_before_any_search(
     handlers: SearchHandlers, search: NoHits, values: tuple[object, ...], message: str
 ) -> None:
-    answer = guarded(handlers.search, outputs=2)(*values)
+    (answer,) = guarded_stream(handlers.search, outputs=3)(*values)
     assert 'role="alert"' in answer[0]
     assert message in answer[0]
-    assert answer[1] == ""
+    assert answer[1:] == ("", "")
     assert search.requests == []
 
 
@@ -147,10 +184,10 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 
 
 @settings(deadline=None)
-@given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK))
+@given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
-    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), presets=PRESETS, max_steps=20)  # type: ignore[arg-type]
-    assert "incident" not in guarded(junked.search, outputs=2)(*values)[0]
+    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    assert all("incident" not in view[0] for view in guarded_stream(junked.search, outputs=3)(*values))
 
 
 @settings(deadline=None)
@@ -170,17 +207,99 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    assert handlers.search_again("  ", "", 5, "library", 3) == (gr.skip(), gr.skip())
-    handlers.search_again("card", "", 5, "library", 3)
+    assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == []
+    assert len(list(handlers.search_again("card", "", 4, "dense", "library", 3, ""))) == 1
     assert len(search.requests) == 1
 
 
-def test_presets_fill_the_instruction_and_own_words_keep_it(handlers: SearchHandlers) -> None:
-    assert handlers.instruction_of("Topic") == "Same topic."
-    assert handlers.instruction_of("None") == ""
-    assert handlers.instruction_of(OWN_WORDS) == gr.skip()
-    with pytest.raises(InputError, match="preset"):
+def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
+    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 2
+    assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
+    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 1
+
+
+def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
+    chosen = Choices()
+    for click in (
+        {"action": "boost", "subject": "Fish"},
+        {"action": "suppress", "subject": "cattle"},
+        {"action": "filter", "subject": "topic", "value": "economy"},
+        {"action": "like", "subject": "c1", "value": "A title"},
+        {"action": "unlike", "subject": "c2", "value": "Another"},
+    ):
+        chosen = read_choices(handlers.choose(chosen.to_text(), click))
+    list(handlers.search("card", "", 4, "dense", "library", 3, chosen.to_text()))
+    assert search.requests == [
+        SearchRequest(
+            "card",
+            "library",
+            "",
+            4,
+            3,
+            filters={"topic": "economy"},
+            token_bias={"fish": 5.0, "cattle": -10.0},
+            like=("c1",),
+            unlike=("c2",),
+        )
+    ]
+
+
+def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
+    chosen = Choices().after("boost", "fish").after("like", "c1", "T").after("unlike", "c1", "T")
+    assert chosen == Choices(bias={"fish": 5.0}, unlike={"c1": "T"})
+    assert chosen.after("drop-unlike", "c1").after("drop-bias", "fish").to_text() == ""
+    assert chosen.after("drop-all", "").is_empty
+
+
+@settings(deadline=None)
+@given(JUNK, st.dictionaries(st.sampled_from(["action", "subject", "value"]), JUNK))
+def test_junk_clicks_and_addresses_are_refused_in_words(text: object, data: dict[str, object]) -> None:
+    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    try:
+        said = junked.choose(text, data)
+    except InputError:
+        return
+    assert read_choices(said).to_text() == said
+
+
+def test_too_many_choices_are_refused() -> None:
+    chosen = read_choices(json.dumps({"bias": {f"word{number}": 5 for number in range(64)}}))
+    with pytest.raises(InputError, match="At most 64 words"):
+        chosen.after("boost", "one more")
+
+
+def test_lenses_fill_the_instruction_and_own_words_keep_it(handlers: SearchHandlers) -> None:
+    assert "paragraph" not in handlers.lens_names()
+    assert handlers.instruction_of("Same feeling") == "Represent the emotion of this text."
+    assert handlers.instruction_of(NO_LENS) == ""
+    assert handlers.instruction_of(OWN_WORDS) is None
+    with pytest.raises(UnknownLensError):
         handlers.instruction_of("Elsewhere")
+
+
+def test_an_instruction_is_kept_under_a_name(handlers: SearchHandlers) -> None:
+    assert handlers.save_lens(" My lens ", " Find the same colour. ") == "My lens"
+    assert handlers.instruction_of("My lens") == "Find the same colour."
+    assert handlers.lens_of("Find the same colour.") == "My lens"
+    assert handlers.lens_of("Something else.") == OWN_WORDS
+    for name, words in (("", "x"), ("a\nb", "x"), ("Own words", "x"), ("ok", "")):
+        with pytest.raises(InputError):
+            handlers.save_lens(name, words)
+
+
+def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: SearchHandlers) -> None:
+    said = handlers.judge("card", "", "library", {"document": "d1", "grade": 3})
+    assert "answers this query" in said
+    (kept,) = handlers.catalog.judged  # type: ignore[attr-defined]
+    assert (kept.document_id, kept.query, kept.instruction, kept.grade) == ("d1", "card", "", 3)
+    for collection, data in (
+        ("other", {"document": "d1", "grade": 3}),
+        ("library", {"document": "d1", "grade": 9}),
+        ("library", {"document": ["d1"], "grade": 3}),
+        ("library", {}),
+    ):
+        with pytest.raises((InputError, UnknownDocumentError)):
+            handlers.judge("card", "", collection, data)
 
 
 def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCaptureFixture) -> None:
@@ -290,17 +409,17 @@ def test_a_document_is_deleted_from_its_own_collection_alone(
 def client() -> TestClient:
     api = FastAPI()
     api.get("/healthz")(lambda: {"status": "ok"})
-    page = build_page(
+    parts = PageParts(
         search=NoHits(),
         catalog=OneDocumentCatalog(),  # type: ignore[arg-type]
-        presets=PRESETS,
+        texts=NoHits(),  # type: ignore[arg-type]  # no document is opened here
         default_steps=5,
         max_steps=20,
         about=AboutInfo(model_name="toy", version="0.0"),
         examples=[Example("Where is my card?", "Same topic.")],
         add_files=lambda name, files: [],
     )
-    return TestClient(mount_page(api, page))
+    return TestClient(mount_pages(api, build_pages(parts)))
 
 
 def test_the_page_stands_beside_the_api(client: TestClient) -> None:
@@ -326,8 +445,9 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 
 def add_files_through_http(client: TestClient, path: str, **extra: object) -> str:
     """What the "Add" button sends, and all that the server streams back."""
-    dependencies = client.get("/config").json()["dependencies"]
-    add = next(each for each in dependencies if (len(each["inputs"]), len(each["outputs"])) == (2, 3))
+    config = client.get("/config", params={"page": "documents"}).json()
+    files = {each["id"] for each in config["components"] if each["type"] == "file"}
+    add = next(each for each in config["dependencies"] if files & set(each["inputs"]))
     file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
     body = {"data": ["library", [file]], "fn_index": add["id"], "session_hash": uuid.uuid4().hex}
     client.post("/gradio_api/queue/join", json=body).raise_for_status()

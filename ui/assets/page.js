@@ -11,6 +11,9 @@ window.gircse = (() => {
     document.querySelectorAll("[data-theme-switch]").forEach((each) => each.setAttribute("aria-pressed", String(dark)));
   }
 
+  /* Gradio names its upload field other than what is written on it: who speaks to the screen would not find it. */
+  const nameUploads = () => document.querySelectorAll(".upload-container[aria-label]").forEach((each) => each.removeAttribute("aria-label"));
+
   function switchTheme() {
     const dark = !document.body.classList.contains("dark");
     try { localStorage.setItem(THEME, dark ? "dark" : "light"); } catch { /* private window: this page alone */ }
@@ -108,12 +111,14 @@ window.gircse = (() => {
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
-  document.addEventListener("DOMContentLoaded", () => {
-    document.documentElement.lang = "en";
-    /* Gradio chooses the colours of the system when it starts, after this. */
+
+  /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
+  function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(showTheme).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { showTheme(); nameUploads(); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
-  });
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
   return { remember, rememberSearch, rememberComparison, lightPairs, listen, openDialog };
 })();

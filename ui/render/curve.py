@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from app.refinement_view import settled_step
 from app.search_types import RefinementStep
 from ui.render.text import join
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18
-SETTLED = 0.01  # 1 - cosine to the last vector
 
 
 def render_curve(steps: Sequence[RefinementStep]) -> Markup:
     """Nothing for a single step, which has nowhere to go."""
     if len(steps) < 2:
         return Markup("")
-    settled = settled_step(steps)
+    settled = settled_step(steps) or steps[-1].step
     highest = max(max(step.remaining for step in steps), 1e-6)
     points = [(_x(step.step, steps[-1].step), _y(step.remaining / highest)) for step in steps]
     said = f"The reading had settled after step {settled} of {steps[-1].step}."
@@ -47,12 +47,6 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
             for number in _ticks(steps[-1].step)
         ),
     )
-
-
-def settled_step(steps: Sequence[RefinementStep]) -> int:
-    """The first step from which on the vector stays within SETTLED of where it ends."""
-    last_moving = max((step.step for step in steps if step.remaining > SETTLED), default=0)
-    return min(last_moving + 1, steps[-1].step)
 
 
 def _x(step: int, last: int) -> float:

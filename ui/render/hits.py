@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from app.search_types import Highlight, Hit, SearchMode, SearchResult
-from ui.choices import Choices
-from ui.render.text import clean, join, render_note, shorten
+from ui.choices import NO_INSTRUCTION, Choices
+from ui.contract import COMPARE
+from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -90,8 +91,22 @@ def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
         '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
-        '<span>{} ms</span> <a href="#reading">How it was read</a></p>'
-    ).format(count, "passage" if count == 1 else "passages", sense, steps, f"{round(_total_ms(result.timings_ms)):,}")
+        '<span>{} ms</span> · <a href="{}">Compare</a> <a class="to-reading" href="#reading">How it was read</a></p>'
+    ).format(
+        count,
+        "passage" if count == 1 else "passages",
+        sense,
+        steps,
+        f"{round(_total_ms(result.timings_ms)):,}",
+        _compare_address(result),
+    )
+
+
+def _compare_address(result: SearchResult) -> str:
+    """This search on the right, the same without an instruction on the left."""
+    asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
+    side = {"c1": result.collection, "c2": result.collection, "m1": result.mode.value, "m2": result.mode.value}
+    return f"{COMPARE.path}?{urlencode({**asked, **side}, errors='replace')}"
 
 
 def _total_ms(timings_ms: Mapping[str, float]) -> float:
@@ -143,6 +158,9 @@ _SCORES = {
     SearchMode.SPARSE: "BM25: how much the words of the query say about the passage",
     SearchMode.HYBRID: "Meaning and words together, from 0 to 1",
 }
+_THUMB = (
+    "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
+)
 _LEGS = {SearchMode.DENSE: "meaning", SearchMode.SPARSE: "words"}
 
 
@@ -171,32 +189,23 @@ def _render_actions(hit: Hit) -> Markup:
         '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
         "Less like this</button>"
         '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
-        'aria-label="Answers the query" title="Answers the query">👍</button>'
+        'aria-label="Answers the query" title="Answers the query">{thumb}</button>'
         '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
-        'aria-label="Does not answer the query" title="Does not answer the query">👎</button></span></div>'
+        'aria-label="Does not answer the query" title="Does not answer the query">{thumb}</button></span></div>'
     ).format(
         chunk=clean(hit.chunk.id),
         title=shorten(hit.document.title or hit.document.uri, 60),
         document=clean(hit.document.id),
+        thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
+            _THUMB
+        ),
     )
 
 
 def render_source(hit: Hit) -> Markup:
-    uri = clean(hit.document.uri)
-    shown = shorten(uri, 90)
-    # Only web addresses become links: `javascript:` and the like must never be clickable.
-    link = Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
-    source = link if is_web_address(uri) else Markup("<span>{}</span>").format(shown)
+    source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     return Markup('<p class="hit-source">{}{}</p>').format(source, page)
-
-
-def is_web_address(uri: str) -> bool:
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:

@@ -13,8 +13,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from ui.render.hits import is_web_address
-from ui.render.text import clean
+from ui.render.text import clean, is_web_address
 
 MAX_CHARS = 100_000
 LOWEST_HEADING = 6
