@@ -343,9 +343,7 @@ def _equals(path: str, value: str) -> models.Filter:
         readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
     if reading.number is not None:
         # A range finds integers as well as floats.
-        readings.append(
-            models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number))
-        )
+        readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
     return models.Filter(should=readings)
 
 

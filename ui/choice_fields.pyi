@@ -9,8 +9,6 @@ import gradio as gr
 from app.errors import GircseError
 from app.ports import Catalog
 
-from gradio.events import Dependency
-
 class ChoiceField(gr.Dropdown):
     """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
 
@@ -21,7 +19,9 @@ class ChoiceField(gr.Dropdown):
 
     def preprocess(self, payload: Any) -> Any:
         return payload
-    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
     from gradio.blocks import Block
 
     if TYPE_CHECKING:

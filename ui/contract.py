@@ -11,6 +11,7 @@ from app.search_types import SearchRequest, SearchResult
 from app.types import Collection, Document, TextWindow
 from app.upkeep_types import ContractChange, Fetch, ReindexStatus
 
+
 @dataclass(frozen=True, slots=True)
 class PageLink:
     name: str

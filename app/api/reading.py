@@ -12,7 +12,6 @@ from fastapi.responses import FileResponse
 
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
-from app.library import MAX_WINDOW_CHARACTERS
 from app.services import Services
 from app.types import Document, FacetValue, PageStart
 
@@ -96,7 +95,9 @@ def file_name(document: Document) -> str:
         path = urlsplit(document.uri).path or urlsplit(document.uri).netloc
     except ValueError:
         path = document.uri
-    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in PurePosixPath(path).name)
+    name = "".join(
+        each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in PurePosixPath(path).name
+    )
     return name.strip(". ")[:150] or "document"
 
 

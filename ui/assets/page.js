@@ -87,6 +87,22 @@ window.gircse = (() => {
     });
   }
 
+  /* Lists that are drawn again while somebody walks through their buttons: the same button keeps the focus. */
+  function keepFocus(element) {
+    let last = null;
+    const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });
+    element.addEventListener("focusin", (event) => {
+      const button = event.target.closest("[data-event]");
+      last = button && nameOf(button);
+    });
+    element.addEventListener("focusout", (event) => { if (event.target.isConnected) last = null; });
+    new MutationObserver(() => {
+      if (!last || document.activeElement !== document.body) return;
+      const same = [...element.querySelectorAll("[data-event]")].find((each) => nameOf(each) === last);
+      if (same) same.focus({ preventScroll: true });
+    }).observe(element, { childList: true, subtree: true });
+  }
+
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
@@ -97,5 +113,5 @@ window.gircse = (() => {
     new MutationObserver(showTheme).observe(document.body, { childList: true, subtree: true });
     showTheme();
   });
-  return { remember, rememberSearch, listen, openDialog };
+  return { remember, rememberSearch, listen, keepFocus, openDialog };
 })();
