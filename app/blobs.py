@@ -5,6 +5,7 @@ A file is complete or absent: it is written under another name, synced and renam
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import hashlib
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import FilesUnavailableError, NotFoundError
-from app.types import StoredBytes
+from app.types import StoredBytes, TextWindow
 
 _PIECE_BYTES = 1 << 20
 _FEW_FILES = 16  # so many are synced one by one
@@ -91,6 +92,11 @@ class FolderBlobStore:
 
     def get_text(self, content_hash: str) -> str:
         return _read(self._text_path(content_hash), content_hash).decode("utf-8", "surrogatepass")
+
+    def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:
+        path = self._text_path(content_hash)
+        with _opened(path, content_hash) as file:
+            return _window(file, start, end)
 
     def _text_path(self, content_hash: str) -> Path:
         return self._folder / f"{_checked(content_hash)}.txt"
@@ -228,14 +234,33 @@ def _move_if_there(source: Path, target: Path) -> None:
 
 
 def _read(path: Path, content_hash: str) -> bytes:
-    for place in (path, _aside(path)):
-        with suppress(FileNotFoundError), _faults_translated(place):
-            return place.read_bytes()
-    try:
-        with _faults_translated(path):
-            return path.read_bytes()  # it may have been put back in between
-    except FileNotFoundError as error:
-        raise _missing(path, content_hash) from error
+    with _opened(path, content_hash) as file:
+        return file.read()
+
+
+@contextmanager
+def _opened(path: Path, content_hash: str) -> Iterator[BinaryIO]:
+    for place in (path, _aside(path), path):  # it may be put aside, or back, in between
+        try:
+            with _faults_translated(place):
+                file = place.open("rb")
+        except FileNotFoundError:
+            continue
+        with file, _faults_translated(place):
+            yield file
+        return
+    raise _missing(path, content_hash)
+
+
+def _window(file: BinaryIO, start: int, end: int) -> TextWindow:
+    """Decoded piece by piece: characters have no fixed place in UTF-8."""
+    decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
+    begin, parts = 0, []
+    while piece := file.read(_PIECE_BYTES):
+        text = decode(piece)
+        parts.append(text[max(0, start - begin) : max(0, end - begin)])
+        begin += len(text)
+    return TextWindow("".join(parts), min(start, begin), begin)
 
 
 def _missing(path: Path, content_hash: str) -> NotFoundError:

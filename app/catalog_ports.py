@@ -13,11 +13,14 @@ from app.types import (
     Collection,
     Document,
     DocumentRecord,
+    DocumentState,
+    FacetValue,
     IndexRole,
     Job,
     Judgement,
     Lens,
     Metadata,
+    PageStart,
     Removal,
     RemovalKind,
 )
@@ -158,6 +161,40 @@ class ShardLedger(Protocol):
         """`complete_ingest` of many jobs of one collection, in one transaction.
 
         Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
+        """
+        ...
+
+
+class DocumentLists(Protocol):
+    """What people look at: lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
+
+    def find_documents(
+        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]:
+        """Newest first. `text` is a part of the title or the uri, in whichever case."""
+        ...
+
+    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
+        """Those that `find_documents` finds, by state; every state is there."""
+        ...
+
+    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
+        """By the id of the document."""
+        ...
+
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        """A chunk of the active index; None when the document has no such chunk, or no more."""
+        ...
+
+    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
+        """Of the pages that a passage of characters [start, end) is the first one of; empty without pages."""
+        ...
+
+    def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
+        """How many searchable documents have which metadata: keys and values by number of documents, the most first.
+
+        At most 12 keys with 20 values each. `filters` are read as in a search; a key's own filter is left out of its
+        counts, which so say what choosing another value would give. Raises UnknownCollectionError and FilterError.
         """
         ...
 

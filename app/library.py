@@ -12,13 +12,31 @@ from datetime import timedelta
 from importlib import resources
 from typing import BinaryIO
 
-from app.errors import ConflictError, GircseError, InputError, UnavailableError, UnknownCollectionError
+from app.errors import (
+    ConflictError,
+    GircseError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+    UnknownCollectionError,
+)
 from app.fingerprints import require_same_model
 from app.ports import BlobBatch, BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import remove_unneeded
 from app.search import CHUNK_KEYS
 from app.texts import require_short_uri, require_text
-from app.types import Collection, Document, Job, JobPriority, Metadata, MetadataValue, NewDocument, Source
+from app.types import (
+    Collection,
+    Document,
+    DocumentState,
+    Job,
+    JobPriority,
+    Metadata,
+    MetadataValue,
+    NewDocument,
+    Source,
+    TextWindow,
+)
 
 DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
@@ -27,6 +45,7 @@ CHUNK_OVERLAP = 30
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000
+MAX_WINDOW_CHARACTERS = 50_000
 
 Added = tuple[Document, Job | None]
 
@@ -160,6 +179,22 @@ class Library:
 
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)
+
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Characters [start, end) of what was read of a document. Raises InputError, or NotFoundError with the reason."""
+        if not 0 <= start <= end <= start + MAX_WINDOW_CHARACTERS:
+            raise InputError(
+                f"At most {MAX_WINDOW_CHARACTERS:,} characters of a text are given at a time, from 0 on, not "
+                f"{start} to {end}. Ask for the rest after them."
+            )
+        try:
+            return self._blobs.text_window(document.content_hash, start, end)
+        except NotFoundError:
+            if document.state is DocumentState.QUEUED:
+                raise NotFoundError(f"{document.uri} has not been read yet; its text is there once it is.") from None
+            if document.state is DocumentState.FAILED:
+                raise NotFoundError(f"{document.uri} has no text: {document.error}") from None
+            raise
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
         """Takes in the rows (see `sample_rows`) that are not there yet, one document each."""

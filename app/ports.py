@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.catalog_ports import IndexLedger, Opinions, ShardLedger
+from app.catalog_ports import DocumentLists, IndexLedger, Opinions, ShardLedger
 from app.search_types import QueryEmbedding
 from app.types import (
     Chunk,
@@ -31,6 +31,7 @@ from app.types import (
     Span,
     StoredBytes,
     TextPart,
+    TextWindow,
 )
 
 
@@ -161,7 +162,7 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, Opinions, Protocol):
+class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -318,6 +319,10 @@ class BlobStore(Protocol):
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def get_text(self, content_hash: str) -> str:
         """Raises NotFoundError."""
+        ...
+
+    def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:
+        """Those of the characters [start, end) that there are, without holding the whole text. Raises NotFoundError."""
         ...
 
     def path(self, content_hash: str) -> Path: ...

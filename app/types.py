@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]
@@ -37,6 +37,9 @@ class RemovalKind(StrEnum):
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+
+
+READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it
 
 
 class JobPriority(StrEnum):
@@ -82,6 +85,19 @@ class TextPart:
 
     text: str
     page_starts: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextWindow:
+    """Characters [start, start + len(text)) of a text of `total` characters."""
+
+    text: str
+    start: int
+    total: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +256,20 @@ class JobReport:
     job: Job
     uri: str
     chunk_count: int
+
+
+class FacetValue(NamedTuple):
+    """A value of document metadata, spelled as a filter that finds it, and how many documents have it."""
+
+    value: str
+    count: int
+
+
+class PageStart(NamedTuple):
+    """The first passage that begins on a page; `page` counts from 1, `start` in characters of the document's text."""
+
+    page: int
+    start: int
 
 
 @dataclass(frozen=True, slots=True)

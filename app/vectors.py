@@ -18,7 +18,8 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from app.edge import EdgeProcess
-from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.errors import ConflictError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.metadata_filters import check_filters, read_filter
 from app.types import IndexCondition, Point, ScoredPoint
 
 T = TypeVar("T")
@@ -32,7 +33,6 @@ _SCROLL_PAGE = 1000
 _INDEXING_THRESHOLD_KB = 10_000  # Qdrant's own
 _OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -333,25 +333,21 @@ def _of_documents(document_ids: Sequence[str]) -> models.Filter:
 def _metadata_filter(filters: Mapping[str, str]) -> models.Filter | None:
     if not filters:
         return None
-    for text in itertools.chain.from_iterable(filters.items()):
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise FilterError(f"The filter text {text!r} is not valid Unicode. Give it in UTF-8.")
-    return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in filters.items()])
+    return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in check_filters(filters).items()])
 
 
 def _equals(path: str, value: str) -> models.Filter:
-    """The text itself, or the number or truth value that it spells: `year=1999` finds 1999 and "1999"."""
-    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=value))]
-    if value.lower() in ("true", "false"):
-        truth = models.MatchValue(value=value.lower() == "true")
-        readings.append(models.FieldCondition(key=path, match=truth))
-    if _NUMBER.fullmatch(value) and math.isfinite(number := float(value)):
+    reading = read_filter(value)
+    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
+    if reading.truth is not None:
+        readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
+    if reading.number is not None:
         # A range finds integers as well as floats.
-        readings.append(models.FieldCondition(key=path, range=models.Range(gte=number, lte=number)))
+        readings.append(
+            models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number))
+        )
     return models.Filter(should=readings)
 
 
 def _metadata_path(key: str) -> str:
-    if not key or set(key) & set('"\\'):
-        raise FilterError(f"{key!r} cannot name a metadata field: leave out double quotes and backslashes.")
     return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'

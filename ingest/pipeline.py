@@ -20,15 +20,25 @@ from app.fingerprints import require_same_model
 from app.point_ids import PointIds
 from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
-from app.types import Chunk, Collection, Document, ExtractedText, Findings, Job, JobKind, Metadata, Span, TextPart
+from app.types import (
+    READ_PROGRESS,
+    Chunk,
+    Collection,
+    Document,
+    ExtractedText,
+    Findings,
+    Job,
+    JobKind,
+    Metadata,
+    Span,
+    TextPart,
+)
 from ingest.points import IngestReport, PointWriter
 from ingest.spools import ChunkSpool, TextSpool
 
 log = logging.getLogger(__name__)
 
 Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the job is to be left
-
-_READ_PROGRESS = 0.05  # of the whole job; embedding takes nearly all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +180,7 @@ class IngestPipeline:
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
         for name in self._catalog.index_names(job.collection):
-            heartbeat(_READ_PROGRESS)
+            heartbeat(READ_PROGRESS)
             count += delete_points_of(self._index, name, job.document_id)
         self._catalog.complete_delete(job)
         self._remove_unneeded()
@@ -186,12 +196,12 @@ class _Block:
     def __init__(self, documents: Iterable[Document], heartbeat: Callable[[Document, float], None]) -> None:
         self._documents = {document.id: document for document in documents}
         self.heartbeat = heartbeat
-        self._progress = dict.fromkeys(self._documents, _READ_PROGRESS)
+        self._progress = dict.fromkeys(self._documents, READ_PROGRESS)
         self.left: dict[str, GircseError] = {}
 
     def advance(self, document: Document, share: float) -> None:
         """`share` of its text is on its way into the index."""
-        self._progress[document.id] = _READ_PROGRESS + (1 - _READ_PROGRESS) * share
+        self._progress[document.id] = READ_PROGRESS + (1 - READ_PROGRESS) * share
 
     def held(self) -> set[str]:
         """Ids of those that may still be written."""
@@ -227,7 +237,7 @@ def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Re
         found = attempt()
     if not text.has_text:
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
-    heartbeat(_READ_PROGRESS)
+    heartbeat(READ_PROGRESS)
     blobs.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
     return found
 
@@ -235,7 +245,7 @@ def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Re
 def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
     for number, part in enumerate(parts):
         if number:
-            heartbeat(_READ_PROGRESS)
+            heartbeat(READ_PROGRESS)
         yield part
 
 
@@ -254,7 +264,7 @@ class _ProgressingSink:
 
     def write(self, part: TextPart) -> None:
         if read := self._text.byte_count:
-            self._heartbeat(_READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
+            self._heartbeat(READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
         self._text.write(part)
 
     def clear(self) -> None:

@@ -9,8 +9,6 @@ import gradio as gr
 from app.errors import GircseError
 from app.ports import Catalog
 
-from gradio.events import Dependency
-
 class ChoiceField(gr.Dropdown):
     """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
 
@@ -26,7 +24,6 @@ class ChoiceField(gr.Dropdown):
     if TYPE_CHECKING:
         from gradio.components import Timer
         from gradio.components.base import Component
-
 
 def choose_collection(catalog: Catalog, wanted: str | None = None) -> gr.Dropdown:
     """The field with all collections of this moment; the wanted one is chosen where it exists, else the first."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from app.evaluation_ports import Evaluations, JudgedQueries
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
-from app.types import Document
+from app.types import Document, TextWindow
 
 AddFiles = Callable[[str, list[Path]], list[Document]]
 """(collection, files) -> the documents that were queued. Raises GircseError."""
@@ -51,6 +51,12 @@ class SearchService(Protocol):
         ...
 
 
+class Texts(Protocol):
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Those of the characters [start, end) that a document has. Raises GircseError with the reason."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added.
@@ -60,6 +66,7 @@ class PageParts:
 
     search: SearchService
     catalog: Catalog
+    texts: Texts
     default_steps: int
     max_steps: int
     about: AboutInfo

@@ -9,17 +9,18 @@ from typing import Any
 import gradio as gr
 
 from ui.choice_fields import ChoiceField, choose_collection
+from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
+from ui.document_view import build_document_view
 from ui.guard import event_data, guarded, guarded_stream
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
 
 FIRST_LENS = 1  # the one after "No lens"
-NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
-ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge'])"
+ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open'])"
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -49,6 +50,11 @@ class _Views:
     message: gr.HTML
     passages: gr.HTML
     reading: gr.HTML
+    facets: gr.HTML
+
+    @property
+    def searched(self) -> list[gr.HTML]:
+        return [self.passages, self.reading, self.facets]
 
 
 def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
@@ -60,17 +66,13 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(scale=5, min_width=320):
             message = gr.HTML("", elem_id="message", js_on_load=None)
+            facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT)
             passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
-    _connect(
-        site,
-        handlers,
-        fields,
-        _Views(message, passages, reading),
-        list(zip(buttons, parts.examples, strict=True)),
-        parts,
-    )
+    build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    views = _Views(message, passages, reading, facets)
+    _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
 
 
 def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
@@ -155,9 +157,9 @@ def _connect(
 
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded_stream(handler, outputs=2),
+            "fn": guarded_stream(handler, outputs=3),
             "inputs": fields.request,
-            "outputs": [views.passages, views.reading],
+            "outputs": views.searched,
             "api_visibility": "private",
             "show_progress": "minimal",
             "concurrency_limit": 4,
@@ -223,7 +225,7 @@ def _connect_clicks(
         data = event_data(event)
         return guarded(lambda: (handlers.judge(query, instruction, collection, data),), outputs=1)()
 
-    for view in (views.passages, views.reading):
+    for view in views.searched:
         view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(
             **searching(handlers.search_again)
         ).then(**remember)

@@ -11,8 +11,10 @@ from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
 from app.catalog.auditing import AuditQueries
+from app.catalog.facets import Facets
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.ledger import JobLedger
+from app.catalog.lists import DocumentLists
 from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
 from app.catalog.sessions import collection_row, unknown_collection
@@ -38,7 +40,9 @@ from app.types import (
 )
 
 
-class SqlCatalog(JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, Opinions, Submissions):
+class SqlCatalog(
+    JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, DocumentLists, Facets, Opinions, Submissions
+):
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -37,6 +37,7 @@ def create_web(services: Services) -> FastAPI:
     parts = PageParts(
         search=services.search,
         catalog=services.catalog,
+        texts=services.library,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
         about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),

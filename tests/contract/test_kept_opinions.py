@@ -11,9 +11,10 @@ import pytest
 from catalog_samples import LIBRARY, Clock, claimed, new_document
 
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.evaluation_types import JudgementSource
-from app.opinions import new_judgement
+from app.lenses import STARTERS, delete_lens, find_lens, instruction_through, lenses_of
+from app.opinions import new_judgement, new_lens
 from app.types import Judgement, Lens
 
 FEELING = Lens("same feeling", "Identify the feeling", None, "for letters")
@@ -43,6 +44,30 @@ def test_a_lens_that_is_not_there_is_named_with_those_that_are(catalog: SqlCatal
             ask("mood")
     catalog.delete_lens("same feeling")
     assert catalog.lenses() == []
+
+
+def test_starters_stand_beside_saved_lenses_and_can_be_replaced_but_not_deleted(catalog: SqlCatalog) -> None:
+    starter = STARTERS[0]
+    assert find_lens(catalog, starter.name) == starter
+    with pytest.raises(InputError, match="comes with gircse-search"):
+        delete_lens(catalog, starter.name)
+
+    catalog.save_lens(FEELING)
+    own = replace(starter, query_instruction="Find answers")
+    catalog.save_lens(own)
+    assert lenses_of(catalog) == [own, FEELING, *STARTERS[1:]]
+    assert instruction_through(catalog, starter.name, None) == "Find answers"
+    delete_lens(catalog, starter.name)
+    assert find_lens(catalog, starter.name) == starter
+    with pytest.raises(UnknownLensError, match=r"same feeling.*Same topic"):
+        find_lens(catalog, "elsewhere")
+
+
+def test_starters_are_lenses_that_a_person_could_save() -> None:
+    assert len({lens.name for lens in STARTERS}) == len(STARTERS)
+    for lens in STARTERS:
+        assert new_lens(lens.name, lens.query_instruction, note=lens.note) == lens
+        assert lens.note
 
 
 def test_a_person_has_one_opinion_of_a_document_and_query(

@@ -21,7 +21,6 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-
 from app.opinions import new_judgement, new_lens
 from app.search_types import QueryEmbedding
 from app.testing import ToyEmbedder

@@ -34,6 +34,36 @@ def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, t
     assert (blobs.get(content_hash), blobs.get_text(content_hash)) == (data, text)
 
 
+@given(text=st.text(st.characters(codec=None), max_size=40), start=st.integers(0, 50), length=st.integers(0, 50))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_window_of_a_text_is_cut_by_characters(
+    blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch, text: str, start: int, length: int
+) -> None:
+    monkeypatch.setattr("app.blobs._PIECE_BYTES", 5)  # characters lie across pieces
+    content_hash = blobs.put(b"bytes")
+    blobs.put_text(content_hash, text)
+    window = blobs.text_window(content_hash, start, start + length)
+    assert (window.text, window.total) == (text[start : start + length], len(text))
+    assert (window.start, window.end) == (min(start, len(text)), min(start, len(text)) + len(window.text))
+
+
+def test_a_window_of_no_text_is_reported(blobs: FolderBlobStore) -> None:
+    with pytest.raises(NotFoundError, match="add the document again"):
+        blobs.text_window(blobs.put(b"bytes"), 0, 10)
+
+
+def test_a_window_of_a_long_text_does_not_hold_it(blobs: FolderBlobStore) -> None:
+    content_hash = blobs.put(b"bytes")
+    blobs.put_text(content_hash, ("ü" * 1_000_000 for _ in range(16)))
+    tracemalloc.start()
+    try:
+        window = blobs.text_window(content_hash, 15_999_990, 16_000_100)
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+    assert (window.text, window.start, window.total) == ("ü" * 10, 15_999_990, 16_000_000)
+
+
 def test_the_newest_extraction_counts(blobs: FolderBlobStore) -> None:
     content_hash = blobs.put(b"%PDF")
     blobs.put_text(content_hash, "first\r\n")

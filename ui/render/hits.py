@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
 from app.search_types import Highlight, Hit, SearchMode, SearchResult
 from ui.choices import Choices
-from ui.render.text import clean, join, render_note, shorten
+from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -188,21 +187,9 @@ def _render_actions(hit: Hit) -> Markup:
 
 
 def _render_source(hit: Hit) -> Markup:
-    uri = clean(hit.document.uri)
-    shown = shorten(uri, 90)
-    # Only web addresses become links: `javascript:` and the like must never be clickable.
-    link = Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
-    source = link if _is_web_address(uri) else Markup("<span>{}</span>").format(shown)
+    source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     return Markup('<p class="hit-source">{}{}</p>').format(source, page)
-
-
-def _is_web_address(uri: str) -> bool:
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
@@ -32,3 +33,20 @@ def render_error(message: str, *, title: str = "Please check this") -> str:
 
 def render_note(message: str) -> str:
     return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))
+
+
+def render_source_link(uri: str, max_chars: int) -> Markup:
+    """Only web addresses become links: `javascript:` and the like must never be clickable."""
+    uri = clean(uri)
+    shown = shorten(uri, max_chars)
+    if not _is_web_address(uri):
+        return Markup("<span>{}</span>").format(shown)
+    return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
+
+
+def _is_web_address(uri: str) -> bool:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

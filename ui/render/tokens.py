@@ -13,6 +13,7 @@ from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten
 
 TOKENS_PER_GROUP = 16
+STOP_WORDS_PER_GROUP = 5
 TOKENS_PER_STEP = 10
 TOKEN_SIZES = 5
 
@@ -35,7 +36,9 @@ def render_refinement(
         "" if is_complete else " is-unfinished",
         "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
         join(
-            _render_group(group, None if chosen is None else chosen.bias, is_first=index == 0)
+            _render_group(
+                group, None if chosen is None else chosen.bias, is_first=index == 0, heaviest=_heaviest(groups)
+            )
             for index, group in enumerate(groups)
         ),
         render_curve(steps) if is_complete else "",
@@ -43,11 +46,22 @@ def render_refinement(
     )
 
 
-def _render_group(group: RefinementGroup, bias: Mapping[str, float] | None, *, is_first: bool) -> Markup:
-    shown = group.added[:TOKENS_PER_GROUP]
-    # Sizes compare words of substance with each other: a frequent "the" must not make all of them small.
-    heaviest = max((token.weight for token in shown if not token.is_stop_word), default=0.0)
-    words = join(_render_token(token, heaviest, bias) for token in shown)
+def _heaviest(groups: Sequence[RefinementGroup]) -> float:
+    """The highest mean probability of a word of substance: a frequent "the" must not make all of them small."""
+    means = (token.weight / _step_count(group) for group in groups for token in group.tokens if not token.is_stop_word)
+    return max(means, default=0.0)
+
+
+def _step_count(group: RefinementGroup) -> int:
+    return group.last_step - group.first_step + 1
+
+
+def _render_group(
+    group: RefinementGroup, bias: Mapping[str, float] | None, *, is_first: bool, heaviest: float
+) -> Markup:
+    words_of_substance = [token for token in group.added if not token.is_stop_word][:TOKENS_PER_GROUP]
+    shown = [*words_of_substance, *[token for token in group.added if token.is_stop_word][:STOP_WORDS_PER_GROUP]]
+    words = join(_render_token(token, heaviest * _step_count(group), bias) for token in shown)
     kept = ", ".join(clean(token.token) for token in group.kept if not token.is_stop_word)
     return Markup('<div class="group"><h3>{} <span>{}</span></h3>{}{}</div>').format(
         _step_range(group),

@@ -1,0 +1,172 @@
+"""Counts of documents by their metadata, on both databases: JSON is taken apart where it lies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import (
+    REAL,
+    ColumnElement,
+    Dialect,
+    FromClause,
+    Numeric,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    exists,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+)
+
+from app.catalog.sessions import Sessions, collection_row
+from app.catalog.tables import DocumentRow
+from app.errors import FilterError
+from app.metadata_filters import check_filters, read_filter
+from app.search import CHUNK_KEYS
+from app.types import DocumentState, FacetValue
+
+MAX_KEYS = 12
+MAX_VALUES = 20
+MAX_VALUE_CHARACTERS = 120  # what is longer is a text, no value to choose
+# A number and a text that spell the same become one value. Among more different values than this, those of a single
+# document are no choice: a key of nothing else, as an address, makes no facet.
+_CANDIDATES = 2 * MAX_VALUES
+_TEXT, _NUMBER, _TRUTH = "text", "number", "truth"
+_EXACT_WHOLE = 10**15  # beyond it a float's own spelling is kept
+
+_OF_DOCUMENT = {"document_id": DocumentRow.id, "title": DocumentRow.title, "uri": DocumentRow.uri}
+
+
+class Facets(Sessions):
+    def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
+        entries = _entries(self._engine.dialect)
+        conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}
+        counted = [_counted(entries, collection, list(conditions.values()), entries.key.not_in(conditions))]
+        for key in conditions.keys() - CHUNK_KEYS:  # what another choice would give
+            others = [condition for other, condition in conditions.items() if other != key]
+            counted.append(_counted(entries, collection, others, entries.key == key))
+        with self._session(self._engine) as session:
+            collection_row(session, collection)
+            rows = list(chain.from_iterable(session.execute(statement) for statement in counted))
+        coverage: dict[str, int] = {}
+        values: dict[str, Counter[str]] = {}
+        for key, kind, value, count, documents in rows:
+            coverage[key] = int(documents)
+            values.setdefault(key, Counter())[_spelled(kind, value)] += count
+        by_coverage = sorted(values, key=lambda key: (-coverage[key], key))
+        kept = sorted(by_coverage, key=lambda key: key not in conditions)[:MAX_KEYS]  # a choice can be taken back
+        return {key: _most(values[key]) for key in by_coverage if key in kept}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """A document's metadata as rows. Of a number, `value` is a spelling of it that only equal numbers have."""
+
+    source: FromClause
+    key: ColumnElement[str]
+    kind: ColumnElement[str]
+    value: ColumnElement[Any]
+    number: ColumnElement[Any]
+
+
+def _entries(dialect: Dialect) -> _Entries:
+    if dialect.name == "postgresql":
+        each = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", name="entry")
+        kinds = {"string": _TEXT, "number": _NUMBER, "boolean": _TRUTH}
+        kind = case(kinds, value=func.json_typeof(each.c.value))
+        text = literal_column("entry.value #>> '{}'", Text)
+        # A CASE, since a database is free to cast before it compares.
+        number = case((kind == _NUMBER, cast(text, Numeric)))
+        value = case((kind == _NUMBER, cast(func.trim_scale(cast(text, Numeric)), Text)), else_=text)
+        return _Entries(each, each.c.key.collate("C"), kind, value.collate("C"), number)
+    each = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", "type", name="entry")
+    kinds = dict.fromkeys(("integer", "real"), _NUMBER) | dict.fromkeys(("true", "false"), _TRUTH) | {"text": _TEXT}
+    kind = case(kinds, value=each.c.type)
+    value = case((kind == _TRUTH, each.c.type), else_=each.c.value)
+    return _Entries(each, each.c.key, kind, value, case((kind == _NUMBER, cast(each.c.value, REAL))))
+
+
+def _has(entries: _Entries, key: str, value: str) -> ColumnElement[bool]:
+    """Whether a document has this value, read as in a search."""
+    if key in _OF_DOCUMENT:
+        return _OF_DOCUMENT[key] == value
+    if key in CHUNK_KEYS:
+        raise FilterError(f"{key!r} tells passages apart, not documents, so documents cannot be counted by it.")
+    reading = read_filter(value)
+    readings = [and_(entries.kind == _TEXT, entries.value == reading.text)]
+    if reading.truth is not None:
+        readings.append(and_(entries.kind == _TRUTH, entries.value == str(reading.truth).lower()))
+    if reading.number is not None:
+        readings.append(entries.number == reading.number)
+    return exists().select_from(entries.source).where(entries.key == key, or_(false(), *readings))
+
+
+def _counted(
+    entries: _Entries, collection: str, conditions: Sequence[ColumnElement[bool]], of_keys: ColumnElement[bool]
+) -> Select[Any]:
+    """Rows of key, kind, value, documents with it, and documents with this key."""
+    is_choice = and_(func.length(entries.value) <= MAX_VALUE_CHARACTERS, func.trim(entries.value) != "")
+    counted = (
+        select(
+            entries.key.label("key"),
+            entries.kind.label("kind"),
+            entries.value.label("value"),
+            func.count().label("count"),
+        )
+        .select_from(DocumentRow)
+        .join(entries.source, true())
+        .where(DocumentRow.collection == collection, DocumentRow.chunk_count > 0)
+        .where(DocumentRow.state != DocumentState.DELETING, *conditions)
+        .where(of_keys, entries.key.not_in(CHUNK_KEYS), entries.kind.is_not(None), is_choice)
+        # Such a key cannot be filtered by.
+        .where(func.replace(func.replace(entries.key, '"', ""), "\\", "") == entries.key)
+        .group_by(literal_column("1"), literal_column("2"), literal_column("3"))
+        .cte("counted")
+        .prefix_with("MATERIALIZED")
+    )
+    documents = func.sum(counted.c.count).label("documents")
+    keys = (
+        select(counted.c.key, documents, func.count().label("different"))
+        .group_by(counted.c.key)
+        .having(or_(func.count() <= _CANDIDATES, func.max(counted.c.count) > 1))
+        .order_by(documents.desc(), counted.c.key)
+        .limit(MAX_KEYS)
+        .cte("keys")
+        .prefix_with("MATERIALIZED")
+    )
+    best_first = [counted.c.count.desc(), counted.c.value]
+    ranked = (
+        select(counted, keys.c.documents)
+        .add_columns(func.row_number().over(partition_by=counted.c.key, order_by=best_first).label("rank"))
+        .join(keys, keys.c.key == counted.c.key)
+        # Most values of most keys may be a single document's: to rank them all would take as long as to count them.
+        .where(or_(counted.c.count > 1, keys.c.different <= _CANDIDATES))
+        .subquery()
+    )
+    columns = (ranked.c.key, ranked.c.kind, ranked.c.value, ranked.c.count, ranked.c.documents)
+    return select(*columns).where(ranked.c.rank <= _CANDIDATES)
+
+
+def _spelled(kind: str, value: object) -> str:
+    """As a filter that finds it."""
+    if kind != _NUMBER:
+        return str(value)
+    number = Decimal(str(value))
+    is_whole = abs(number) < _EXACT_WHOLE and number == number.to_integral_value()
+    return str(int(number)) if is_whole else repr(float(number))
+
+
+def _most(counts: Counter[str]) -> list[FacetValue]:
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [FacetValue(value, count) for value, count in ranked[:MAX_VALUES]]

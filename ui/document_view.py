@@ -1,0 +1,84 @@
+"""Opening a document from any page: a dialog with its text around a passage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.errors import InputError, UnknownDocumentError
+from app.ports import Catalog
+from app.types import Document
+from ui.contract import PageParts, Texts
+from ui.guard import event_data, guarded, read_choice
+from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentViewHandlers:
+    """The dialog without Gradio: plain values in, HTML out."""
+
+    catalog: Catalog
+    texts: Texts
+
+    def open(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
+        """`data` names the document, and perhaps a chunk, or start, end and page of a passage, and where to begin.
+
+        Raises InputError and NotFoundError, also for a document of another collection.
+        """
+        document = read_document(self.catalog, collection, data.get("document"))
+        start, end, page = _read_place(data, "start") or 0, _read_place(data, "end") or 0, _read_place(data, "page")
+        if data.get("chunk"):
+            chunk = self.catalog.find_chunk(document.id, read_choice(data["chunk"], name="passage"))
+            if chunk is not None:  # else it was replaced since it was found: the document opens at its beginning
+                start, end, page = chunk.start, chunk.end, chunk.page
+        first, last = view_bounds(start, end)
+        begin = _read_place(data, "from")
+        if begin is not None:
+            first, last = begin, begin + VIEW_CHARACTERS
+        window = self.texts.text_window(document, first, last)
+        return (render_document_view(document, window, start, end, page),)
+
+
+def read_document(catalog: Catalog, collection: object, document_id: object) -> Document:
+    """The document, where it belongs to the collection. Raises InputError and NotFoundError."""
+    name = catalog.collection(read_choice(collection, name="collection")).name
+    document = catalog.document(read_choice(document_id, name="document"))
+    if document.collection != name:  # nobody reads or changes what another collection holds through this one
+        raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
+    return document
+
+
+def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[Any], elem_id: str) -> gr.HTML:
+    """Draws the closed dialog in the current Blocks; an event `open` of a source opens it.
+
+    Each source is a gr.HTML whose script listens to 'open'; its buttons carry data-event="open" with data-document
+    and perhaps data-chunk. `collection` is the field that names the collection.
+    """
+    handlers = DocumentViewHandlers(catalog=parts.catalog, texts=parts.texts)
+    view = gr.HTML("", elem_id=elem_id, js_on_load="gircse.listen(element, trigger, ['open'])")
+
+    def show(name: object, event: gr.EventData) -> str:
+        (shown,) = guarded(handlers.open, outputs=1)(name, event_data(event))
+        return shown if shown.startswith("<dialog") else render_view_notice(shown)
+
+    for each in (view, *sources):
+        each.open(show, collection, view, api_visibility="private", show_progress="hidden").then(
+            fn=None, js=f"() => gircse.openDialog('{elem_id}')"
+        )
+    return view
+
+
+def _read_place(data: Mapping[str, object], name: str) -> int | None:
+    """A number as a data- attribute carries it."""
+    value = data.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not _WHOLE.fullmatch(value):
+        raise InputError(f"The {name} of the passage must be a whole number. Load the page again.")
+    return int(value)

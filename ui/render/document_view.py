@@ -1,0 +1,94 @@
+"""A document opened at the right place: its text around a passage, which is marked, in a dialog."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from app.types import Document, TextWindow
+from ui.render.text import clean, render_source_link, shorten
+
+VIEW_CHARACTERS = 6_000
+BEFORE_PASSAGE = 2_000
+_OVERLAP = 300  # characters that earlier and later share with what was shown
+_LONGEST_PASSAGE = 20_000
+PDF = "application/pdf"
+
+
+def view_bounds(start: int, end: int) -> tuple[int, int]:
+    """Which characters to show around the passage [start, end)."""
+    first = max(0, start - BEFORE_PASSAGE)
+    return first, max(first + VIEW_CHARACTERS, min(end, start + _LONGEST_PASSAGE) + BEFORE_PASSAGE)
+
+
+def render_document_view(document: Document, window: TextWindow, start: int, end: int, page: int | None) -> str:
+    """A <dialog>. The passage is characters [start, end) of the text; none is marked where end <= start.
+
+    Its buttons carry data-event="open" with the document, start, end, page and the place to show from (data-from).
+    """
+    title = document.title or document.uri
+    earlier = window.start - VIEW_CHARACTERS + _OVERLAP
+    later = window.end - _OVERLAP
+    passage = (start, end, page)
+    return Markup(
+        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div>'
+        '<h2 id="document-view-title" dir="auto">{title}</h2><p class="document-view-source">{source}{page}</p></div>'
+        '<button type="button" class="plain-button" data-close-dialog>Close</button></header>'
+        '<p class="document-view-tools">{original}<span>{place}</span></p>'
+        '{earlier}<div class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</dialog>'
+    ).format(
+        title=shorten(title, 200),
+        source=render_source_link(document.uri, 120),
+        page=Markup(" · page {}").format(page) if page is not None else "",
+        original=_render_original(document, page),
+        place=_place(window),
+        earlier=_render_move(document, passage, max(0, earlier), "Earlier") if window.start > 0 else "",
+        text=_render_text(window, start, end),
+        later=_render_move(document, passage, later, "Later") if window.end < window.total else "",
+    )
+
+
+def render_view_notice(notice: str) -> str:
+    """Why a document cannot be opened, in the dialog in which it would be."""
+    return Markup(
+        '<dialog class="document-view" aria-label="Document">{}<p class="document-view-tools">'
+        '<button type="button" class="plain-button" data-close-dialog>Close</button></p></dialog>'
+    ).format(Markup(notice))
+
+
+def _render_original(document: Document, page: int | None) -> Markup:
+    is_pdf = document.media_type == PDF
+    fragment = f"#page={page}" if is_pdf and page is not None else ""
+    label = ("Open the PDF" + (f" at page {page}" if fragment else "")) if is_pdf else "Download the original"
+    return Markup('<a href="/api/v1/documents/{}/content{}" target="_blank" rel="noopener">{}</a>').format(
+        clean(document.id), fragment, label
+    )
+
+
+def _place(window: TextWindow) -> str:
+    if not window.total:
+        return "No text"
+    if window.start == 0 and window.end == window.total:
+        return f"{window.total:,} characters"
+    return f"Characters {window.start + 1:,}–{window.end:,} of {window.total:,}"
+
+
+def _render_move(document: Document, passage: tuple[int, int, int | None], place: int, label: str) -> Markup:
+    start, end, page = passage
+    return Markup(
+        '<p class="document-view-move"><button type="button" class="plain-button" data-event="open" '
+        'data-document="{}" data-start="{}" data-end="{}" data-page="{}" data-from="{}">{}</button></p>'
+    ).format(clean(document.id), start, end, "" if page is None else page, place, label)
+
+
+def _render_text(window: TextWindow, start: int, end: int) -> Markup:
+    first = min(max(start - window.start, 0), len(window.text))
+    last = min(max(end - window.start, first), len(window.text))
+    before, passage, after = window.text[:first], window.text[first:last], window.text[last:]
+    mark = Markup('<mark id="passage">{}</mark>').format(clean(passage)) if passage else ""
+    return Markup("{}{}{}{}{}").format(
+        "… " if window.start else "",
+        clean(before),
+        mark,
+        clean(after),
+        " …" if window.end < window.total else "",
+    )
