@@ -104,7 +104,7 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
             label="Filter", placeholder="A part of a title or an address", max_lines=1, scale=4, elem_id="list-text"
         )
         state = choice_field(
-            list(STATES), value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
+            STATES, value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
         )
     offset = gr.Textbox(FIRST_PAGE, visible=False, elem_id="list-offset")
     return _Asked(collection, text, state, offset)
