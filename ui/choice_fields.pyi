@@ -19,11 +19,8 @@ class ChoiceField(gr.Dropdown):
 
     def preprocess(self, payload: Any) -> Any:
         return payload
-    from collections.abc import Callable, Sequence
-    from typing import TYPE_CHECKING, Any, Literal
-
+    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
     from gradio.blocks import Block
-
     if TYPE_CHECKING:
         from gradio.components import Timer
         from gradio.components.base import Component
