@@ -47,12 +47,12 @@ def render_document_view(document: Document, window: TextWindow, start: int, end
     )
 
 
-def render_view_notice(notice: str) -> str:
+def render_view_notice(notice: Markup) -> str:
     """Why a document cannot be opened, in the dialog in which it would be."""
     return Markup(
         '<dialog class="document-view" aria-label="Document">{}<p class="document-view-tools">'
         '<button type="button" class="plain-button" data-close-dialog>Close</button></p></dialog>'
-    ).format(Markup(notice))
+    ).format(notice)
 
 
 def _render_original(document: Document, page: int | None) -> Markup:
