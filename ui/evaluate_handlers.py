@@ -51,6 +51,11 @@ class EvaluateHandlers:
             return render_no_collection()
         return render_sources(self.judged.sources(read_choice(collection, name="collection")))
 
+    def first_judged(self) -> str | None:
+        """The collection to begin with: one that something can be measured by, where there is any."""
+        names = [each.name for each in self.catalog.collections()]
+        return next((name for name in names if self.judged.sources(name)), None)
+
     def judges(self, collection: object) -> list[str]:
         return [each.judged_by for each in self.judged.sources(read_choice(collection, name="collection"))]
 
