@@ -20,25 +20,13 @@ from app.library import check_contract
 from app.ports import BlobStore, Catalog, Embedder, VectorIndex
 from app.removals import delete_points_of, remove_unneeded
 from app.types import CONTRACT, Collection, Document, IndexRole
+from app.upkeep_types import ContractChange
 
 log = logging.getLogger(__name__)
 
 _LEASE = timedelta(minutes=10)  # between the name of the new index and its row
 _ROUNDS = 100  # of catching up with documents that change
 _PAGE = 256  # documents that are looked up at a time
-
-
-@dataclass(frozen=True, slots=True)
-class ContractChange:
-    """None leaves a field as it is. The model is always the one in use."""
-
-    document_instruction: str | None = None
-    document_steps: int | None = None
-    chunk_tokens: int | None = None
-    chunk_overlap: int | None = None
-
-    def given(self) -> dict[str, str | int]:
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
 
 @dataclass(slots=True)
@@ -94,7 +82,7 @@ class Reindexer:
         if building is not None:
             return self._resumed(building, replace(building, **{**model, **change.given()}))  # type: ignore[arg-type]
         target = replace(present, **{**model, **change.given()})  # type: ignore[arg-type]
-        if _same_contract(target, present):
+        if _same_contract(target, present) and not self._lacks_words(present.active_index):
             raise ConflictError(
                 f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
             )
@@ -146,6 +134,10 @@ class Reindexer:
         dropped = self._catalog.discard_index(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
         return dropped
+
+    def _lacks_words(self, index: str) -> bool:
+        """Of an earlier release: made anew, it can be searched by words."""
+        return self._index.exists(index) and not self._index.has_words(index)
 
     def _resumed(self, building: Collection, wanted: Collection) -> Collection:
         if not _same_contract(building, wanted):

@@ -1,6 +1,6 @@
 """How long facets of 100,000 documents take, on SQLite and, given a URL of an empty database, on PostgreSQL.
 
-    python -m benchmarks.facets [--documents 100000] [--database-url postgresql://…]
+python -m benchmarks.facets [--documents 100000] [--database-url postgresql://…]
 """
 
 from __future__ import annotations

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.evaluation_ports import Evaluations, JudgedQueries
 from app.ports import Catalog
 from app.search_types import SearchRequest, SearchResult
-from app.types import Document, TextWindow
-
-AddFiles = Callable[[str, list[Path]], list[Document]]
-"""(collection, files) -> the documents that were queued. Raises GircseError."""
+from app.types import Collection, Document, TextWindow
+from app.upkeep_types import ContractChange, Fetch, ReindexStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +35,42 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """`card` is the model's own description in Markdown, where it brings one."""
+
+    fingerprint: str
+    dimension: int
+    query_instruction: str
+    query_steps: int
+    document_instruction: str
+    document_steps: int
+    max_steps: int
+    card: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here."""
+    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+
+    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    """
 
     model_name: str
     version: str
+    model: ModelFacts | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    catalog_kind: str = ""
+    index_kind: str = ""
+    faithfulness: str = ""
 
 
 class SearchService(Protocol):
     def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
         """Raises GircseError when the request cannot be answered."""
+        ...
+
+    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult:
+        """The same result, whose hits say why they were found."""
         ...
 
 
@@ -57,20 +80,56 @@ class Texts(Protocol):
         ...
 
 
+class Collections(Protocol):
+    """Makes and deletes collections; each raises GircseError with the reason."""
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = ...,
+        chunk_overlap: int = ...,
+    ) -> Collection: ...
+    def ensure_collection(self, name: str) -> Collection: ...
+    def delete_collection(self, name: str) -> None: ...
+
+
+class Fetching(Protocol):
+    """Brings web pages in, whether or not anybody watches; each raises GircseError with the reason."""
+
+    def add(self, collection: str, urls: Sequence[str]) -> None: ...
+    def fetches(self, collection: str) -> list[Fetch]: ...
+    def retry(self, collection: str, url: str) -> None: ...
+    def forget(self, collection: str, url: str) -> None: ...
+
+
+class Reindexing(Protocol):
+    """Indexes collections anew, whether or not anybody watches; each raises GircseError with the reason."""
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
+    def status(self, name: str) -> ReindexStatus: ...
+    def roll_back(self, name: str) -> Collection: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `add_files` documents can be seen and deleted, but not added.
+    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
 
-    Without `judged` and `evaluations` nothing can be measured.
+    `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
 
     search: SearchService
     catalog: Catalog
     texts: Texts
+    collections: Collections
+    fetching: Fetching
+    reindexing: Reindexing
     default_steps: int
     max_steps: int
     about: AboutInfo
     examples: Sequence[Example] = ()
-    add_files: AddFiles | None = None
     judged: JudgedQueries | None = None
     evaluations: Evaluations | None = None
+    checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)

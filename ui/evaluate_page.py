@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.evaluation_types import EvaluationRun, Measure
-from ui.choice_fields import ChoiceField, choose_collection
+from ui.choice_fields import choice_field, choose_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
 from ui.guard import event_data, guarded
@@ -29,7 +29,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Judged:
     """Who judged what, and bringing in more."""
 
-    collection: ChoiceField
+    collection: gr.Dropdown
     sources: gr.HTML
     files: gr.File
     name: gr.Textbox
@@ -42,10 +42,10 @@ class _Judged:
 class _Plan:
     modes: gr.CheckboxGroup
     steps: gr.CheckboxGroup
-    instructions: ChoiceField
-    compared_with: ChoiceField
-    judged_by: ChoiceField
-    max_queries: ChoiceField
+    instructions: gr.Dropdown
+    compared_with: gr.Dropdown
+    judged_by: gr.Dropdown
+    max_queries: gr.Dropdown
     start: gr.Button
     message: gr.HTML
 
@@ -57,9 +57,9 @@ class _Plan:
 @dataclass(frozen=True, slots=True)
 class _Results:
     controls: gr.Row
-    run: ChoiceField
+    run: gr.Dropdown
     measure: gr.Dropdown
-    baseline: ChoiceField
+    baseline: gr.Dropdown
     progress: gr.HTML
     report: gr.HTML
     timer: gr.Timer
@@ -96,7 +96,7 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
 def _build_judged() -> _Judged:
     with gr.Column(elem_classes="ask"):
         with gr.Row(elem_classes="ask-row"):
-            collection = ChoiceField([], label="Judged queries of the collection", elem_id="evaluate-collection")
+            collection = choice_field([], label="Judged queries of the collection", elem_id="evaluate-collection")
         sources = gr.HTML("", elem_id="evaluate-sources", js_on_load=FORGET_SCRIPT)
         with (
             gr.Accordion("Bring in judgements from files", open=False, elem_id="evaluate-import"),
@@ -140,7 +140,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 elem_id="evaluate-steps", elem_classes="modes",
             )  # fmt: skip
         with gr.Row(elem_classes="ask-row"):
-            instructions = ChoiceField(
+            instructions = choice_field(
                 handlers.instruction_names(), value=[next(iter(POLICIES))], multiselect=True, label="Seen through",
                 min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
@@ -149,15 +149,15 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
             gr.Accordion("More settings", open=False, elem_id="evaluate-more"),
             gr.Row(elem_classes="ask-row"),
         ):
-            compared_with = ChoiceField(
+            compared_with = choice_field(
                 [], value=[], multiselect=True, label="Compare with other collections",
                 info="The same documents, taken in another way.", min_width=240, elem_id="evaluate-compare",
             )  # fmt: skip
-            judged_by = ChoiceField(
+            judged_by = choice_field(
                 [], value=[], multiselect=True, label="Judged by", info="Nothing chosen: everybody.", min_width=200,
                 elem_id="evaluate-judges",
             )  # fmt: skip
-            max_queries = ChoiceField(
+            max_queries = choice_field(
                 [*SAMPLES], value=ALL_QUERIES, label="Ask", info="A sample is the same each time.", min_width=180,
                 filterable=False, elem_id="evaluate-sample",
             )  # fmt: skip
@@ -168,12 +168,12 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
 def _build_results() -> _Results:
     progress = gr.HTML("", elem_id="evaluate-progress", js_on_load=CANCEL_SCRIPT)
     with gr.Row(elem_classes="ask-row result-controls", visible=False, elem_id="evaluate-controls") as controls:
-        run = ChoiceField([], label="Measurement", min_width=260, scale=3, elem_id="evaluate-run")
+        run = choice_field([], label="Measurement", min_width=260, scale=3, elem_id="evaluate-run")
         measure = gr.Dropdown(
             [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label="Measure", min_width=140,
             filterable=False, elem_id="evaluate-measure",
         )  # fmt: skip
-        baseline = ChoiceField([], label="Against", min_width=220, scale=2, elem_id="evaluate-baseline")
+        baseline = choice_field([], label="Against", min_width=220, scale=2, elem_id="evaluate-baseline")
     report = gr.HTML("", elem_id="evaluate-report", js_on_load=None)
     return _Results(controls, run, measure, baseline, progress, report, gr.Timer(POLL_SECONDS, active=False))
 

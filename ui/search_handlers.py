@@ -73,8 +73,10 @@ class SearchHandlers:
         if request.mode is not SearchMode.SPARSE and (request.steps or 0) > 2 * FIRST_STEPS:
             first = self.search_service.search(replace(request, steps=FIRST_STEPS), explain=False)
             yield *_view(first, chosen, total_steps=request.steps), facets
-        result = self.search_service.search(request)
+        result = self.search_service.search(request, explain=False)
         yield *_view(result, chosen, before=first), facets
+        if result.hits:
+            yield *_view(self.search_service.explain(result, request), chosen, before=first), facets
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.choice_fields import ChoiceField, choose_collection
+from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
@@ -30,11 +30,11 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Fields:
     query: gr.Textbox
     submit: gr.Button
-    lens: ChoiceField
+    lens: gr.Dropdown
     instruction: gr.Textbox
     steps: gr.Slider
     mode: gr.Radio
-    collection: ChoiceField
+    collection: gr.Dropdown
     limit: gr.Slider
     lens_name: gr.Textbox
     save_lens: gr.Button
@@ -89,7 +89,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
         submit = gr.Button("Search", variant="primary", scale=0, min_width=112, elem_id="submit")
     names = handlers.lens_names()
     with gr.Row(elem_classes="ask-row"):
-        lens = ChoiceField(
+        lens = choice_field(
             names, value=names[FIRST_LENS], label="Lens", scale=2, min_width=180, filterable=True, elem_id="lens"
         )
         instruction = gr.Textbox(
@@ -112,7 +112,7 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             mode = gr.Radio(
                 list(MODES), value="dense", label="Find by", min_width=220, elem_id="mode", elem_classes="modes"
             )
-            collection = ChoiceField([], label="Collection", min_width=180, elem_id="collection")
+            collection = choice_field([], label="Collection", min_width=180, elem_id="collection")
         with gr.Row(elem_classes="ask-row"):
             steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
@@ -244,7 +244,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
     lenses = handlers.lens_names()
     lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
     return (
-        asked.get("q", ""),
+        asked["q"] if "q" in asked else gr.skip(),  # whoever is quick has typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else "dense",

@@ -24,8 +24,11 @@ from app.api.schemas import (
     JobAnswer,
     NewCollection,
     NewText,
+    NewUrl,
     SubmissionAnswer,
 )
+from app.errors import InputError
+from app.fetching import ReadUrl
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
 from app.types import CountedCollection, Document, DocumentState, Job, Metadata, MetadataValue
@@ -33,6 +36,7 @@ from app.types import CountedCollection, Document, DocumentState, Job, Metadata,
 TITLE_CHARACTERS = 80
 
 _METADATA = TypeAdapter(dict[str, MetadataValue])
+_MAPPING = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": NewText.model_json_schema()},
+            "application/json": {"schema": {"oneOf": [NewText.model_json_schema(), NewUrl.model_json_schema()]}},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -75,12 +79,14 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 }
 
 
-def document_routes(services: Services) -> APIRouter:
+def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
 
     @routes.post("", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY)
-    def add_document(posted: Annotated[PostedDocument, Depends(_posted_document)]) -> Submission:
-        """Takes a file or a text and queues its ingestion; follow the job."""
+    def add_document(posted: Annotated[PostedDocument | NewUrl, Depends(_posted_document)]) -> Submission:
+        """Takes a file or a text, or fetches the page at a `url`, and queues its ingestion; follow the job."""
+        if isinstance(posted, NewUrl):
+            posted = _fetched(posted, read_url)
         document, job = services.library.add_document(
             posted.collection,
             posted.content,
@@ -138,20 +144,37 @@ def collection_routes(services: Services) -> APIRouter:
     return routes
 
 
-async def _posted_document(request: Request) -> AsyncIterator[PostedDocument]:
+def _fetched(new: NewUrl, read_url: ReadUrl | None) -> PostedDocument:
+    if read_url is None:
+        raise InputError("This server fetches no addresses. Send the document itself.")
+    source = read_url(new.url)
+    return PostedDocument(
+        collection=new.collection,
+        content=source.data,
+        uri=source.uri,
+        media_type=source.media_type,
+        title=new.title,
+        metadata=new.metadata,
+    )
+
+
+async def _posted_document(request: Request) -> AsyncIterator[PostedDocument | NewUrl]:
     """An uploaded file stays open until the answer is on its way."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
         async with request.form(max_files=1, max_fields=8) as form:
             yield await run_in_threadpool(_posted_file, form)
     elif kind == "application/json":
-        yield _posted_text(await request.body())
+        yield _posted_json(await request.body())
     else:
         raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
 
 
-def _posted_text(body: bytes) -> PostedDocument:
+def _posted_json(body: bytes) -> PostedDocument | NewUrl:
+    """A body with a `url` is one to be fetched."""
     try:
+        if "url" in _MAPPING.validate_json(body):
+            return NewUrl.model_validate_json(body)
         new = NewText.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from error

@@ -13,9 +13,14 @@ from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
+from app.api.reading import reading_routes
+from app.api.reindexing import reindex_routes
+from app.api.safe_headers import SafeHeaders
 from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
+from app.fetching import ReadUrl
 from app.judged import Judged
+from app.reindexing import Reindexing
 from app.services import Services
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -23,7 +28,14 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 _PROBLEM = {"model": ProblemAnswer, "content": {"application/problem+json": {}}}
 
 
-def create_app(services: Services, *, max_body_bytes: int = MAX_BODY_BYTES) -> FastAPI:
+def create_app(
+    services: Services,
+    *,
+    read_url: ReadUrl | None = None,
+    reindexing: Reindexing | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> FastAPI:
+    """Without `read_url` no addresses are fetched, and without `reindexing` nothing is indexed anew."""
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
@@ -32,10 +44,14 @@ def create_app(services: Services, *, max_body_bytes: int = MAX_BODY_BYTES) -> F
         responses=dict.fromkeys((404, 409, 422, 503), _PROBLEM),
     )
     api.add_middleware(CrossSiteGuard)
+    api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
     api.include_router(search_routes(services.search, services.catalog))
-    api.include_router(document_routes(services))
+    api.include_router(document_routes(services, read_url=read_url))
+    api.include_router(reading_routes(services))
     api.include_router(collection_routes(services))
+    if reindexing is not None:
+        api.include_router(reindex_routes(services.catalog, reindexing))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(judged_query_routes(Judged(services.catalog)))

@@ -8,9 +8,12 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.lookup import MAX_FEEDBACK
 from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search import MAX_BIAS, MAX_LIMIT
+from app.search_types import SearchMode
 from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
+from app.upkeep_types import ReindexState
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
@@ -43,6 +46,15 @@ class SearchQuestion(Posted):
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    mode: SearchMode = Field(
+        default=SearchMode.DENSE, description="By the vector of the query (dense), by its words (sparse), or by both."
+    )
+    like: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
+    )
+    unlike: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -85,12 +97,19 @@ class HighlightAnswer(Answer):
     score: float
 
 
+class LegRankAnswer(Answer):
+    leg: SearchMode
+    rank: int
+    score: float = Field(description="Cosine of the leg dense, BM25 of the leg sparse.")
+
+
 class HitAnswer(Answer):
     rank: int
-    score: float
+    score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
     document: HitDocumentAnswer
     chunk: HitChunkAnswer
     why: HighlightAnswer | None
+    legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
 
 
 class SearchAnswer(Answer):
@@ -101,6 +120,7 @@ class SearchAnswer(Answer):
     hits: list[HitAnswer]
     refinement: list[RefinementStepAnswer]
     timings_ms: dict[str, float]
+    mode: SearchMode
 
 
 class NewText(Posted):
@@ -109,6 +129,13 @@ class NewText(Posted):
     title: str = Field(default="", max_length=1000, examples=["A message"])
     uri: str | None = Field(default=None, max_length=2000, description="Identity. Left out: named by its content.")
     metadata: dict[str, MetadataValue] = Field(default_factory=dict, examples=[{"language": "en"}])
+
+
+class NewUrl(Posted):
+    collection: str = Field(default=DEFAULT_COLLECTION)
+    url: str = Field(max_length=2000, examples=["https://example.org/page"], description="Its identity, too.")
+    title: str = Field(default="", max_length=1000)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
 
 
 class DocumentAnswer(Answer):
@@ -125,6 +152,29 @@ class DocumentAnswer(Answer):
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+
+
+class PageStartAnswer(Answer):
+    page: int
+    start: int = Field(description="Where the first passage that begins on it does.")
+
+
+class TextAnswer(Answer):
+    text: str
+    start: int = Field(description="Characters of the whole text before these.")
+    end: int
+    total: int
+    page_starts: list[PageStartAnswer]
+
+
+class FacetValueAnswer(Answer):
+    value: str = Field(description="As a filter that finds it.")
+    documents: int
+
+
+class FacetsAnswer(Answer):
+    collection: str
+    facets: dict[str, list[FacetValueAnswer]] = Field(description="By key, those that most documents have first.")
 
 
 class JobAnswer(Answer):
@@ -170,6 +220,25 @@ class CollectionAnswer(Answer):
     is_paused: bool
     document_count: int
     chunk_count: int
+
+
+class NewReindex(Posted):
+    document_instruction: str | None = Field(default=None, description="Left out: as it is. Empty: none.")
+    document_steps: int | None = Field(default=None, ge=1)
+    chunk_tokens: int | None = None
+    chunk_overlap: int | None = None
+    restart: bool = Field(default=False, description="Drop what is half built.")
+
+
+class ReindexAnswer(Answer):
+    collection: str
+    state: ReindexState
+    done: int = Field(description="Documents that are in the index that is being built.")
+    total: int
+    error: str | None
+    unreadable: int
+    contract: dict[str, str | int] = Field(description="What the index is, or was, built with.")
+    can_roll_back: bool
 
 
 class NewLens(Posted):

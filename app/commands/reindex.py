@@ -10,9 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.commands import console
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError
-from app.reindex import ContractChange, ReindexReport
+from app.reindex import ReindexReport
 from app.settings import load_settings
 from app.types import Collection
+from app.upkeep_types import ContractChange
 
 MAX_TOLD = 50
 

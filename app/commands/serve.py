@@ -146,11 +146,10 @@ class _AnnouncingServer(uvicorn.Server):
 def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    config = uvicorn.Config(
-        wiring("web").create_web(services), log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False
-    )
-    server = _AnnouncingServer(config, url=url, open_page=open_page)
-    server.run(sockets=[listener])
+    with wiring("web").open_web(services) as web:
+        config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+        server = _AnnouncingServer(config, url=url, open_page=open_page)
+        server.run(sockets=[listener])
     if server.interrupted:
         raise KeyboardInterrupt
 

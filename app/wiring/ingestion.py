@@ -15,6 +15,7 @@ from math import ceil
 from app.errors import GircseError, UnavailableError
 from app.ports import Embedder
 from app.reindex import Reindexer
+from app.reindexing import StoppedError
 from app.services import Services
 from app.settings import Settings
 from app.types import Collection
@@ -122,13 +123,19 @@ def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
 
 
 @contextmanager
-def open_reindexer(services: Services) -> Iterator[Reindexer]:
-    with open_pipeline(services, is_stopping=lambda: False) as pipeline:
+def open_reindexer(services: Services, *, is_stopping: Callable[[], bool] = lambda: False) -> Iterator[Reindexer]:
+    """Once it is stopping, what is being built is left between two batches: StoppedError."""
+
+    def heartbeat(*_: object) -> None:
+        if is_stopping():
+            raise StoppedError
+
+    with open_pipeline(services, is_stopping=is_stopping) as pipeline:
         yield Reindexer(
             catalog=services.catalog,
             index=services.index,
             blobs=services.blobs,
             embedder=services.embedder,
-            index_documents=partial(pipeline.index_documents, heartbeat=lambda *_: None),
+            index_documents=partial(pipeline.index_documents, heartbeat=heartbeat),
             small_bytes=SMALL_BYTES,
         )

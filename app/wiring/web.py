@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from fastapi import FastAPI
 
 from app.api.main import create_app
+from app.fetching import Fetching
 from app.judged import Judged
 from app.lenses import STARTERS
+from app.reindexing import Reindexing
 from app.services import Services
-from app.types import Document, JobPriority, Source
-from ingest.readers import media_type_of
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from app.wiring.about import describe_installation
+from app.wiring.ingestion import open_reindexer
+from app.wiring.sources import url_reader
+from ui.app import Example, PageParts, build_pages, mount_pages
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
@@ -23,27 +26,28 @@ EXAMPLES = (
 )
 
 
-def create_web(services: Services) -> FastAPI:
-    """The API with the page mounted last, since routes after it would answer 404."""
-
-    def add_files(collection: str, files: list[Path]) -> list[Document]:
-        sources = [Source(file.name, f"upload://{file.name}", media_type_of(file.name), path=file) for file in files]
-        outcomes = services.library.add_documents(collection, sources, priority=JobPriority.INTERACTIVE)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-        return [outcome[0] for outcome in outcomes if not isinstance(outcome, Exception)]
-
+@contextmanager
+def open_web(services: Services) -> Iterator[FastAPI]:
+    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block."""
+    read_url = url_reader(services.settings).read
+    fetching = Fetching(services.catalog, services.library, read_url=read_url)
+    reindexing = Reindexing(
+        services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
+    )
     parts = PageParts(
         search=services.search,
         catalog=services.catalog,
         texts=services.library,
+        collections=services.library,
+        fetching=fetching,
+        reindexing=reindexing,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
-        about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
+        about=describe_installation(services),
         examples=EXAMPLES,
-        add_files=add_files,
         judged=Judged(services.catalog),
         evaluations=services.evaluations,
+        checks=services.checks,
     )
-    return mount_pages(create_app(services), build_pages(parts))
+    with closing(fetching), closing(reindexing):
+        yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))

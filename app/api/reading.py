@@ -1,0 +1,113 @@
+"""What documents hold, over HTTP: their text in windows, their original bytes, and counts by metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import FileResponse
+
+from app.api.schemas import FacetsAnswer, TextAnswer
+from app.errors import InputError
+from app.services import Services
+from app.types import Document, FacetValue, PageStart
+
+PDF = "application/pdf"
+DEFAULT_WINDOW = 10_000
+MAX_FACET_FILTERS = 32
+
+# Whatever a stranger wrote must not run as this server's own page. Browsers show a PDF in a viewer of their own, which
+# refuses to start in a sandbox; nosniff keeps everything else from being taken for something that can run.
+_ALWAYS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
+_SANDBOX = "sandbox; default-src 'none'"
+
+
+@dataclass(frozen=True, slots=True)
+class TextStretch:
+    """Characters [start, end) of `total`, and where pages begin among them."""
+
+    text: str
+    start: int
+    end: int
+    total: int
+    page_starts: list[PageStart]
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    collection: str
+    facets: dict[str, list[FacetValue]]
+
+
+def reading_routes(services: Services) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1", tags=["documents"])
+
+    @routes.get("/documents/{document_id}/text", response_model=TextAnswer)
+    def read_text(
+        document_id: str,
+        start: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+        end: Annotated[int | None, Query(ge=0, lt=2**31, description="At most 50,000 after `start`.")] = None,
+    ) -> TextStretch:
+        """The text that was read of a document, between two characters of it."""
+        document = services.catalog.document(document_id)
+        window = services.library.text_window(document, start, start + DEFAULT_WINDOW if end is None else end)
+        pages = services.catalog.page_starts(document_id, start=window.start, end=window.end)
+        return TextStretch(window.text, window.start, window.end, window.total, pages)
+
+    @routes.get("/documents/{document_id}/content", response_class=FileResponse)
+    def read_content(document_id: str) -> Response:
+        """The bytes that were handed in: a PDF to look at, everything else to download."""
+        document = services.catalog.document(document_id)
+        return _file_response(document, services)
+
+    @routes.get("/facets", response_model=FacetsAnswer, tags=["search"])
+    def count_by_metadata(
+        collection: str,
+        filters: Annotated[list[str], Query(alias="filter", description="KEY=VALUE; may be repeated.")] = [],  # noqa: B006
+    ) -> Facets:
+        """How many documents have which metadata, among those that the filters leave; see `filters` of a search."""
+        return Facets(collection, services.catalog.facets(collection, _parse_filters(filters)))
+
+    return routes
+
+
+def _file_response(document: Document, services: Services) -> Response:
+    is_pdf = document.media_type == PDF
+    headers = dict(_ALWAYS) if is_pdf else _ALWAYS | {"Content-Security-Policy": _SANDBOX}
+    return FileResponse(
+        services.blobs.locate(document.content_hash),
+        media_type=PDF if is_pdf else "text/plain" if document.media_type.startswith("text/") else _BYTES,
+        filename=file_name(document),
+        content_disposition_type="inline" if is_pdf else "attachment",
+        headers=headers,
+    )
+
+
+_BYTES = "application/octet-stream"
+
+
+def file_name(document: Document) -> str:
+    """Under which it is saved: the last part of its uri, without what a file system could take for something else."""
+    try:
+        path = urlsplit(document.uri).path or urlsplit(document.uri).netloc
+    except ValueError:
+        path = document.uri
+    name = "".join(
+        each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in PurePosixPath(path).name
+    )
+    return name.strip(". ")[:150] or "document"
+
+
+def _parse_filters(filters: list[str]) -> dict[str, str]:
+    if len(filters) > MAX_FACET_FILTERS:
+        raise InputError(f"At most {MAX_FACET_FILTERS} filters can be given, not {len(filters)}.")
+    parsed: dict[str, str] = {}
+    for each in filters:
+        key, sign, value = each.partition("=")
+        if not sign or not key:
+            raise InputError(f"The filter {each[:80]!r} must be KEY=VALUE.")
+        parsed[key] = value
+    return parsed
