@@ -114,7 +114,19 @@ def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: We
     assert sorted(web.asked) == urls
 
 
-@pytest.mark.parametrize("url", ["", "file:///etc/passwd", "ftp://a/b", "example.org", "javascript:alert(1)", "http://a\0", "http://a\ud800", "https://a/" + "x" * 2000])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "file:///etc/passwd",
+        "ftp://a/b",
+        "example.org",
+        "javascript:alert(1)",
+        "http://a\0",
+        "http://a\ud800",
+        "https://a/" + "x" * 2000,
+    ],
+)
 def test_what_is_no_address_is_refused_with_all_the_others(fetching: Fetching, web: Web, url: str) -> None:
     with pytest.raises(InputError):
         fetching.add("library", [PAGE, url])
