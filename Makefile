@@ -7,6 +7,10 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # Two threads of torch in every test process only wait for each other.
 TEST_ENV := OMP_NUM_THREADS=1
 TEST_PROCESSES ?= 2
+# What judges the accessibility of the pages in the tests. Never part of the product, nor of the repository.
+AXE_VERSION := 4.14.1
+AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
+AXE := $(AXE_FOLDER)/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
 .PHONY: help run test long check chaos fuzz bench docs train evaluation tour screenshots clean
@@ -18,7 +22,7 @@ help: ## list the targets
 run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
 	$(BIN)/gircse up --sample
 
-test: $(VENV)/dev.stamp ## install and run all tests
+test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 \
 		|| echo "No chromium here: the tests of the page are skipped."
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
@@ -81,6 +85,13 @@ $(VENV)/dev.stamp: $(VENV)/torch.stamp
 	@echo "Installing gircse-search with all that its tests need."
 	$(PIP) install --quiet -e '.[dev]'
 	@touch $(VENV)/app.stamp $@
+
+$(AXE): | $(BIN)/python
+	@if ! command -v npm >/dev/null 2>&1; then \
+		echo "No npm here: the tests of accessibility are skipped."; \
+	elif ! npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(AXE_FOLDER) axe-core@$(AXE_VERSION); then \
+		echo "axe-core cannot be fetched: the tests of accessibility are skipped."; \
+	fi
 
 # The default wheels of Linux and Windows carry gigabytes for NVIDIA GPUs.
 $(VENV)/torch.stamp: pyproject.toml | $(BIN)/python

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from app.evaluation_types import JudgementSource
 from app.types import (
     Chunk,
     Collection,
@@ -230,4 +231,20 @@ class Opinions(Protocol):
 
     def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
         """All of the collection, page by page, those of one document together."""
+        ...
+
+    def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
+        """Puts these in the place of all that were made under this name, in one transaction; returns their number.
+
+        Of several judgements of the same query and document the last one counts. Raises UnknownCollectionError, and
+        ConflictError when a document is not of the collection, or gone; everything is as it was then.
+        """
+        ...
+
+    def judgement_sources(self, collection: str) -> list[JudgementSource]:
+        """In the order of names."""
+        ...
+
+    def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
+        """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
         ...

@@ -16,6 +16,7 @@ from app.commands import (
     doctor,
     evaluate,
     ingest,
+    judgements,
     lenses,
     manage,
     optimize,
@@ -91,6 +92,7 @@ app.command(rich_help_panel=SEARCHING)(search.search)
 app.command(rich_help_panel=SEARCHING)(search.refine)
 app.command(rich_help_panel=SEARCHING)(search.embed)
 app.add_typer(lenses.lenses, name="lenses", rich_help_panel=SEARCHING)
+app.add_typer(judgements.judgements, name="judgements", rich_help_panel=SEARCHING)
 app.command(rich_help_panel=FILLING)(ingest.ingest)
 app.command(rich_help_panel=FILLING)(watch.watch)
 app.add_typer(manage.documents, name="documents", rich_help_panel=FILLING)

@@ -94,7 +94,11 @@ class VectorIndex(Protocol):
     """
 
     def create(self, index: str, *, dimension: int) -> None:
-        """Makes an empty physical collection (cosine). No error when it exists with the same dimension."""
+        """Makes an empty physical collection (cosine, and words). No error when it exists with the same dimension."""
+        ...
+
+    def has_words(self, index: str) -> bool:
+        """Whether `search_words` and `search_both` can be asked: indexes of earlier releases keep no words."""
         ...
 
     def drop(self, index: str) -> None: ...
@@ -104,7 +108,10 @@ class VectorIndex(Protocol):
         ...
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
-        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first."""
+        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first.
+
+        The words of a chunk are those of its `page_content`, which goes with its id: `set_payloads` leaves them.
+        """
         ...
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
@@ -117,6 +124,18 @@ class VectorIndex(Protocol):
         self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
         """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; exact search."""
+        ...
+
+    def search_words(
+        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> list[ScoredPoint]:
+        """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_words`."""
+        ...
+
+    def search_both(
+        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        """What `search` and what `search_words` find, `limit` of each, in one request. Needs `has_words`."""
         ...
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...

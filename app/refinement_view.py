@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.search_types import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
-# 1 - cosine. So near, at least 9 of the first 10 hits are those of the last step, for 229 of 230 queries (docs/evaluation).
+# 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).
 SETTLED_TOLERANCE = 0.001
 
 STOP_WORDS = frozenset(

@@ -82,7 +82,7 @@ class Reindexer:
         if building is not None:
             return self._resumed(building, replace(building, **{**model, **change.given()}))  # type: ignore[arg-type]
         target = replace(present, **{**model, **change.given()})  # type: ignore[arg-type]
-        if _same_contract(target, present):
+        if _same_contract(target, present) and not self._lacks_words(present.active_index):
             raise ConflictError(
                 f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
             )
@@ -134,6 +134,10 @@ class Reindexer:
         dropped = self._catalog.discard_index(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
         return dropped
+
+    def _lacks_words(self, index: str) -> bool:
+        """Of an earlier release: made anew, it can be searched by words."""
+        return self._index.exists(index) and not self._index.has_words(index)
 
     def _resumed(self, building: Collection, wanted: Collection) -> Collection:
         if not _same_contract(building, wanted):

@@ -6,27 +6,30 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import cast
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
-from app.explain import explain_hits
+from app.explain import Explainer
 from app.fingerprints import require_same_model
+from app.fusion import RankedPoint
+from app.lookup import CHUNK_KEYS, check_feedback, find_points, is_own
 from app.ports import Catalog, Embedder, VectorIndex
-from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchRequest, SearchResult
+from app.recent import Recent
+from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
 from app.texts import require_text
-from app.types import Collection, Metadata, ScoredPoint
+from app.types import Collection, Metadata
 
 MAX_LIMIT = 100
 MAX_BIAS = 10.0
 MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
 MAX_FILTERS = 32
+KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
-
-# Keys that ingestion adds to a point's metadata; the rest is the document's own.
-CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
+_NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
 
 
 class SearchService:
@@ -34,36 +37,58 @@ class SearchService:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
+        self._explainer = Explainer(embedder)
+        self._queries: Recent[tuple[object, ...], QueryEmbedding] = Recent(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        """The nearest chunks. With `explain` each hit carries the sentence nearest to the query as `why`."""
+        """The nearest chunks. With `explain` each hit carries the sentence nearest to the query as `why`.
+
+        By words alone there is no refinement, and `steps` is 0: the model is asked only to explain.
+        """
         timings_ms: dict[str, float] = {}
         with _timed(timings_ms, "total"):
             _check_search(request)
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
-            with _timed(timings_ms, "embed"):
-                query = self.refine(
-                    request.query,
-                    instruction=request.instruction,
-                    steps=request.steps,
-                    token_bias=request.token_bias,
-                )
+            _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
+            query = _NO_EMBEDDING
+            if request.mode is not SearchMode.SPARSE:
+                with _timed(timings_ms, "embed"):
+                    query = self.refine(
+                        request.query,
+                        instruction=request.instruction,
+                        steps=request.steps,
+                        token_bias=request.token_bias,
+                    )
             with _timed(timings_ms, "index"):
-                collection, points = self._nearest(collection, query.vector, request)
-            hits = _hits(points)
-            if explain:
-                with _timed(timings_ms, "explain"):
-                    hits = explain_hits(hits, query.vector, embedder=self._embedder, collection=collection)
-        return SearchResult(
+                collection, points = self._find(collection, query.vector, request)
+        result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=hits,
+            hits=_hits(points),
             refinement=query.refinement,
             timings_ms=timings_ms,
+            mode=request.mode,
         )
+        return self.explain(result, request) if explain else result
+
+    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
+        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+
+        The vectors of the query and of sentences that were seen lately are not computed again.
+        """
+        spent_ms: dict[str, float] = {}
+        with _timed(spent_ms, "explain"):
+            collection = self._catalog.collection(result.collection)
+            require_same_model(collection, self._embedder)
+            query = self.refine(
+                request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
+            )
+            hits = self._explainer.explain(result.hits, query.vector, collection=collection, mode=result.mode)
+        total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
+        return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
 
     def refine(
         self,
@@ -73,16 +98,22 @@ class SearchService:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
-        return refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
+        """What the model makes of a query, without a search. The last ones are remembered."""
+        key = (text, instruction, steps, tuple((token_bias or {}).items()))
+        found = self._queries.get(key)
+        if found is None:
+            found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
+            self._queries.keep({key: found})
+        return found
 
-    def _nearest(
+    def _find(
         self, collection: Collection, vector: Sequence[float], request: SearchRequest
-    ) -> tuple[Collection, list[ScoredPoint]]:
+    ) -> tuple[Collection, list[RankedPoint]]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                points = self._index.search(name, vector, limit=request.limit, filters=request.filters or None)
+                points = find_points(self._index, name, request, vector)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -102,12 +133,7 @@ def refine_query(
 ) -> QueryEmbedding:
     """What the model makes of a query, without a search."""
     _check_query(text)
-    if instruction is not None:
-        require_text(instruction, name="instruction")
-    most = embedder.max_steps
-    if steps is not None and not 1 <= steps <= most:
-        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
-    _check_token_bias(token_bias or {})
+    _check_refinement(embedder, instruction, steps, token_bias or {})
     return embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
 
 
@@ -115,6 +141,7 @@ def _check_search(request: SearchRequest) -> None:
     _check_query(request.query)
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
+    check_feedback(request)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
     for key, value in request.filters.items():
@@ -122,6 +149,17 @@ def _check_search(request: SearchRequest) -> None:
             raise FilterError("A filter has no key; write it as KEY=VALUE.")
         require_text(key, name="filter key")
         require_text(value, name=f"value of the filter {key!r}")
+
+
+def _check_refinement(
+    embedder: Embedder, instruction: str | None, steps: int | None, token_bias: Mapping[str, float]
+) -> None:
+    if instruction is not None:
+        require_text(instruction, name="instruction")
+    most = embedder.max_steps
+    if steps is not None and not 1 <= steps <= most:
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+    _check_token_bias(token_bias)
 
 
 def _check_query(text: str) -> None:
@@ -143,19 +181,15 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
 
 
-def _hits(points: Sequence[ScoredPoint]) -> tuple[Hit, ...]:
-    own = [point for point in points if _is_own(point)]
+def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
+    own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
         _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
-    return tuple(_hit(rank, point) for rank, point in enumerate(own, start=1))
+    return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
 
 
-def _is_own(point: ScoredPoint) -> bool:
-    metadata = point.payload.get("metadata")
-    return "page_content" in point.payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
-
-
-def _hit(rank: int, point: ScoredPoint) -> Hit:
+def _hit(rank: int, ranked: RankedPoint) -> Hit:
+    point = ranked.point
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
     page = metadata.get("page")
@@ -175,6 +209,7 @@ def _hit(rank: int, point: ScoredPoint) -> Hit:
             end=cast("int", metadata["end"]),
             page=cast("int | None", page),
         ),
+        legs=ranked.legs,
     )
 
 

@@ -9,6 +9,8 @@ import re
 
 # Both branches match whatever they start on, so that scanning stays linear on any input.
 _POSSIBLE_END = re.compile(r"\s+|[。！？｡]+[」』”’）】]*\s*")
+# Of corpora that were cut into tokens, which often are in lower case: nothing else has a space before it.
+_SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
 _CLOSERS = "\"')]}»”’*_"
 _TERMINALS = ".!?…"
 _LAST_WORD = re.compile(r"[\w.]*\Z")
@@ -45,7 +47,7 @@ def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:
     if space.count("\n") > 1:
         return True
     if text[gap.end()].islower():
-        return False
+        return bool(_SPACED_STOP.search(text, max(0, gap.start() - 3), gap.start()))
     before = text[max(0, gap.start() - 4) : gap.start()].rstrip(_CLOSERS)
     if before and before[-1] in _TERMINALS:
         return before[-1] != "." or not _is_abbreviated(text, gap.start())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app.evaluation_ports import Evaluations
 from app.library import Library
 from app.ports import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
 from app.search import SearchService
@@ -23,4 +24,5 @@ class Services:
     token_counter: TokenCounter
     search: SearchService
     library: Library
+    evaluations: Evaluations
     checks: Mapping[str, Callable[[], bool]]

@@ -6,9 +6,10 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
+from app.lexical import document_vector, query_vector
 from app.search_types import QueryEmbedding, RefinementStep, Token
 from app.types import IndexCondition, Point, ScoredPoint
 
@@ -100,9 +101,13 @@ def _word_weights(text: str, instruction: str) -> dict[str, float]:
 
 
 class InMemoryVectorIndex:
-    """The VectorIndex port over dictionaries, searched one by one."""
+    """The VectorIndex port over dictionaries, searched one by one.
 
-    def __init__(self) -> None:
+    Indexes `without_words` are as earlier releases made them.
+    """
+
+    def __init__(self, *, without_words: Container[str] = ()) -> None:
+        self._without_words = without_words
         self._points: dict[str, dict[str, Point]] = {}
         self._dimensions: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
@@ -157,9 +162,38 @@ class InMemoryVectorIndex:
         hits = [
             ScoredPoint(point.id, _cosine(vector, point.vector), point.payload)
             for point in self._all(index)
-            if all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
+            if _fits(point, filters)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def has_words(self, index: str) -> bool:
+        return self._resolve(index) not in self._without_words
+
+    def search_words(
+        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> list[ScoredPoint]:
+        if not self.has_words(index):
+            raise ConflictError(f"The index {index!r} keeps no words.")
+        vectors = {point.id: document_vector(_page_content(point)) for point in self._all(index)}
+        weights = {
+            id: dict(zip(vector.indices, vector.values, strict=True)) for id, vector in vectors.items() if vector
+        }
+        idf = {}
+        for term in query_vector(text).indices:
+            frequency = sum(term in each for each in weights.values())
+            idf[term] = math.log((len(weights) - frequency + 0.5) / (frequency + 0.5) + 1)  # as Qdrant has it
+        hits = [
+            ScoredPoint(point.id, sum(idf[term] * weights[point.id].get(term, 0) for term in idf), point.payload)
+            for point in self._all(index)
+            if _fits(point, filters) and idf.keys() & weights.get(point.id, {}).keys()
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def search_both(
+        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        words = self.search_words(index, text, limit=limit, filters=filters)
+        return self.search(index, vector, limit=limit, filters=filters), words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
         ids = self.point_ids(index) if document_id is None else self.points_of(index, [document_id])
@@ -214,6 +248,14 @@ class InMemoryVectorIndex:
 def _metadata(point: Point) -> Mapping[str, object]:
     metadata = point.payload.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _fits(point: Point, filters: Mapping[str, str] | None) -> bool:
+    return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
+
+
+def _page_content(point: Point) -> str:
+    return str(point.payload.get("page_content", ""))
 
 
 def _cosine(left: Sequence[float], right: Sequence[float]) -> float:

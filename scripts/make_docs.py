@@ -21,6 +21,7 @@ from app.api.main import create_app
 from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
+from app.evaluations import evaluations_over
 from app.library import Library
 from app.search import SearchService
 from app.services import Services
@@ -148,6 +149,7 @@ def openapi_schema() -> dict[str, Any]:
             token_counter=model,
             search=SearchService(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
+            evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             checks={},
         )
         schema = create_app(services).openapi()

@@ -10,6 +10,7 @@ import pytest
 
 from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
+from app.evaluations import evaluations_over
 from app.library import Library
 from app.ports import VectorIndex
 from app.search import SearchService
@@ -36,6 +37,8 @@ class ToyHouse:
         catalog, blobs = SqlCatalog(engine), FolderBlobStore(home / "files")
         self.embedder = embedder
         self.index = index
+        evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
+        opened.callback(evaluations.close)
         self.services = Services(
             settings=Settings(home=home),
             catalog=catalog,
@@ -45,6 +48,7 @@ class ToyHouse:
             token_counter=embedder,
             search=SearchService(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
         )
         self.pipeline = IngestPipeline(

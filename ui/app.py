@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 import gradio as gr
 from fastapi import FastAPI
 
-from ui.contract import DOCUMENTS, SEARCH, AboutInfo, Example, PageLink, PageParts
+from ui.about_page import build_about_page
+from ui.compare_page import build_compare_page
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
+from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
@@ -24,7 +27,10 @@ MAX_WAITING = 64
 # In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
 PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
+    (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (EVALUATE, build_evaluate_page),
+    (ABOUT, build_about_page),
 )
 
 

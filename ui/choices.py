@@ -12,6 +12,7 @@ from typing import Any
 
 from app.errors import InputError
 
+NO_INSTRUCTION = "-"  # in an address, where an empty one would be left out
 BOOST, SUPPRESS = 5.0, -10.0
 MAX_TEXT_CHARS = 20_000
 MAX_WORDS, MAX_FILTERS, MAX_PASSAGES = 64, 32, 16

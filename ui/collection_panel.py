@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import GircseError
-from ui.choice_fields import ChoiceField, choose_collection
+from ui.choice_fields import choose_collection
 from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, CollectionHandlers
 from ui.contract import PageParts
 from ui.guard import event_data, guarded
@@ -85,7 +85,7 @@ def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
 
 
 def connect_collection_panel(
-    panel: CollectionPanel, parts: PageParts, *, collection: ChoiceField, message: gr.HTML, showing: dict[str, Any]
+    panel: CollectionPanel, parts: PageParts, *, collection: gr.Dropdown, message: gr.HTML, showing: dict[str, Any]
 ) -> None:
     """Connects it to the page's collection field and messages; `showing` draws the page anew."""
     handlers = panel.handlers

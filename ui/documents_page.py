@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.choice_fields import ChoiceField, choose_collection
+from ui.choice_fields import choice_field, choose_collection
 from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
 from ui.document_view import build_document_view
@@ -42,9 +42,9 @@ class _Adding:
 class _Asked:
     """What the list shows. The offset travels as text in a hidden field."""
 
-    collection: ChoiceField
+    collection: gr.Dropdown
     text: gr.Textbox
-    state: ChoiceField
+    state: gr.Dropdown
     offset: gr.Textbox
 
     @property
@@ -64,7 +64,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     handlers = DocumentHandlers(catalog=parts.catalog, fetching=parts.fetching, reindexing=parts.reindexing)
     with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=240):
-            collection = ChoiceField([], label="Collection", elem_id="documents-collection")
+            collection = choice_field([], label="Collection", elem_id="documents-collection")
             with gr.Accordion("Add web pages", open=False, elem_id="add-urls"):
                 urls = gr.Textbox(
                     label="Addresses, one per line", placeholder="https://example.org/page", lines=3, elem_id="urls"
@@ -98,13 +98,13 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     _connect_list(handlers, asked, views, showing)
 
 
-def _build_filter(collection: ChoiceField) -> _Asked:
+def _build_filter(collection: gr.Dropdown) -> _Asked:
     with gr.Row(elem_classes="ask-row documents-filter"):
         text = gr.Textbox(
             label="Filter", placeholder="A part of a title or an address", max_lines=1, scale=4, elem_id="list-text"
         )
-        state = ChoiceField(
-            list(STATES), value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
+        state = choice_field(
+            STATES, value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
         )
     offset = gr.Textbox(FIRST_PAGE, visible=False, elem_id="list-offset")
     return _Asked(collection, text, state, offset)

@@ -13,7 +13,9 @@ from app.refinement_view import group_refinement
 from app.search_types import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.contract import SearchService
+from ui.document_view import read_document
 from ui.guard import read_choice, read_text, read_whole_number
+from ui.render.facets import render_facets
 from ui.render.hits import render_results
 from ui.render.text import render_note
 from ui.render.tokens import render_refinement
@@ -25,8 +27,8 @@ DEFAULT_RESULTS = 10
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
 NO_LENS, OWN_WORDS = "No lens", "Own words"
 
-SearchView = tuple[str, str]
-"""HTML of the passages, and of the words that the query was read as."""
+SearchView = tuple[str, str, str]
+"""HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,15 @@ class SearchHandlers:
         """The first ranks at a few steps, then all steps with what has moved, then why each passage was found."""
         request = self.request(*values)
         chosen = read_choices(values[-1])
+        facets = render_facets(self.catalog.facets(request.collection, chosen.filters), chosen.filters)
         first: SearchResult | None = None
         if request.mode is not SearchMode.SPARSE and (request.steps or 0) > 2 * FIRST_STEPS:
             first = self.search_service.search(replace(request, steps=FIRST_STEPS), explain=False)
-            yield _view(first, chosen, total_steps=request.steps)
-        result = self.search_service.search(request)
-        yield _view(result, chosen, before=first)
+            yield *_view(first, chosen, total_steps=request.steps), facets
+        result = self.search_service.search(request, explain=False)
+        yield *_view(result, chosen, before=first), facets
+        if result.hits:
+            yield *_view(self.search_service.explain(result, request), chosen, before=first), facets
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
@@ -112,10 +117,7 @@ class SearchHandlers:
 
     def judge(self, query: object, instruction: object, collection: object, data: Mapping[str, object]) -> str:
         """Keeps a thumb: whether a document answers this query, seen through this instruction."""
-        name = self.catalog.collection(read_choice(collection, name="collection")).name
-        document = self.catalog.document(read_choice(data.get("document"), name="document"))
-        if document.collection != name:
-            raise InputError(f"The collection {name!r} has no such document. Search again.")
+        document = read_document(self.catalog, collection, data.get("document"))
         judgement = new_judgement(
             document.id,
             query=read_text(query, name="query", max_chars=MAX_QUERY_CHARS),
@@ -138,7 +140,7 @@ def read_mode(value: object) -> SearchMode:
 
 def _view(
     result: SearchResult, chosen: Choices, *, before: SearchResult | None = None, total_steps: int | None = None
-) -> SearchView:
+) -> tuple[str, str]:
     groups = group_refinement(result.refinement)
     return (
         render_results(result, chosen, before=before, total_steps=total_steps),

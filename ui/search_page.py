@@ -8,18 +8,19 @@ from typing import Any
 
 import gradio as gr
 
-from ui.choice_fields import ChoiceField, choose_collection
+from ui.choice_fields import choice_field, choose_collection
+from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
+from ui.document_view import build_document_view
 from ui.guard import event_data, guarded, guarded_stream
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
 
 FIRST_LENS = 1  # the one after "No lens"
-NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
-ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge'])"
+ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open'])"
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -29,11 +30,11 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Fields:
     query: gr.Textbox
     submit: gr.Button
-    lens: ChoiceField
+    lens: gr.Dropdown
     instruction: gr.Textbox
     steps: gr.Slider
     mode: gr.Radio
-    collection: ChoiceField
+    collection: gr.Dropdown
     limit: gr.Slider
     lens_name: gr.Textbox
     save_lens: gr.Button
@@ -49,6 +50,11 @@ class _Views:
     message: gr.HTML
     passages: gr.HTML
     reading: gr.HTML
+    facets: gr.HTML
+
+    @property
+    def searched(self) -> list[gr.HTML]:
+        return [self.passages, self.reading, self.facets]
 
 
 def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
@@ -60,17 +66,13 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(scale=5, min_width=320):
             message = gr.HTML("", elem_id="message", js_on_load=None)
+            facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT)
             passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
-    _connect(
-        site,
-        handlers,
-        fields,
-        _Views(message, passages, reading),
-        list(zip(buttons, parts.examples, strict=True)),
-        parts,
-    )
+    build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    views = _Views(message, passages, reading, facets)
+    _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
 
 
 def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
@@ -87,7 +89,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
         submit = gr.Button("Search", variant="primary", scale=0, min_width=112, elem_id="submit")
     names = handlers.lens_names()
     with gr.Row(elem_classes="ask-row"):
-        lens = ChoiceField(
+        lens = choice_field(
             names, value=names[FIRST_LENS], label="Lens", scale=2, min_width=180, filterable=True, elem_id="lens"
         )
         instruction = gr.Textbox(
@@ -110,7 +112,7 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             mode = gr.Radio(
                 list(MODES), value="dense", label="Find by", min_width=220, elem_id="mode", elem_classes="modes"
             )
-            collection = ChoiceField([], label="Collection", min_width=180, elem_id="collection")
+            collection = choice_field([], label="Collection", min_width=180, elem_id="collection")
         with gr.Row(elem_classes="ask-row"):
             steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
@@ -155,9 +157,9 @@ def _connect(
 
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded_stream(handler, outputs=2),
+            "fn": guarded_stream(handler, outputs=3),
             "inputs": fields.request,
-            "outputs": [views.passages, views.reading],
+            "outputs": views.searched,
             "api_visibility": "private",
             "show_progress": "minimal",
             "concurrency_limit": 4,
@@ -223,7 +225,7 @@ def _connect_clicks(
         data = event_data(event)
         return guarded(lambda: (handlers.judge(query, instruction, collection, data),), outputs=1)()
 
-    for view in (views.passages, views.reading):
+    for view in views.searched:
         view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(
             **searching(handlers.search_again)
         ).then(**remember)
@@ -242,7 +244,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
     lenses = handlers.lens_names()
     lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
     return (
-        asked.get("q", ""),
+        asked["q"] if "q" in asked else gr.skip(),  # whoever is quick has typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else "dense",

@@ -8,7 +8,7 @@ import gradio as gr
 from gradio.themes.utils import colors, sizes
 
 ASSETS = Path(__file__).parent / "assets"
-STYLESHEETS = tuple(ASSETS / f"{name}.css" for name in ("frame", "search", "documents"))
+STYLESHEETS = tuple(ASSETS / f"{name}.css" for name in ("frame", "search", "compare", "documents", "evaluate", "about"))
 SCRIPT = ASSETS / "page.js"
 
 SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'

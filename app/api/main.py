@@ -8,15 +8,18 @@ from fastapi import FastAPI
 
 from app.api.cross_site import CrossSiteGuard
 from app.api.documents import collection_routes, document_routes
+from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
+from app.api.safe_headers import SafeHeaders
 from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
 from app.fetching import ReadUrl
+from app.judged import Judged
 from app.reindexing import Reindexing
 from app.services import Services
 
@@ -41,6 +44,7 @@ def create_app(
         responses=dict.fromkeys((404, 409, 422, 503), _PROBLEM),
     )
     api.add_middleware(CrossSiteGuard)
+    api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
     api.include_router(search_routes(services.search, services.catalog))
     api.include_router(document_routes(services, read_url=read_url))
@@ -50,6 +54,8 @@ def create_app(
         api.include_router(reindex_routes(services.catalog, reindexing))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
+    api.include_router(judged_query_routes(Judged(services.catalog)))
     api.include_router(judgement_routes(services.catalog))
+    api.include_router(evaluation_routes(services.evaluations))
     api.include_router(health_routes(services.checks))
     return api

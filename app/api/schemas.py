@@ -8,8 +8,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.lookup import MAX_FEEDBACK
 from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search import MAX_BIAS, MAX_LIMIT
+from app.search_types import SearchMode
 from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 from app.upkeep_types import ReindexState
 
@@ -44,6 +46,15 @@ class SearchQuestion(Posted):
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    mode: SearchMode = Field(
+        default=SearchMode.DENSE, description="By the vector of the query (dense), by its words (sparse), or by both."
+    )
+    like: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
+    )
+    unlike: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -86,12 +97,19 @@ class HighlightAnswer(Answer):
     score: float
 
 
+class LegRankAnswer(Answer):
+    leg: SearchMode
+    rank: int
+    score: float = Field(description="Cosine of the leg dense, BM25 of the leg sparse.")
+
+
 class HitAnswer(Answer):
     rank: int
-    score: float
+    score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
     document: HitDocumentAnswer
     chunk: HitChunkAnswer
     why: HighlightAnswer | None
+    legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
 
 
 class SearchAnswer(Answer):
@@ -102,6 +120,7 @@ class SearchAnswer(Answer):
     hits: list[HitAnswer]
     refinement: list[RefinementStepAnswer]
     timings_ms: dict[str, float]
+    mode: SearchMode
 
 
 class NewText(Posted):

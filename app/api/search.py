@@ -25,6 +25,9 @@ def search_routes(service: SearchService, opinions: Opinions) -> APIRouter:
             limit=question.limit,
             filters=question.filters,
             token_bias=question.token_bias,
+            mode=question.mode,
+            like=tuple(question.like),
+            unlike=tuple(question.unlike),
         )
         return service.search(request, explain=question.explain)
 

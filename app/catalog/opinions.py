@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from uuid import UUID, uuid5
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, JudgementRow, LensRow
-from app.errors import UnknownDocumentError, UnknownLensError
+from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
+from app.evaluation_types import JudgementSource
 from app.types import Judgement, Lens
 
 _PAGE = 500
@@ -78,6 +79,47 @@ class Opinions(Sessions):
             yield page
             after = (rows[-1].document_id, rows[-1].id)
 
+    def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
+        rows = list({str(row["id"]): row for row in map(judgement_values, judgements)}.values())
+        of_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
+        try:
+            with self._session(self._writer) as session:
+                collection_row(session, collection)
+                former = JudgementRow.judged_by == judged_by, JudgementRow.document_id.in_(of_collection)
+                session.execute(delete(JudgementRow).where(*former))
+                _require_documents(session, collection, {str(row["document_id"]) for row in rows})
+                if rows:
+                    session.execute(insert(JudgementRow), rows)
+        except IntegrityError as error:
+            raise _documents_changed(collection) from error
+        return len(rows)
+
+    def judgement_sources(self, collection: str) -> list[JudgementSource]:
+        asked = (
+            select(JudgementRow.judged_by, JudgementRow.query, JudgementRow.instruction, func.count().label("said"))
+            .join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+            .where(DocumentRow.collection == collection)
+            .group_by(JudgementRow.judged_by, JudgementRow.query, JudgementRow.instruction)
+            .subquery()
+        )
+        statement = (
+            select(asked.c.judged_by, func.count(), func.sum(asked.c.said))
+            .group_by(asked.c.judged_by)
+            .order_by(asked.c.judged_by)
+        )
+        with self._session(self._engine) as session:
+            return [JudgementSource(by, queries, int(said)) for by, queries, said in session.execute(statement)]
+
+    def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        with self._session(self._engine) as session:
+            for start in range(0, len(document_ids), _PAGE):
+                page = document_ids[start : start + _PAGE]
+                # Of several documents with the same content the last pair, so the one with the smallest id, counts.
+                for alike in (DocumentRow.content_hash, DocumentRow.uri):
+                    found |= _pairs_alike(session, page, collection, alike.key)
+        return found
+
 
 def judgement_values(judgement: Judgement) -> dict[str, object]:
     key = json.dumps([judgement.document_id, judgement.query, judgement.instruction, judgement.judged_by])
@@ -89,3 +131,29 @@ def _lens_row(session: Session, name: str) -> LensRow:
     if row is None:
         raise UnknownLensError(name, list(session.scalars(select(LensRow.name).order_by(LensRow.name))))
     return row
+
+
+def _pairs_alike(session: Session, ids: Sequence[str], collection: str, attribute: str) -> dict[str, str]:
+    other = aliased(DocumentRow)
+    statement = (
+        select(DocumentRow.id, other.id)
+        .join(other, getattr(other, attribute) == getattr(DocumentRow, attribute))
+        .where(DocumentRow.id.in_(ids), other.collection == collection)
+        .order_by(DocumentRow.id, other.id.desc())
+    )
+    return {mine: theirs for mine, theirs, *_ in session.execute(statement)}
+
+
+def _require_documents(session: Session, collection: str, ids: set[str]) -> None:
+    wanted = sorted(ids)
+    for start in range(0, len(wanted), _PAGE):
+        page = wanted[start : start + _PAGE]
+        there = select(func.count()).where(DocumentRow.id.in_(page), DocumentRow.collection == collection)
+        if session.scalar(there) != len(page):
+            raise _documents_changed(collection)
+
+
+def _documents_changed(collection: str) -> ConflictError:
+    return ConflictError(
+        f"Some of the judged documents are not, or no longer, in the collection {collection!r}; do it again."
+    )

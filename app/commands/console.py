@@ -77,7 +77,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Tab
 
 def _heading(result: SearchResult) -> Text:
     heading = Text(printable(result.query), style="bold")
-    heading.append(f"\nin {result.collection}, {result.steps} steps, instruction: ", style="dim")
+    heading.append(f"\nin {result.collection}, {result.mode}, {result.steps} steps, instruction: ", style="dim")
     heading.append(printable(result.instruction) or "(none)", style="dim italic")
     return heading
 
@@ -87,6 +87,8 @@ def _hit(hit: Hit) -> RenderableType:
     title.append(printable(hit.document.title), style="bold")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    for leg in hit.legs:
+        title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
     body = Text(printable(hit.chunk.text))
     if hit.why is not None:
         body.stylize(BEST_SENTENCE, hit.why.start, hit.why.end)

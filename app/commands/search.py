@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ from app.commands.house import embedder_of, open_services
 from app.lenses import instruction_through
 from app.library import DEFAULT_COLLECTION
 from app.search import refine_query
-from app.search_types import SearchRequest
+from app.search_types import SearchMode, SearchRequest
 from app.settings import load_settings
 
 BOOST = 5.0
@@ -30,23 +29,23 @@ Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help=
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
 
-class Mode(StrEnum):
-    DENSE = "dense"
-
-
 def search(
     query: Annotated[str, typer.Argument(help="What you are looking for.")],
     instruction: Instruction = None,
     lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
     steps: Steps = None,
-    mode: Annotated[Mode, typer.Option(help="By which vectors.")] = Mode.DENSE,
+    mode: Annotated[
+        SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
+    ] = SearchMode.DENSE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
     filters: Annotated[
         list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
     ] = [],  # noqa: B006
     boost: Boost = [],  # noqa: B006
     suppress: Suppress = [],  # noqa: B006
+    like: Annotated[list[str], typer.Option(metavar="CHUNK", help="More like this chunk, by id. Repeatable.")] = [],  # noqa: B006
+    unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -60,6 +59,9 @@ def search(
         limit=limit,
         filters=parse_filters(filters),
         token_bias=token_bias(boost, suppress),
+        mode=mode,
+        like=tuple(like),
+        unlike=tuple(unlike),
     )
     with open_services() as services:
         instruction = instruction_through(services.catalog, lens, instruction)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from app.blobs import FolderBlobStore
+from app.evaluations import evaluations_over
 from app.library import Library
 from app.search import SearchService
 from app.services import Services
@@ -19,7 +20,11 @@ from app.wiring.index import open_index
 def open_services(settings: Settings) -> Iterator[Services]:
     embedder = LocalEmbedder(settings.model, device=settings.device)
     blobs = FolderBlobStore(settings.home / "files")
-    with open_catalog(settings) as catalog, open_index(settings) as index:
+    with (
+        open_catalog(settings) as catalog,
+        open_index(settings) as index,
+        closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
+    ):
         yield Services(
             settings=settings,
             catalog=catalog,
@@ -29,6 +34,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
             token_counter=embedder,
             search=SearchService(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            evaluations=evaluations,
             checks={
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,

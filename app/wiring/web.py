@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib.metadata import version
 
 from fastapi import FastAPI
 
 from app.api.main import create_app
 from app.fetching import Fetching
+from app.judged import Judged
 from app.lenses import STARTERS
 from app.reindexing import Reindexing
 from app.services import Services
+from app.wiring.about import describe_installation
 from app.wiring.ingestion import open_reindexer
 from app.wiring.sources import url_reader
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from ui.app import Example, PageParts, build_pages, mount_pages
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
@@ -42,8 +43,11 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         reindexing=reindexing,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
-        about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
+        about=describe_installation(services),
         examples=EXAMPLES,
+        judged=Judged(services.catalog),
+        evaluations=services.evaluations,
+        checks=services.checks,
     )
     with closing(fetching), closing(reindexing):
         yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from catalog_samples import LIBRARY, Clock, claimed
+from catalog_samples import LIBRARY, Clock, claimed, new_document
 
 from app.catalog import SqlCatalog
-from app.errors import InputError, UnknownDocumentError, UnknownLensError
+from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.evaluation_types import JudgementSource
 from app.lenses import STARTERS, delete_lens, find_lens, instruction_through, lenses_of
 from app.opinions import new_judgement, new_lens
 from app.types import Judgement, Lens
@@ -123,3 +124,52 @@ def test_many_judgements_come_page_by_page(
     told = [judgement for page in pages for judgement in page]
     assert sorted(each.query for each in told) == [f"query {number}" for number in range(5)]
     assert [each.document_id for each in told] == sorted(each.document_id for each in told)
+
+
+def test_an_import_takes_the_place_of_the_former_one_of_its_name(
+    catalog: SqlCatalog, ingested: Callable[..., str]
+) -> None:
+    first, second = ingested("a.txt"), ingested("b.txt")
+    person = judged(first)
+    catalog.save_judgement(person)
+    former = [judged(each, judged_by="import:x", query=query) for each in (first, second) for query in ("one", "two")]
+    assert catalog.replace_judgements("library", "import:x", former) == 4
+    assert catalog.judgement_sources("library") == [JudgementSource("import:x", 2, 4), JudgementSource("local", 1, 1)]
+
+    later = [judged(first, judged_by="import:x", query="three", grade=grade) for grade in (1, 2)]
+    assert catalog.replace_judgements("library", "import:x", later) == 1
+    assert sorted(all_judgements(catalog), key=lambda each: each.judged_by) == [later[1], person]
+
+    assert catalog.replace_judgements("library", "import:x", []) == 0
+    assert all_judgements(catalog) == [person]
+
+
+def test_an_import_that_cannot_be_kept_changes_nothing(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
+    catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
+    document_id = ingested()
+    kept = judged(document_id, judged_by="import:x")
+    catalog.replace_judgements("library", "import:x", [kept])
+    for collection, strange in (("library", "no-such-document"), ("other", document_id)):
+        with pytest.raises(ConflictError, match="judged documents are not"):
+            catalog.replace_judgements(collection, "import:x", [judged(strange, judged_by="import:x")])
+    with pytest.raises(UnknownCollectionError):
+        catalog.replace_judgements("nowhere", "import:x", [])
+    assert catalog.replace_judgements("other", "import:x", []) == 0  # of the other collection nothing is touched
+    assert all_judgements(catalog) == [kept]
+    assert catalog.judgement_sources("other") == []
+
+
+def test_the_same_document_of_another_collection_is_found_by_uri_or_else_by_content(
+    catalog: SqlCatalog, ingested: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.catalog.opinions._PAGE", 2)
+    catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
+
+    def add(collection: str, uri: str, content: str) -> str:
+        return catalog.submit(collection, new_document(uri, content=content))[0].id
+
+    by_uri, by_content, alone = add("library", "a", "a"), add("library", "b", "b"), add("library", "c", "c")
+    same_uri, same_content = add("other", "a", "b"), add("other", "elsewhere", "b")
+    found = catalog.counterparts([by_uri, by_content, alone, "unknown"], "other")
+    assert found == {by_uri: same_uri, by_content: min(same_uri, same_content)}
+    assert catalog.counterparts([by_uri, alone], "library") == {by_uri: by_uri, alone: alone}

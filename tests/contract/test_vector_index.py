@@ -17,10 +17,11 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.lexical import AVERAGE_WORDS, K1, B
 from app.optimize import optimize_index
 from app.ports import VectorIndex
 from app.testing import InMemoryVectorIndex
-from app.types import MetadataValue, Point
+from app.types import MetadataValue, Point, ScoredPoint
 from app.vectors import QdrantVectorIndex
 
 pytestmark = [
@@ -81,6 +82,18 @@ def filled(index: VectorIndex, *points: Point) -> str:
 
 def found_numbers(index: VectorIndex, name: str, *, limit: int = 10, **filters: str) -> list[int]:
     return [uuid.UUID(hit.id).int for hit in index.search(name, NORTH, limit=limit, filters=filters)]
+
+
+def chunk(number: int, text: str, vector: Sequence[float] = NORTH, **metadata: MetadataValue) -> Point:
+    return Point(
+        id=point_id(number),
+        vector=vector,
+        payload={"page_content": text, "metadata": {"document_id": "d1", **metadata}},
+    )
+
+
+def numbers(hits: Sequence[ScoredPoint]) -> list[int]:
+    return [uuid.UUID(hit.id).int for hit in hits]
 
 
 def test_an_index_exists_from_its_creation_until_it_is_dropped(index: VectorIndex) -> None:
@@ -160,6 +173,112 @@ def test_a_vector_without_direction_is_refused_and_nothing_is_written(index: Vec
     assert index.count(name) == 0
 
 
+RED, TREE = "a red boat on the red sea", "a tree in the garden"
+
+
+def bm25(tf: int, length: int, *, chunks: int, having: int) -> float:
+    """As Qdrant and app/lexical.py share it out, worked out anew."""
+    idf = math.log((chunks - having + 0.5) / (having + 0.5) + 1)
+    return idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / AVERAGE_WORDS))
+
+
+def test_chunks_are_found_by_their_words_and_scored_by_bm25(index: VectorIndex) -> None:
+    name = filled(index, chunk(1, RED), chunk(2, TREE), chunk(3, "the boat"), chunk(4, "…"))
+    assert index.has_words(name)
+    hits = index.search_words(name, "Red BOAT?", limit=10)
+    assert numbers(hits) == [1, 3]
+    # The chunk without words does not count among the three.
+    red, boat = bm25(2, 7, chunks=3, having=1), bm25(1, 7, chunks=3, having=2)
+    assert hits[0].score == pytest.approx(red + boat, rel=1e-3)
+    assert hits[1].score == pytest.approx(bm25(1, 2, chunks=3, having=2), rel=1e-3)
+    assert hits[1].payload["page_content"] == "the boat"
+
+
+@pytest.mark.parametrize("text", ["", "?!", "zebra"])
+def test_a_text_without_a_known_word_finds_nothing_by_words(index: VectorIndex, text: str) -> None:
+    name = filled(index, chunk(1, RED), chunk(2, TREE))
+    assert index.search_words(name, text, limit=10) == []
+    dense, words = index.search_both(name, NORTH, text, limit=10)
+    assert (numbers(dense), words) == ([1, 2], [])
+
+
+def test_words_follow_what_is_written_and_deleted(index: VectorIndex) -> None:
+    name = filled(index, chunk(1, RED), chunk(2, TREE))
+    index.upsert(name, [chunk(1, "a grey boat")])
+    assert numbers(index.search_words(name, "red", limit=10)) == []
+    assert numbers(index.search_words(name, "grey", limit=10)) == [1]
+    index.set_payloads(name, {point_id(1): {"page_content": "a grey boat", "metadata": {"document_id": "d9"}}})
+    assert numbers(index.search_words(name, "grey", limit=10)) == [1]
+    index.delete_points(name, [point_id(1)])
+    assert numbers(index.search_words(name, "grey", limit=10)) == []
+
+
+def test_both_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
+    name = filled(index, *(chunk(n, f"{'red ' * n}{TREE}", [n, 7 - n, 1], half=n % 2) for n in range(1, 7)))
+    for filters in ({}, {"half": "1"}):
+        dense, words = index.search_both(name, EAST, "red", limit=2, filters=filters)
+        assert numbers(dense) == numbers(index.search(name, EAST, limit=2, filters=filters))
+        assert numbers(words) == numbers(index.search_words(name, "red", limit=2, filters=filters))
+        assert [hit.score for hit in words] == sorted((hit.score for hit in words), reverse=True)
+        assert (len(dense), len(words)) == (2, 2)
+        assert not filters or all(n % 2 for n in [*numbers(dense), *numbers(words)])
+
+
+def test_equal_scores_of_either_leg_come_in_the_order_of_ids(index: VectorIndex) -> None:
+    name = filled(index, *(chunk(n, RED) for n in range(40, 0, -1)), chunk(50, TREE, EAST))
+    dense, words = index.search_both(name, NORTH, "red", limit=3)
+    assert numbers(dense) == numbers(words) == [1, 2, 3]
+    assert numbers(index.search_words(name, "red", limit=3)) == [1, 2, 3]
+
+
+def test_points_come_back_with_their_dense_vector_alone(index: VectorIndex) -> None:
+    name = filled(index, chunk(1, RED, EAST))
+    [found] = index.retrieve(name, [point_id(1), point_id(404)])
+    assert list(found.vector) == pytest.approx(EAST)
+    assert found.payload["page_content"] == RED
+
+
+def test_words_survive_an_optimisation(edge_index: QdrantVectorIndex) -> None:
+    name = filled(edge_index, *(chunk(n, f"{RED} {n}") for n in range(1, 30)))
+    before = edge_index.search_words(name, "17", limit=3)
+    optimize_index(edge_index, name, tell=lambda condition: None)
+    assert edge_index.search_words(name, "17", limit=3) == before
+    assert numbers(before) == [17]
+
+
+def test_an_index_of_an_earlier_release_takes_points_and_refuses_words(qdrant_index: QdrantVectorIndex) -> None:
+    name = new_name()
+    params = models.VectorParams(size=3, distance=models.Distance.COSINE)
+    qdrant_index.client.create_collection(name, vectors_config=params)
+    qdrant_index.create(name, dimension=3)
+    qdrant_index.upsert(name, [chunk(1, RED)])
+    assert numbers(qdrant_index.search(name, NORTH, limit=1)) == [1]
+    assert qdrant_index.retrieve(name, [point_id(1)])[0].vector == NORTH
+    assert not qdrant_index.has_words(name)
+    for ask in (
+        lambda: qdrant_index.search_words(name, "red", limit=1),
+        lambda: qdrant_index.search_both(name, NORTH, "red", limit=1),
+    ):
+        with pytest.raises(ConflictError, match="before chunks could be found by their words"):
+            ask()
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.text("ab 猫犬é", max_size=12), min_size=1, max_size=8),
+    query=st.text("ab 猫犬é", min_size=1, max_size=6),
+)
+def test_every_index_scores_words_alike(edge_index: QdrantVectorIndex, texts: list[str], query: str) -> None:
+    indexes: list[VectorIndex] = [edge_index, QdrantVectorIndex(QdrantClient(":memory:")), InMemoryVectorIndex()]
+    found = []
+    for each in indexes:
+        name = filled(each, *(chunk(n, text) for n, text in enumerate(texts, start=1)))
+        found.append({hit.id: hit.score for hit in each.search_words(name, query, limit=20)})
+        each.drop(name)
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-4)
+
+
 def test_payloads_are_replaced_and_vectors_stay(index: VectorIndex) -> None:
     name = filled(index, point(1, NORTH, year=1), point(2, EAST))
     index.set_payloads(name, {point_id(1): {"metadata": {"document_id": "d9"}}, point_id(404): {"page_content": "?"}})
@@ -188,7 +307,7 @@ def test_a_document_is_counted_listed_and_deleted_alone(index: VectorIndex) -> N
 
 
 def test_all_ids_are_listed_over_many_pages(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.vectors._SCROLL_PAGE", 4)
+    monkeypatch.setattr("app.vectors.index._SCROLL_PAGE", 4)
     name = filled(index, *(point(number) for number in range(1, 12)))
     assert sorted(index.point_ids(name)) == [point_id(number) for number in range(1, 12)]
 

@@ -1,22 +1,33 @@
-"""A house with the sample library: the real model, engine, catalog, worker and server, taken in once per test run."""
+"""Two houses with the real model, engine, catalog, worker and server: the sample library, and a handful of texts for
+the tests of the pages. Each is taken in once per test run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browser, severe_violations
 from gircse_program import Gircse, Server
+from page_house import PageHouse, fill, serving_pages
+from playwright.sync_api import Browser
 
 SAMPLE = "sample"
+PAGES = "pages"
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs the sample library runs in one process of pytest-xdist; the others do not wait for it."""
+    """Whatever needs one of the houses runs in one process of pytest-xdist; the others do not wait for it."""
     for item in items:
-        if "sample_gircse" in getattr(item, "fixturenames", ()):
+        names = getattr(item, "fixturenames", ())
+        if "sample_gircse" in names:
             item.add_marker(pytest.mark.xdist_group(SAMPLE))
+        elif "page_house" in names:
+            item.add_marker(pytest.mark.xdist_group(PAGES))
 
 
 @pytest.fixture
@@ -41,3 +52,49 @@ def sample_server(sample_gircse: Gircse) -> Iterator[Server]:
     with sample_gircse.serving("--sample") as server:
         server.wait_until_idle(SAMPLE)
         yield server
+
+
+@pytest.fixture(scope="session")
+def page_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHouse]:
+    """The texts of page_house.py, searchable. Tests may add collections of their own, and change no other."""
+    folder = tmp_path_factory.mktemp("page-house")
+    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as house:
+        fill(house)
+        yield house
+
+
+@pytest.fixture(scope="module")  # not longer: Playwright's event loop would be in the way of asynchronous tests
+def chromium() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def open_page(chromium: Browser, page_house: PageHouse) -> Iterator[Callable[..., OpenPage]]:
+    """Windows on the pages of `page_house`: `open_page("/", size=PHONE, is_dark=True)`. When the test ends each of them
+    must have asked no other machine, complained of nothing, and opened no dialog that was not expected."""
+    with ExitStack() as opened:
+
+        def open_at(path: str = "/", **options: Any) -> OpenPage:
+            window: AbstractContextManager[OpenPage] = opened_page(chromium, page_house.url, **options)
+            page = opened.enter_context(window)
+            page.go(path)
+            return page
+
+        yield open_at
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[OpenPage], None]:
+    """Asserts that axe-core finds nothing serious on the page as it is now."""
+    if not AXE_SCRIPTS:
+        pytest.skip("axe-core is not installed (`make test` does that where npm is)")
+
+    def check(opened: OpenPage) -> None:
+        opened.wait_until_still()
+        found = severe_violations(opened.page)
+        assert not found, "\n".join(found)
+
+    return check

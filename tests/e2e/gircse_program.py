@@ -11,11 +11,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -66,10 +67,15 @@ class Gircse:
         return result
 
     @contextmanager
-    def serving(self, *options: str) -> Iterator[Server]:
-        """`gircse up` with these options, once it answers."""
+    def serving(self, *options: str, log: Path | None = None) -> Iterator[Server]:
+        """`gircse up` with these options, once it answers. Its log goes to the file `log`, or to our own."""
         command = [*GIRCSE, "up", "--port", "0", *options]
-        with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
+        with (
+            log.open("wb") if log else nullcontext() as errors,
+            subprocess.Popen(
+                command, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            ) as process,
+        ):
             try:
                 yield Server(_announced_url(process))
             finally:
@@ -97,9 +103,15 @@ class Server:
     def ask(self, path: str, body: Any = None, *, method: str | None = None) -> Answer:
         """`body` goes as JSON; bytes go as they are."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.url + path, data, {"content-type": "application/json"}, method=method or ("POST" if data else "GET")
-        )
+        return self._send(path, data, "application/json", method or ("POST" if data else "GET"))
+
+    def post_form(self, path: str, fields: Mapping[str, str], *, file: tuple[str, bytes, str]) -> Answer:
+        """A form with one file (name, content, media type), as a browser sends it."""
+        request = httpx.Request("POST", self.url, data=fields, files={"file": file})
+        return self._send(path, request.read(), request.headers["content-type"], "POST")
+
+    def _send(self, path: str, data: bytes | None, content_type: str, method: str) -> Answer:
+        request = urllib.request.Request(self.url + path, data, {"content-type": content_type}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=_TIMEOUT_S) as response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -31,10 +32,27 @@ def assert_problem(answer: Any, status: int) -> dict[str, Any]:
 
 def test_search_answers_what_the_command_line_prints(client: TestClient, toy_house: Any) -> None:
     body = client.post("/api/v1/search", json={"query": "cat", "collection": "library", "limit": 1}).json()
-    assert list(body) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms"]
+    assert list(body) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
     assert hit["document"]["metadata"] == {"kind": "animal"}
+
+
+def test_search_by_words_and_by_both_answers_its_legs(client: TestClient) -> None:
+    def search(**question: Any) -> Any:
+        return client.post("/api/v1/search", json={"query": "cat", "collection": "library", **question})
+
+    by_words, by_both = search(mode="sparse").json(), search(mode="hybrid").json()
+    assert (by_words["mode"], by_both["mode"]) == ("sparse", "hybrid")
+    assert ["cat" in hit["chunk"]["text"] for hit in by_words["hits"]] == [True]
+    first = by_both["hits"][0]
+    assert [(leg["leg"], leg["rank"]) for leg in first["legs"]] == [("dense", 1), ("sparse", 1)]
+    assert first["legs"][1]["score"] == by_words["hits"][0]["score"]
+    assert search(mode="dense", like=[first["chunk"]["id"]]).json()["hits"][0]["score"] > first["legs"][0]["score"]
+    assert_problem(search(mode="sparse", like=[first["chunk"]["id"]]), 422)
+    assert_problem(search(unlike=["x"] * 17), 422)
+    assert_problem(search(mode="lexical"), 422)
+    assert_problem(search(like=[str(uuid.UUID(int=3))]), 422)
 
 
 def test_refine_answers_vector_and_tokens(client: TestClient, toy_house: Any) -> None:

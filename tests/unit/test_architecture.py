@@ -20,6 +20,8 @@ CORE = {
     "app.types",
     "app.search_types",
     "app.upkeep_types",
+    "app.evaluation_types",
+    "app.evaluation_ports",
     "app.ports",
     "app.catalog_ports",
     "app.errors",

@@ -18,8 +18,8 @@ from app.audit import Audit
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.reindex import Reindexer
-from app.search_types import QueryEmbedding, SearchRequest
-from app.testing import ToyEmbedder
+from app.search_types import QueryEmbedding, SearchMode, SearchRequest
+from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Collection, Document, IndexRole, JobState
 from app.upkeep_types import ContractChange
 from app.vectors import QdrantVectorIndex
@@ -408,3 +408,17 @@ def test_a_change_that_is_none_or_cannot_be_made_leaves_nothing(
     with pytest.raises(error):
         reindexer_of(house).begin("library", change)
     assert house.index.indexes() == ["library--1"]
+
+
+def test_an_index_without_words_is_made_anew_though_its_contract_stays(toy_house_factory: Callable[..., Any]) -> None:
+    index = InMemoryVectorIndex(without_words={"library--1"})
+    house = filled(toy_house_factory(embedder=HookedEmbedder(), index=index))
+    by_words = SearchRequest(query="an owl", collection="library", mode=SearchMode.SPARSE)
+    with pytest.raises(ConflictError, match="gircse reindex library"):
+        house.services.search.search(by_words)
+    report = reindex(house, ContractChange())
+    assert (report.documents, report.chunks) == (6, 6)
+    [hit] = house.services.search.search(by_words).hits
+    assert "owl" in hit.chunk.text
+    with pytest.raises(ConflictError, match="made like this already"):
+        reindex(house, ContractChange())

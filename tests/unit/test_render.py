@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from app.refinement_view import group_refinement
 from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
-from app.types import Document, DocumentState, Job, JobKind, JobState
+from app.types import Document, DocumentState, FacetValue, Job, JobKind, JobState
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.documents import render_documents
+from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results, render_welcome
 from ui.render.text import render_error, render_note
@@ -30,8 +31,8 @@ OUR_TAGS = {
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
-    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-grade", "viewbox", "x1", "x2",
-    "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor", "width", "height", "d"
+    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-grade", "open", "viewbox",
+    "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor", "width", "height", "d"
 }  # fmt: skip
 
 
@@ -152,6 +153,22 @@ def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, erro
     assert_harmless(render_error(error, title=title))
     assert_harmless(render_note(error))
     assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE)
+def test_hostile_facets_stay_text(key: str, value: str) -> None:
+    values = [FacetValue(value, 3)] * 9
+    assert_harmless(render_facets({key: values}, {key: value}))
+
+
+def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
+    values = [FacetValue(f"value {number}", 10 - number) for number in range(9)]
+    seen = Tags(render_facets({"topic": values}, {"topic": "value 1"}))
+    assert [a["data-action"] for a in seen.of("button")][:3] == ["filter", "drop-filters", "filter"]
+    assert "open" in seen.of("details")[0]
+    assert "1 more" in seen.text
+    assert render_facets({}, {}) == ""
 
 
 def test_own_frame_is_harmless() -> None:

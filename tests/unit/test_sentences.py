@@ -58,3 +58,16 @@ def test_megabyte_takes_linear_time(text):
     started = time.monotonic()
     sentence_spans(text)
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the wing was cold . the tip was not .", ["the wing was cold .", "the tip was not ."]),
+        ("was it cold ? it was .", ["was it cold ?", "it was ."]),
+        ("of the U.S. government", ["of the U.S. government"]),
+        ("see e.g. the wing", ["see e.g. the wing"]),
+    ],
+)
+def test_a_stop_that_stands_alone_ends_a_sentence_before_lower_case_too(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,18 @@ from hypothesis import strategies as st
 
 from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search_types import SearchRequest, SearchResult
-from app.types import Collection, CountedCollection, Document, DocumentState, Job, JobKind, JobState, Judgement, Lens
+from app.types import (
+    Collection,
+    CountedCollection,
+    Document,
+    DocumentState,
+    FacetValue,
+    Job,
+    JobKind,
+    JobState,
+    Judgement,
+    Lens,
+)
 from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.choices import Choices, read_choices
 from ui.documents_page import DocumentHandlers
@@ -52,6 +63,9 @@ class OneDocumentCatalog:
 
         self.saved: dict[str, Lens] = {}
         self.judged: list[Judgement] = []
+
+    def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
+        return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
 
     def lenses(self) -> list[Lens]:
         return list(self.saved.values())
@@ -159,10 +173,10 @@ def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: Sea
 def test_bad_input_is_refused_before_any_search(
     handlers: SearchHandlers, search: NoHits, values: tuple[object, ...], message: str
 ) -> None:
-    (answer,) = guarded_stream(handlers.search, outputs=2)(*values)
+    (answer,) = guarded_stream(handlers.search, outputs=3)(*values)
     assert 'role="alert"' in answer[0]
     assert message in answer[0]
-    assert answer[1] == ""
+    assert answer[1:] == ("", "")
     assert search.requests == []
 
 
@@ -173,7 +187,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
     junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
-    assert all("incident" not in view[0] for view in guarded_stream(junked.search, outputs=2)(*values))
+    assert all("incident" not in view[0] for view in guarded_stream(junked.search, outputs=3)(*values))
 
 
 @settings(deadline=None)
@@ -284,7 +298,7 @@ def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: Searc
         ("library", {"document": ["d1"], "grade": 3}),
         ("library", {}),
     ):
-        with pytest.raises(InputError):
+        with pytest.raises((InputError, UnknownDocumentError)):
             handlers.judge("card", "", collection, data)
 
 
@@ -398,6 +412,7 @@ def client() -> TestClient:
     parts = PageParts(
         search=NoHits(),
         catalog=OneDocumentCatalog(),  # type: ignore[arg-type]
+        texts=NoHits(),  # type: ignore[arg-type]  # no document is opened here
         default_steps=5,
         max_steps=20,
         about=AboutInfo(model_name="toy", version="0.0"),

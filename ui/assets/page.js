@@ -11,6 +11,9 @@ window.gircse = (() => {
     document.querySelectorAll("[data-theme-switch]").forEach((each) => each.setAttribute("aria-pressed", String(dark)));
   }
 
+  /* Gradio names its upload field other than what is written on it: who speaks to the screen would not find it. */
+  const nameUploads = () => document.querySelectorAll(".upload-container[aria-label]").forEach((each) => each.removeAttribute("aria-label"));
+
   function switchTheme() {
     const dark = !document.body.classList.contains("dark");
     try { localStorage.setItem(THEME, dark ? "dark" : "light"); } catch { /* private window: this page alone */ }
@@ -87,6 +90,24 @@ window.gircse = (() => {
     });
   }
 
+  /* Query, then instruction, steps, mode, collection and choices of A, then those of B. */
+  function rememberComparison([q, ...sides]) {
+    if (!q || !q.trim()) return;
+    const side = ([i, k, m, c, x], n) => ({ ["i" + n]: i || "-", ["k" + n]: k, ["m" + n]: m === "dense" ? "" : m, ["c" + n]: c, ["x" + n]: x });
+    remember({ q, ...side(sides.slice(0, 5), 1), ...side(sides.slice(5), 2) });
+  }
+
+  /* What is under the pointer, or has the focus, lights up with all else that has the same data-pair. */
+  function lightPairs(element) {
+    const light = (event) => {
+      const pair = event.target.closest("[data-pair]")?.dataset.pair;
+      for (const each of element.querySelectorAll("[data-pair]")) each.classList.toggle("is-lit", each.dataset.pair === pair);
+      element.classList.toggle("has-lit", pair !== undefined);
+    };
+    for (const kind of ["mouseover", "focusin"]) element.addEventListener(kind, light);
+    for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
+  }
+
   /* Lists that are drawn again while somebody walks through their buttons: the same button keeps the focus. */
   function keepFocus(element) {
     let last = null;
@@ -106,12 +127,14 @@ window.gircse = (() => {
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
-  document.addEventListener("DOMContentLoaded", () => {
-    document.documentElement.lang = "en";
-    /* Gradio chooses the colours of the system when it starts, after this. */
+
+  /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
+  function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(showTheme).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { showTheme(); nameUploads(); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
-  });
-  return { remember, rememberSearch, listen, keepFocus, openDialog };
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+  return { remember, rememberSearch, rememberComparison, lightPairs, listen, keepFocus, openDialog };
 })();

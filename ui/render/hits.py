@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from app.search_types import Highlight, Hit, SearchMode, SearchResult
-from ui.choices import Choices
+from ui.choices import NO_INSTRUCTION, Choices
+from ui.contract import COMPARE
 from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
@@ -89,8 +91,22 @@ def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
         '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
-        '<span>{} ms</span> <a href="#reading">How it was read</a></p>'
-    ).format(count, "passage" if count == 1 else "passages", sense, steps, f"{round(_total_ms(result.timings_ms)):,}")
+        '<span>{} ms</span> · <a href="{}">Compare</a> <a class="to-reading" href="#reading">How it was read</a></p>'
+    ).format(
+        count,
+        "passage" if count == 1 else "passages",
+        sense,
+        steps,
+        f"{round(_total_ms(result.timings_ms)):,}",
+        _compare_address(result),
+    )
+
+
+def _compare_address(result: SearchResult) -> str:
+    """This search on the right, the same without an instruction on the left."""
+    asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
+    side = {"c1": result.collection, "c2": result.collection, "m1": result.mode.value, "m2": result.mode.value}
+    return f"{COMPARE.path}?{urlencode({**asked, **side}, errors='replace')}"
 
 
 def _total_ms(timings_ms: Mapping[str, float]) -> float:
@@ -129,7 +145,7 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
         title=shorten(hit.document.title or hit.document.uri, 160),
-        source=_render_source(hit),
+        source=render_source(hit),
         snippet=_render_snippet(hit.chunk.text, hit.why),
         chips=_render_chips(hit.document.metadata),
         actions=_render_actions(hit),
@@ -186,27 +202,27 @@ def _render_actions(hit: Hit) -> Markup:
     )
 
 
-def _render_source(hit: Hit) -> Markup:
+def render_source(hit: Hit) -> Markup:
     source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     return Markup('<p class="hit-source">{}{}</p>').format(source, page)
 
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:
-    start, end = _mark_bounds(text, why)
+    start, end = mark_bounds(text, why)
     first, last = _window(text, start, end)
     snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
-        "… " if first else "", _marked(text, first, start, end, last), " …" if last < len(text) else ""
+        "… " if first else "", render_marked(text, first, start, end, last), " …" if last < len(text) else ""
     )
     if first == 0 and last == len(text):
         return snippet
-    whole = _marked(text, 0, start, end, len(text))
+    whole = render_marked(text, 0, start, end, len(text))
     return snippet + Markup(
         '<details class="whole"><summary>Whole passage</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)
 
 
-def _mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
+def mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
     if why is None:
         return 0, 0
     start = min(max(why.start, 0), len(text))
@@ -228,7 +244,7 @@ def _window(text: str, start: int, end: int) -> tuple[int, int]:
     return first, last
 
 
-def _marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
+def render_marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
     before, marked, after = text[first:start], text[start:end], text[end:last]
     if not marked:
         return Markup("{}").format(clean(before + after))

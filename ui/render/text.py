@@ -46,12 +46,12 @@ def render_source_link(uri: str, max_chars: int) -> Markup:
     """Only web addresses become links: `javascript:` and the like must never be clickable."""
     uri = clean(uri)
     shown = shorten(uri, max_chars)
-    if not _is_web_address(uri):
+    if not is_web_address(uri):
         return Markup("<span>{}</span>").format(shown)
     return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
 
 
-def _is_web_address(uri: str) -> bool:
+def is_web_address(uri: str) -> bool:
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -1,30 +1,28 @@
 """The vector index on Qdrant: an embedded Edge server, a Qdrant server, or the client's own memory in unit tests.
 
-The only importer of qdrant_client. Knows points, payloads and filters; nothing of models, documents' files or SQL.
+Knows points, payloads and filters; nothing of models, documents' files or SQL.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
-import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from app.edge import EdgeProcess
-from app.errors import ConflictError, InputError, NotFoundError, VectorIndexUnavailableError
-from app.metadata_filters import check_filters, read_filter
+from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types import IndexCondition, Point, ScoredPoint
+from app.vectors.faults import missing, translated, unavailable
+from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents
+from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
 
 T = TypeVar("T")
 
-_DOCUMENT_ID_FIELD = "metadata.document_id"
 _TIMEOUT_S = 60
 _ATTEMPTS = 3
 _NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nobody while it takes them in
@@ -33,7 +31,6 @@ _SCROLL_PAGE = 1000
 _INDEXING_THRESHOLD_KB = 10_000  # Qdrant's own
 _OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class QdrantVectorIndex:
@@ -46,6 +43,7 @@ class QdrantVectorIndex:
         self._client = client
         self._reconnect = reconnect
         self._lock = threading.Lock()
+        self._with_words: set[str] = set()
 
     @classmethod
     def over_edge(cls, edge: EdgeProcess) -> Self:
@@ -70,21 +68,23 @@ class QdrantVectorIndex:
 
     def create(self, index: str, *, dimension: int) -> None:
         params = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+        sparse_params = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
         def create_if_missing(client: QdrantClient) -> None:
             if not client.collection_exists(index):
-                client.create_collection(index, vectors_config=params)
+                client.create_collection(index, vectors_config=params, sparse_vectors_config={WORDS: sparse_params})
             existing = client.get_collection(index).config.params.vectors
             if not isinstance(existing, models.VectorParams) or existing.size != dimension:
                 raise ConflictError(
                     f"The vector index already has a collection {index!r} with other vectors ({existing}), "
                     f"not one of dimension {dimension}. Use another name, or delete it first."
                 )
-            client.create_payload_index(index, _DOCUMENT_ID_FIELD, models.PayloadSchemaType.KEYWORD)
+            client.create_payload_index(index, DOCUMENT_ID_FIELD, models.PayloadSchemaType.KEYWORD)
 
         self._call(index, create_if_missing)
 
     def drop(self, index: str) -> None:
+        self._with_words.discard(index)
         self._call(index, lambda client: client.delete_collection(index))
 
     def exists(self, index: str) -> bool:
@@ -94,18 +94,18 @@ class QdrantVectorIndex:
         action = models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=index))
         self._call(index, lambda client: client.update_collection_aliases([action]))
 
+    def has_words(self, index: str) -> bool:
+        if index not in self._with_words:  # what has them keeps them; what has none may be made anew
+            found = self._call(index, lambda client: client.get_collection(index)).config.params.sparse_vectors
+            if WORDS in (found or {}):
+                self._with_words.add(index)
+        return index in self._with_words
+
     def upsert(self, index: str, points: Sequence[Point]) -> None:
-        checked = [
-            models.PointStruct.model_construct(  # its checks would take longer than the engine does
-                id=point.id, vector=_unit(point.vector, f"point {point.id}"), payload=dict(point.payload)
-            )
-            for point in points
-        ]
         if not points:
             return
-        size = max(1, _NUMBERS_PER_UPSERT // len(points[0].vector))
-        for start in range(0, len(checked), size):
-            batch = checked[start : start + size]
+        structs = point_structs(points, with_words=self.has_words(index))
+        for batch in batches(structs, most_numbers=_NUMBERS_PER_UPSERT):
             self._call(index, partial(QdrantClient.upsert, collection_name=index, points=batch, wait=True))
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
@@ -125,43 +125,38 @@ class QdrantVectorIndex:
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None:
         if ids:
-            selector = models.PointIdsList(points=[_raw_id(point_id) for point_id in ids])
+            selector = models.PointIdsList(points=[raw_id(point_id) for point_id in ids])
             self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def delete_document(self, index: str, document_id: str) -> None:
-        selector = models.FilterSelector(filter=_of_documents([document_id]))
+        selector = models.FilterSelector(filter=of_documents([document_id]))
         self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def search(
         self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        query, condition = _unit(vector, "the query"), _metadata_filter(filters or {})
+        [found] = self._query(index, [_nearest(vector, filters)], limit)
+        return found
 
-        def fetch(client: QdrantClient, ask: int) -> list[models.ScoredPoint]:
-            return client.query_points(
-                index,
-                query=query,
-                query_filter=condition,
-                limit=ask,
-                with_payload=True,
-                search_params=models.SearchParams(exact=True),
-            ).points
+    def search_words(
+        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> list[ScoredPoint]:
+        self._require_words(index)
+        words = _with_words(text, filters)
+        return self._query(index, [words], limit)[0] if words else []
 
-        def fetch_whole_ties(client: QdrantClient) -> list[models.ScoredPoint]:
-            """Qdrant cuts equal scores off anywhere, so as many are fetched as it takes to see the next score."""
-            ask = limit + 1
-            found = fetch(client, ask)
-            while len(found) == ask and found[-1].score == found[limit - 1].score and ask < limit + _MOST_TIES:
-                ask *= 4
-                found = fetch(client, ask)
-            return found
-
-        found = self._call(index, fetch_whole_ties)
-        hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+    def search_both(
+        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        self._require_words(index)
+        nearest, words = _nearest(vector, filters), _with_words(text, filters)
+        if words is None:
+            return self._query(index, [nearest], limit)[0], []
+        dense, sparse = self._query(index, [nearest, words], limit)
+        return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
-        condition = None if document_id is None else _of_documents([document_id])
+        condition = None if document_id is None else of_documents([document_id])
         return self._call(index, lambda client: client.count(index, count_filter=condition, exact=True).count)
 
     def point_ids(self, index: str) -> Iterator[str]:
@@ -169,19 +164,19 @@ class QdrantVectorIndex:
             yield str(record.id)
 
     def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-        condition, fields = _of_documents(document_ids), [_DOCUMENT_ID_FIELD]
+        condition, fields = of_documents(document_ids), [DOCUMENT_ID_FIELD]
         for record in self._records(index, scroll_filter=condition, with_payload=fields):
             metadata = (record.payload or {})["metadata"]
             yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=True)
+        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=[""])
         found: list[Point] = []
         for start in range(0, len(ids), _SCROLL_PAGE):
-            batch = [_raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
+            batch = [raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
             for record in self._call(index, partial(fetch, ids=batch)):
-                if isinstance(record.vector, list):
-                    found.append(Point(str(record.id), record.vector, record.payload or {}))  # type: ignore[arg-type]
+                if (dense := dense_of(record.vector)) is not None:
+                    found.append(Point(str(record.id), dense, record.payload or {}))
         return found
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
@@ -239,6 +234,29 @@ class QdrantVectorIndex:
             return False
         return True
 
+    def _require_words(self, index: str) -> None:
+        if not self.has_words(index):
+            raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
+
+    def _query(self, index: str, legs: Sequence[models.QueryRequest], limit: int) -> list[list[ScoredPoint]]:
+        """All legs in one request.
+
+        Qdrant cuts equal scores off anywhere, so as many are fetched as it takes to see the next score.
+        """
+
+        def fetch_whole_ties(client: QdrantClient) -> list[list[models.ScoredPoint]]:
+            ask = limit + 1
+            while True:
+                requests = [leg.model_copy(update={"limit": ask}) for leg in legs]
+                answers = [answer.points for answer in client.query_batch_points(index, requests)]
+                if ask >= limit + _MOST_TIES or not any(
+                    len(found) == ask and found[-1].score == found[limit - 1].score for found in answers
+                ):
+                    return answers
+                ask *= 4
+
+        return [_best(found, limit) for found in self._call(index, fetch_whole_ties)]
+
     def _records(self, index: str, **options: object) -> Iterator[models.Record]:
         return itertools.chain.from_iterable(self._pages(index, **options))
 
@@ -258,14 +276,14 @@ class QdrantVectorIndex:
                 return operation(client)
             except ResponseHandlingException as error:
                 if self._reconnect is None or attempt == _ATTEMPTS:
-                    raise _unavailable(f"does not answer: {error.source}") from error
+                    raise unavailable(f"does not answer: {error.source}") from error
             except UnexpectedResponse as error:
                 # A restarted server has another token, and may have got the port of the one before.
                 if error.status_code != 401 or self._reconnect is None or attempt == _ATTEMPTS:
-                    raise _translated(error, index) from error
+                    raise translated(error, index) from error
             except ValueError as error:
                 if str(error) == f"Collection {index} not found":  # how the client's memory mode says it
-                    raise _missing(index) from error
+                    raise missing(index) from error
                 raise
             self._renew(client)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -281,71 +299,25 @@ def _client(url: str, **options: object) -> QdrantClient:
     return QdrantClient(url=url, timeout=_TIMEOUT_S, check_compatibility=False, **options)  # type: ignore[arg-type]
 
 
-def _unavailable(what: str) -> VectorIndexUnavailableError:
-    return VectorIndexUnavailableError(
-        f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
+def _nearest(vector: Sequence[float], filters: Mapping[str, str] | None) -> models.QueryRequest:
+    return models.QueryRequest(
+        query=models.NearestQuery(nearest=unit(vector, "the query")),
+        filter=metadata_filter(filters or {}),
+        params=models.SearchParams(exact=True),
+        with_payload=True,
     )
 
 
-def _missing(index: str) -> NotFoundError:
-    return NotFoundError(
-        f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
-        "back, or run `gircse doctor --rebuild`, which makes it again from the stored documents."
-    )
-
-
-def _translated(error: UnexpectedResponse, index: str) -> Exception:
-    status = error.status_code or 0
-    said = error.content.decode("utf-8", "replace")[:500]
-    if status == 404:
-        return _missing(index)
-    if status in (401, 403):
-        return _unavailable(f"refuses the key in GIRCSE_QDRANT_API_KEY ({status}: {said})")
-    if status == 409:
-        return ConflictError(f"The vector index refuses a name that is taken: {said}")
-    if 400 <= status < 500:
-        return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {said}")
-    return _unavailable(f"fails with {status}: {said}")
-
-
-def _raw_id(point_id: str) -> int | str:
-    """Ids of ours are UUIDs; foreign points may be numbered."""
-    return int(point_id) if point_id.isdecimal() else point_id
-
-
-def _unit(vector: Sequence[float], what: str) -> list[float]:
-    """L2-normalised here, because Qdrant leaves very short vectors as they are and then their cosine is wrong."""
-    values = np.asarray(vector, dtype=np.float64)
-    norm = float(np.linalg.norm(values)) if np.isfinite(values).all() else math.nan
-    if not math.isfinite(norm) or norm == 0:
-        fault = "is zero" if norm == 0 else "holds NaN or infinite numbers"
-        raise ValueError(f"The vector of {what} {fault}, so it has no direction to compare. Embed the text again.")
-    is_unit = math.isclose(norm, 1, abs_tol=1e-6)
-    return list(vector) if is_unit else (values / norm).tolist()
-
-
-def _of_documents(document_ids: Sequence[str]) -> models.Filter:
-    return models.Filter(
-        must=[models.FieldCondition(key=_DOCUMENT_ID_FIELD, match=models.MatchAny(any=list(document_ids)))]
-    )
-
-
-def _metadata_filter(filters: Mapping[str, str]) -> models.Filter | None:
-    if not filters:
+def _with_words(text: str, filters: Mapping[str, str] | None) -> models.QueryRequest | None:
+    """None for a text without words."""
+    condition, words = metadata_filter(filters or {}), words_query(text)
+    if words is None:
         return None
-    return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in check_filters(filters).items()])
+    return models.QueryRequest(
+        query=models.NearestQuery(nearest=words), using=WORDS, filter=condition, with_payload=True
+    )
 
 
-def _equals(path: str, value: str) -> models.Filter:
-    reading = read_filter(value)
-    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
-    if reading.truth is not None:
-        readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
-    if reading.number is not None:
-        # A range finds integers as well as floats.
-        readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
-    return models.Filter(should=readings)
-
-
-def _metadata_path(key: str) -> str:
-    return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'
+def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
+    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]

@@ -1,0 +1,137 @@
+"""Imports of judgements and evaluations over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Query, Response, UploadFile
+from pydantic import Field
+
+from app.api.schemas import Posted
+from app.errors import ConflictError
+from app.evaluation_ports import Evaluations, JudgedQueries
+from app.evaluation_tables import queries_csv, scores_csv
+from app.evaluation_types import (
+    Difference,
+    EvaluationPlan,
+    EvaluationReport,
+    EvaluationRun,
+    ImportReport,
+    InstructionChoice,
+    JudgementFile,
+    JudgementSource,
+)
+from app.library import DEFAULT_COLLECTION
+from app.search_types import SearchMode
+
+MAX_FILES = 10
+CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
+
+
+class NewEvaluation(Posted):
+    collection: str = Field(default=DEFAULT_COLLECTION, description="Whose judged queries are asked.")
+    compared_with: list[str] = Field(
+        default_factory=list, max_length=8, description="Other collections, asked the same; documents match by uri."
+    )
+    modes: list[SearchMode] = Field(default=[SearchMode.DENSE], max_length=8)
+    steps: list[int] = Field(default=[5], max_length=32)
+    instructions: list[str] = Field(
+        default=["judged"], max_length=32, description="Of judged, default, none and lens:NAME."
+    )
+    judged_by: list[str] = Field(default_factory=list, max_length=100, description="Left out: everybody.")
+    max_queries: int | None = Field(default=None, ge=1, description="A sample of so many, the same each time.")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Of the bootstrap.")
+
+    def plan(self) -> EvaluationPlan:
+        return EvaluationPlan(
+            judged_in=self.collection,
+            collections=(self.collection, *self.compared_with),
+            modes=tuple(self.modes),
+            steps=tuple(self.steps),
+            instructions=tuple(map(InstructionChoice.parse, self.instructions)),
+            judged_by=tuple(self.judged_by),
+            max_queries=self.max_queries,
+            seed=self.seed,
+        )
+
+
+def judged_query_routes(judged: JudgedQueries) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/judgements", tags=["judgements"])
+
+    @routes.get("/sources", response_model=list[JudgementSource])
+    def list_sources(collection: str) -> list[JudgementSource]:
+        """Who judged how much: people, and imports, whose names begin with `import:`."""
+        return judged.sources(collection)
+
+    @routes.post("/import", response_model=ImportReport)
+    def import_judgements(
+        files: Annotated[list[UploadFile], File(description="Qrels and their queries, or one table.")],
+        collection: Annotated[str, Form()] = DEFAULT_COLLECTION,
+        name: Annotated[
+            str | None, Form(description="Of the import; a former one of this name goes. Left out: as the files.")
+        ] = None,
+        instruction: Annotated[str | None, Form(description="Left out: those of the files.")] = None,
+    ) -> ImportReport:
+        """Takes in BEIR or TREC qrels with their queries, or a table with the columns query, document and grade."""
+        if len(files) > MAX_FILES:
+            raise ConflictError(f"At most {MAX_FILES} files make an import, not {len(files)}.")
+        opened = [JudgementFile(each.filename or "file", each.file) for each in files]
+        return judged.import_files(collection, opened, name=name, instruction=instruction)
+
+    @routes.delete("/import", status_code=204)
+    def delete_import(collection: str, judged_by: str) -> None:
+        judged.forget_import(collection, judged_by)
+
+    return routes
+
+
+def evaluation_routes(evaluations: Evaluations) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/evaluations", tags=["evaluations"])
+
+    @routes.post("", status_code=202, response_model=EvaluationRun)
+    def start_evaluation(new: NewEvaluation) -> EvaluationRun:
+        """Measures search on the judged queries, in the background; one evaluation at a time."""
+        return evaluations.start(new.plan())
+
+    @routes.get("", response_model=list[EvaluationRun], response_model_exclude={"__all__": {"report"}})
+    def list_evaluations() -> list[EvaluationRun]:
+        """The last few, the newest first, without their results."""
+        return evaluations.runs()
+
+    @routes.get("/{run_id}", response_model=EvaluationRun)
+    def show_evaluation(run_id: str) -> EvaluationRun:
+        """How far it is; in the end, what came of it."""
+        return evaluations.run(run_id)
+
+    @routes.delete("/{run_id}", response_model=EvaluationRun)
+    def cancel_evaluation(run_id: str) -> EvaluationRun:
+        """It ends soon, and reports on the queries that were finished."""
+        return evaluations.cancel(run_id)
+
+    @routes.get("/{run_id}/differences", response_model=list[Difference])
+    def compare_variants(run_id: str, baseline: Annotated[int, Query(ge=0)] = 0) -> list[Difference]:
+        """Every variant minus one of them, over the same queries: the mean with the interval of a paired bootstrap."""
+        return evaluations.compare(run_id, baseline=baseline)
+
+    @routes.get("/{run_id}/scores.csv", response_class=Response, responses=CSV)
+    def download_scores(run_id: str) -> Response:
+        return _download(scores_csv(_report_of(evaluations.run(run_id))), f"scores-{run_id[:8]}.csv")
+
+    @routes.get("/{run_id}/queries.csv", response_class=Response, responses=CSV)
+    def download_queries(run_id: str) -> Response:
+        return _download(queries_csv(_report_of(evaluations.run(run_id))), f"queries-{run_id[:8]}.csv")
+
+    return routes
+
+
+def _report_of(run: EvaluationRun) -> EvaluationReport:
+    if run.report is None:
+        raise ConflictError("This evaluation has no results yet. Wait until it has ended.")
+    return run.report
+
+
+def _download(text: str, name: str) -> Response:
+    # With its mark, since spreadsheets take UTF-8 without it for something else.
+    content = text.encode("utf-8-sig", "backslashreplace")
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)

@@ -1,0 +1,151 @@
+"""Text as the words in it: sparse vectors whose product, with the index's IDF, is BM25. Knows no model and no index.
+
+Words of any script, in lower case, without accents and English endings; of scripts without spaces, pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import Stemmer
+
+K1 = 1.5  # how soon another occurrence of a word stops to count
+B = 0.75  # how much a word of a long chunk counts less
+AVERAGE_WORDS = 90  # of a chunk; a constant, so that what a chunk weighs never depends on the others
+MAX_WORD_CHARACTERS = 64  # of a longer one, the beginning stands for it
+MAX_DOCUMENT_TERMS = 8192
+MAX_QUERY_TERMS = 1024
+
+# Han, kana, hangul, bopomofo; Thai, Lao, Burmese and Khmer, which use spaces between sentences at most.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\U00020000-\U000323af"
+)
+_RUN = re.compile(rf"([{_UNSPACED}]+)|[^{_UNSPACED}\s]+")
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_ENGLISH_WORD = re.compile(r"[a-z]{3,}")
+_CONTRACTION = re.compile(r"(?<=\w)['’](?:s|t|re|ve|ll|d|m)\b")  # John's, isn't
+_HIDDEN_ASCII = dict.fromkeys([*range(0x09), *range(0x0E, 0x1C), 0x7F])
+# Letters that Unicode does not take apart.
+_LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
+_MOST_FOLDED = 1 << 16  # that are remembered
+_TATWEEL = "\u0640"  # stretches an Arabic word, and means nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """`indices` ascend, each once; `values` are positive."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.indices)
+
+
+def document_vector(text: str) -> SparseVector:
+    """The share of BM25 that the document decides: saturated counts, normalised by length."""
+    counts: Counter[str] = Counter()
+    length = 0
+    for word, is_unspaced in _words(text):
+        if is_unspaced:
+            pairs = _pairs(word)
+            counts.update(pairs)
+            counts.update(word)  # for queries of one character
+            length += max(1, len(pairs))
+        else:
+            counts[word] += 1
+            length += 1
+    terms: Counter[str] = Counter()
+    for word, count in counts.items():
+        terms[_stem(word)] += count
+    norm = K1 * (1 - B + B * length / AVERAGE_WORDS)
+    kept = islice(terms.items(), MAX_DOCUMENT_TERMS)
+    return _vector((term, count * (K1 + 1) / (count + norm)) for term, count in kept)
+
+
+def query_vector(text: str) -> SparseVector:
+    """1 for every word. Empty when there is none."""
+    terms: dict[str, None] = {}
+    for word, is_unspaced in _words(text):
+        terms.update(dict.fromkeys((_pairs(word) or [word]) if is_unspaced else [_stem(word)]))
+    return _vector((term, 1.0) for term in islice(terms, MAX_QUERY_TERMS))
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """In order, each with whether it is a run of characters of a script without spaces."""
+    if text.isascii():
+        for match in _ASCII_WORD.finditer(_CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII))):
+            yield match.group()[:MAX_WORD_CHARACTERS], False
+        return
+    plain = _CONTRACTION.sub("", unicodedata.normalize("NFKC", text).casefold())
+    decomposed = unicodedata.normalize("NFKD", plain).translate(_FOLDED)
+    for match in _RUN.finditer(unicodedata.normalize("NFC", decomposed)):
+        unspaced = match.group(1)
+        yield (unspaced, True) if unspaced else (match.group()[:MAX_WORD_CHARACTERS], False)
+
+
+class _Stemmers(threading.local):
+    """One for each thread, since they are not safe to share."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+def _stem(word: str) -> str:
+    return _STEMMERS.english.stemWord(word) if _ENGLISH_WORD.fullmatch(word) else word
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[place : place + 2] for place in range(len(run) - 1)]
+
+
+def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
+    by_id: dict[int, float] = {}
+    for term, weight in weights:
+        term_id = zlib.crc32(term.encode())
+        by_id[term_id] = by_id.get(term_id, 0.0) + weight
+    indices = tuple(sorted(by_id))
+    return SparseVector(indices, tuple(max(round(by_id[term_id], 4), 1e-4) for term_id in indices))
+
+
+class _Folding(dict[int, str]):
+    """For `str.translate`: what stands for a character of decomposed, case-folded text. Fills as it is used."""
+
+    def __missing__(self, code: int) -> str:
+        found = _fold(chr(code))
+        if len(self) < _MOST_FOLDED:
+            self[code] = found
+        return found
+
+
+def _fold(character: str) -> str:
+    """A letter, mark or digit; a space where words end; nothing for what cannot be seen and for accents."""
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.digit(character))
+    if category.startswith(("L", "N")):
+        return "" if character == _TATWEEL else _LETTERS.get(character, character)
+    if category.startswith("M"):
+        return character if _is_part_of_word(character, category) else ""
+    is_hidden = category in ("Cc", "Cf") and not character.isspace()
+    return "" if is_hidden else " "
+
+
+def _is_part_of_word(mark: str, category: str) -> bool:
+    """Vowel signs of Indic and South East Asian scripts and the voicing of kana are; accents and points are not."""
+    combining = unicodedata.combining(mark)
+    is_accent = combining == 1 or 10 <= combining <= 36 or combining >= 200
+    is_variant = category == "Me" or unicodedata.name(mark, "").startswith("VARIATION SELECTOR")
+    return not is_accent and not is_variant
+
+
+_FOLDED = _Folding()
+_STEMMERS = _Stemmers()

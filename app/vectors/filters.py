@@ -1,0 +1,40 @@
+"""Which points are meant: Qdrant's filters by document, and by the equality of metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from qdrant_client import models
+
+from app.metadata_filters import check_filters, read_filter
+
+DOCUMENT_ID_FIELD = "metadata.document_id"
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def of_documents(document_ids: Sequence[str]) -> models.Filter:
+    return models.Filter(
+        must=[models.FieldCondition(key=DOCUMENT_ID_FIELD, match=models.MatchAny(any=list(document_ids)))]
+    )
+
+
+def metadata_filter(filters: Mapping[str, str]) -> models.Filter | None:
+    if not filters:
+        return None
+    return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in check_filters(filters).items()])
+
+
+def _equals(path: str, value: str) -> models.Filter:
+    reading = read_filter(value)
+    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
+    if reading.truth is not None:
+        readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
+    if reading.number is not None:
+        # A range finds integers as well as floats.
+        readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
+    return models.Filter(should=readings)
+
+
+def _metadata_path(key: str) -> str:
+    return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'

@@ -1,0 +1,78 @@
+"""Points as Qdrant takes them: a unit vector under the default name, and the words of the chunk beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from qdrant_client import models
+
+from app.lexical import SparseVector, document_vector, query_vector
+from app.types import Point
+
+# The name stands for the rules of app/lexical.py: change it with them, and older indexes ask for a reindex.
+WORDS = "bm25"
+
+
+def point_structs(points: Sequence[Point], *, with_words: bool) -> list[models.PointStruct]:
+    """Raises ValueError for a vector without direction. A chunk without words gets no vector of them."""
+    found = []
+    for point in points:
+        dense = unit(point.vector, f"point {point.id}")
+        words = document_vector(str(point.payload.get("page_content", ""))) if with_words else None
+        vector = {"": dense, WORDS: _sparse(words)} if words else dense
+        # Constructed unchecked: the checks would take longer than the engine does.
+        found.append(models.PointStruct.model_construct(id=point.id, vector=vector, payload=dict(point.payload)))
+    return found
+
+
+def batches(points: Sequence[models.PointStruct], *, most_numbers: int) -> Iterator[list[models.PointStruct]]:
+    batch: list[models.PointStruct] = []
+    numbers = 0
+    for point in points:
+        size = _count_numbers(point.vector)
+        if batch and numbers + size > most_numbers:
+            yield batch
+            batch, numbers = [], 0
+        batch.append(point)
+        numbers += size
+    if batch:
+        yield batch
+
+
+def words_query(text: str) -> models.SparseVector | None:
+    words = query_vector(text)
+    return _sparse(words) if words else None
+
+
+def dense_of(vector: object) -> list[float] | None:
+    """Of what a point that was retrieved has, which depends on the names that were asked for."""
+    dense = vector.get("") if isinstance(vector, dict) else vector
+    return dense if isinstance(dense, list) else None
+
+
+def raw_id(point_id: str) -> int | str:
+    """Ids of ours are UUIDs; foreign points may be numbered."""
+    return int(point_id) if point_id.isdecimal() else point_id
+
+
+def unit(vector: Sequence[float], what: str) -> list[float]:
+    """L2-normalised here, because Qdrant leaves very short vectors as they are and then their cosine is wrong."""
+    values = np.asarray(vector, dtype=np.float64)
+    norm = float(np.linalg.norm(values)) if np.isfinite(values).all() else math.nan
+    if not math.isfinite(norm) or norm == 0:
+        fault = "is zero" if norm == 0 else "holds NaN or infinite numbers"
+        raise ValueError(f"The vector of {what} {fault}, so it has no direction to compare. Embed the text again.")
+    is_unit = math.isclose(norm, 1, abs_tol=1e-6)
+    return list(vector) if is_unit else (values / norm).tolist()
+
+
+def _sparse(vector: SparseVector) -> models.SparseVector:
+    return models.SparseVector.model_construct(indices=list(vector.indices), values=list(vector.values))
+
+
+def _count_numbers(vector: object) -> int:
+    if isinstance(vector, dict):
+        return len(vector[""]) + 2 * len(vector[WORDS].indices)
+    return len(vector) if isinstance(vector, list) else 0

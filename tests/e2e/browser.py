@@ -1,0 +1,181 @@
+"""A headless Chromium for the tests of the pages: what each page asked of whom, what it complained of, what fits.
+
+Fixtures of conftest.py hand these out; a test opens pages with `open_page` and they are judged when it ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
+TIMEOUT_MS = 30_000
+SETTLE_MS = 200
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+# Gradio's complaints where a page is left while an answer is on its way.
+_BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
+SEVERE = ("serious", "critical")
+
+# What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off whatever is too wide,
+# so that the page itself never scrolls sideways: nobody could reach it.
+_OVERFLOWS = """() => {
+  const found = [];
+  const name = (node) => node.nodeName.toLowerCase() + (node.id ? '#' + node.id : '')
+    + (typeof node.className === 'string' && node.className ? '.' + node.className.trim().split(/\\s+/).join('.') : '');
+  const content = document.querySelector('#content');
+  const isHeld = (node) => {
+    for (let at = node; at && !at.matches('.gradio-container'); at = at.parentElement) {
+      const style = getComputedStyle(at);
+      if (style.clipPath !== 'none') return true;
+      if (at !== node && (style.overflowX !== 'visible' || at.nodeName === 'svg')) return true;
+    }
+    return false;
+  };
+  const width = document.documentElement.clientWidth;
+  for (const node of document.querySelectorAll('body *')) {
+    const box = node.getBoundingClientRect();
+    if (!box.width || !box.height || !node.checkVisibility({ visibilityProperty: true }) || box.right < 0) continue;
+    if ((box.right > width + 1 || box.left < -1) && !isHeld(node)) {
+      found.push(`${name(node)}: ${Math.round(box.left)} to ${Math.round(box.right)} of ${width}`);
+    } else if (content.contains(node) && node.clientWidth && node.scrollWidth > node.clientWidth + 1
+        && getComputedStyle(node).overflowX === 'visible' && !isHeld(node)) {
+      found.push(`${name(node)}: ${node.scrollWidth} in ${node.clientWidth}`);
+    }
+  }
+  const page = document.scrollingElement.scrollWidth;
+  if (page > innerWidth + 1) found.unshift(`the page is ${page} wide on a screen of ${innerWidth}`);
+  return found.slice(0, 12);
+}"""
+
+# While an answer is on its way Gradio shows the last one faded.
+_IS_STILL = """() => !document.querySelector('.generating, .pending, .is-unfinished') &&
+  [...document.querySelectorAll('#content .block')].every((each) => {
+    for (let at = each; at; at = at.parentElement) if (Number(getComputedStyle(at).opacity) < 1) return false;
+    return true;
+  })"""
+
+
+class OpenPage:
+    """A page of the service in the browser, and all that is wrong with it so far."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.asked_elsewhere: list[str] = []
+        self.complaints: list[str] = []
+        self.dialogs: list[str] = []
+        self._expected_dialogs = 0
+        self._is_leaving = False
+        page.on("request", self._watch_request)
+        page.on("console", self._watch_console)
+        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("dialog", self._watch_dialog)
+
+    def go(self, path: str = "/") -> Page:
+        self._is_leaving = True
+        self.page.goto(self.url + path)
+        self._is_leaving = False
+        self.page.locator(".site-header").wait_for()
+        self.page.locator(".site-footer").wait_for()
+        return self.page
+
+    def accept_next_dialog(self) -> None:
+        """The question that the next click asks is answered with yes; any other dialog is a fault."""
+        self._expected_dialogs += 1
+
+    def wait_until_still(self) -> None:
+        """Until no answer is on its way; one look could fall between two handlers of a chain."""
+        for _ in range(2):
+            self.page.wait_for_function(_IS_STILL)
+            self.page.wait_for_timeout(SETTLE_MS)
+        self.page.wait_for_function(_IS_STILL)
+
+    def search(self, query: str) -> None:
+        """Types and sends a query on the search page, until its passages are complete."""
+        self.page.get_by_label("Search for").fill(query)
+        self.page.get_by_label("Search for").press("Enter")
+        expect(self.page.locator("#passages .summary").first).to_be_visible()
+        expect(self.page.locator("#passages mark").first).to_be_visible()
+        self.wait_until_still()
+
+    def overflows(self) -> list[str]:
+        """What is wider than the screen, by selector."""
+        return list(self.page.evaluate(_OVERFLOWS))
+
+    def faults(self) -> list[str]:
+        return [
+            *(f"asked another machine: {each}" for each in self.asked_elsewhere),
+            *(f"the console says: {each}" for each in self.complaints),
+            *(f"a dialog opened: {each}" for each in self.dialogs),
+        ]
+
+    def _watch_request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in ("data", "blob") and f"{address.scheme}://{address.netloc}" != self.url:
+            self.asked_elsewhere.append(request.url[:200])
+
+    def _watch_console(self, message: ConsoleMessage) -> None:
+        is_broken_off = self._is_leaving and any(each in message.text for each in _BROKEN_OFF)
+        if message.type == "error" and not is_broken_off:
+            self.complaints.append(message.text[:500])
+
+    def _watch_dialog(self, dialog: Dialog) -> None:
+        if self._expected_dialogs:
+            self._expected_dialogs -= 1
+            dialog.accept()
+        else:
+            self.dialogs.append(dialog.message[:200])
+            dialog.dismiss()
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened_page(
+    browser: Browser, url: str, *, size: ViewportSize = DESKTOP, is_dark: bool = False
+) -> Iterator[OpenPage]:
+    """A window of its own, without animations. Raises AssertionError at the end where the page misbehaved."""
+    context = browser.new_context(
+        viewport=size, color_scheme="dark" if is_dark else "light", reduced_motion="reduce", locale="en-GB"
+    )
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    opened = OpenPage(page, url)
+    try:
+        yield opened
+    finally:
+        context.close()
+    assert not opened.faults(), "\n".join(opened.faults())
+
+
+def severe_violations(page: Page) -> list[str]:
+    """What axe-core calls serious or critical: rule, what to do, and the first elements."""
+    if not page.evaluate("typeof window.axe === 'object'"):
+        page.evaluate(AXE_SCRIPTS[-1].read_text(encoding="utf-8"))
+    answer: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['impact']} {rule['id']}: {rule['help']}\n" + "\n".join(_describe(node) for node in rule["nodes"][:6])
+        for rule in answer["violations"]
+        if rule["impact"] in SEVERE
+    ]
+
+
+def _describe(node: dict[str, Any]) -> str:
+    reason = next((line.strip() for line in reversed(node["failureSummary"].splitlines()) if line.strip()), "")
+    return f"    {node['target']}\n        {node['html'][:160]}\n        {reason}"

@@ -1,0 +1,69 @@
+"""The judges of browser.py themselves: a page that does what no page may do is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from browser import DESKTOP, OpenPage, opened_page, severe_violations
+from page_house import PageHouse
+from playwright.sync_api import Browser, expect
+
+Open = Callable[..., OpenPage]
+
+
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        (
+            "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.2:9/a.png'}))",
+            "asked another machine",
+        ),
+        ("console.error('broken')", "the console says: broken"),
+        ("setTimeout(() => { throw new Error('thrown') })", "uncaught: thrown"),
+        ("setTimeout(() => alert('hello'))", "a dialog opened: hello"),
+    ],
+)
+def test_what_no_page_may_do_fails_the_test(chromium: Browser, page_house: PageHouse, script: str, fault: str) -> None:
+    def misbehave() -> None:
+        with opened_page(chromium, page_house.url) as opened:
+            opened.go().evaluate(script)
+            opened.page.wait_for_timeout(300)
+
+    with pytest.raises(AssertionError, match=fault):
+        misbehave()
+
+
+def test_what_sticks_out_is_named(open_page: Open) -> None:
+    opened = open_page()
+    assert opened.overflows() == []
+    opened.page.evaluate("document.querySelector('#content').innerHTML = '<p id=wide style=width:5000px>.</p>'")
+    assert any(each.startswith("p#wide") for each in opened.overflows())
+    opened.page.evaluate("document.querySelector('#wide').outerHTML = '<div id=box style=width:20px>unbreakable</div>'")
+    assert [each for each in opened.overflows() if each.startswith("div#box")]
+    opened.page.evaluate("document.body.style.width = '5000px'")
+    assert opened.overflows()[0].startswith("the page is 5")
+
+
+def test_axe_judges_what_is_there_now(open_page: Open, axe: Callable[[OpenPage], None]) -> None:
+    opened = open_page()
+    axe(opened)
+    opened.page.evaluate("document.querySelector('.site-header').insertAdjacentHTML('beforeend', '<button></button>')")
+    with pytest.raises(AssertionError, match="critical button-name"):
+        axe(opened)
+    assert severe_violations(opened.page)
+
+
+def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
+    opened = open_page(size=DESKTOP, is_dark=False)
+    page = opened.page
+    switch = page.get_by_role("button", name="Dark colours")
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    opened.go("/documents")
+    expect(page.locator("body.dark")).to_have_count(1)
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    switch.click()
+    opened.go("/")
+    expect(page.locator("body.dark")).to_have_count(0)

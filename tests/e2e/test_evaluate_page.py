@@ -1,0 +1,277 @@
+"""The evaluate page in a real headless Chromium, at desk and phone width: API, page, catalog and evaluations are real,
+the embedder's neighbours can be computed by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from app.opinions import new_judgement, new_lens
+from app.search_types import QueryEmbedding
+from app.testing import ToyEmbedder
+from app.wiring.web import create_web
+
+pytestmark = pytest.mark.xdist_group("page")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+WIDTHS = {"desk": 1280, "phone": 390}
+HOSTILE = "<img src=x onerror=window.attacked=1> <script>window.attacked=1</script> ${window.attacked=1}"
+FRUITS = ("apple", "pear", "plum", "fig", "cherry", "quince", "peach", "grape")
+DISHES = ("tart", "jam", "cake", "juice")
+
+
+class PatientEmbedder(ToyEmbedder):
+    """Waits before every query while it is told to, so that a test can look at a running evaluation."""
+
+    wait_s = 0.0
+
+    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+        time.sleep(self.wait_s)
+        return super().embed_query(text, **options)
+
+
+def fill(house: Any) -> None:
+    """Three collections, of which the last one by its name is judged. An instruction helps every other query."""
+    documents: dict[str, str] = {}
+    for collection in ("kitchen", "copy", "bare"):
+        house.services.library.ensure_collection(collection)
+        for fruit in FRUITS:
+            for dish in DISHES:
+                title = f"{HOSTILE} {fruit} {dish}" if (fruit, dish) == ("fig", "jam") else f"{fruit} {dish}"
+                document, _ = house.services.library.add_document(
+                    collection,
+                    f"{fruit} {dish} with sugar".encode(),
+                    uri=f"notes://{fruit}-{dish}",
+                    media_type="text/plain",
+                    title=title,
+                )
+                if collection == "kitchen":
+                    documents[f"{fruit} {dish}"] = document.id
+    house.work_off()
+    for number, fruit in enumerate(FRUITS):
+        for dish in DISHES[:3]:
+            # A dish that is asked for in the instruction alone is found through it, and by chance without it.
+            instruction = f"{dish} {dish}" if number % 2 else ""
+            query = fruit if instruction else f"{fruit} {dish}"
+            said = new_judgement(documents[f"{fruit} {dish}"], query=query, instruction=instruction, grade=3)
+            house.services.catalog.save_judgement(said)
+    house.services.catalog.save_lens(new_lens("<b>lens</b>", "sugar"))
+
+
+@pytest.fixture(scope="module")
+def embedder() -> PatientEmbedder:
+    return PatientEmbedder()
+
+
+@pytest.fixture(scope="module")
+def server_url(
+    toy_house_class: Any, embedder: PatientEmbedder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with ExitStack() as opened:
+        house = toy_house_class(tmp_path_factory.mktemp("home"), opened, embedder=embedder)
+        fill(house)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = uvicorn.Server(uvicorn.Config(create_web(house.services), log_level="warning"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+            thread.start()
+            deadline = time.monotonic() + 60
+            while not server.started:
+                assert time.monotonic() < deadline, "the server did not start within a minute"
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server.should_exit = True
+            thread.join(timeout=15)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    expect.set_options(timeout=20_000)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=WIDTHS)
+def page(
+    request: pytest.FixtureRequest, browser: Browser, server_url: str, embedder: PatientEmbedder
+) -> Iterator[Page]:
+    """Open at the evaluate page. In the end: nobody else was asked, nothing complained, ran, or stuck out."""
+    context = browser.new_context(viewport={"width": WIDTHS[request.param], "height": 900}, accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    hosts: set[str | None] = set()
+    complaints: list[str] = []
+    page.on("request", lambda asked: hosts.add(urlsplit(asked.url).hostname))
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{server_url}/evaluate")
+    expect(page.locator("#evaluate-sources")).not_to_be_empty()
+    yield page
+    width = page.evaluate("document.documentElement.scrollWidth")
+    attacked = page.evaluate("window.attacked")
+    context.close()
+    embedder.wait_s = 0.0
+    assert hosts - {None} == {"127.0.0.1"}, "the page asked another machine for something"
+    assert complaints == []
+    assert attacked is None
+    assert width <= WIDTHS[request.param]
+
+
+def choose_collection(page: Page, name: str) -> None:
+    field = page.get_by_label("Judged queries of the collection")
+    field.click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+def measure(page: Page, collection: str = "kitchen") -> None:
+    choose_collection(page, collection)
+    page.get_by_role("button", name="Measure", exact=True).click()
+
+
+def expect_report(page: Page) -> None:
+    expect(page.locator("#evaluate-report h2").first).to_have_text("nDCG@10")
+    expect(page.locator("#evaluate-progress .progress")).to_have_count(0)
+
+
+def test_measure_and_read_the_results(page: Page, server_url: str) -> None:
+    choose_collection(page, "kitchen")
+    expect(page.locator(".sources")).to_contain_text("24 queries · 24 judgements")
+    page.get_by_label("Seen through").click()
+    page.get_by_role("option", name="No instruction").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect_report(page)
+
+    rows = page.locator("#evaluate-report section").first.locator("tbody tr")
+    expect(rows).to_have_count(6)  # three K, two instructions
+    expect(rows.first.locator("th")).to_have_text("K 1 · instruction judged")
+    expect(rows.first.locator(".figure")).to_contain_text("1.000")
+    expect(page.locator(".curve-figure .legend li")).to_have_text(["instruction judged", "instruction none"])
+    against = page.locator("table.differences tr", has_text="K 1 · instruction none")
+    expect(against).to_contain_text("worse")
+    expect(page.locator("#evaluate-report h3").first).to_contain_text("no instruction")
+
+    page.get_by_label("Measure", exact=True).click()
+    page.get_by_role("option", name="MRR@10").click()
+    expect(page.locator("#evaluate-report h2").first).to_have_text("MRR@10")
+
+    address = page.locator("table.queries a").first.get_attribute("href")
+    assert address is not None
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Table (CSV)").click()
+    table = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
+    assert {
+        row["mrr_10"] for row in table if row["queries_judged_through"] == "all" and row["instruction"] == "judged"
+    } == {"1.000000"}
+    page.goto(server_url + address)
+    expect(page.get_by_label("Search for")).to_have_value(re.compile("|".join(FRUITS)))
+
+
+def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
+    page: Page, embedder: PatientEmbedder, server_url: str
+) -> None:
+    embedder.wait_s = 0.5
+    measure(page)
+    expect(page.locator(".progress")).to_contain_text("of 72 searches")
+    page.goto(server_url)
+    expect(page.get_by_label("Search for")).to_be_visible()
+    page.goto(f"{server_url}/evaluate")
+    expect(page.locator(".progress")).to_contain_text(
+        re.compile(r"Measuring: [1-9]\d* of 72 searches, about \d+ s left")
+    )
+
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="running already")).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#evaluate-progress")).to_contain_text(re.compile("Stopped after .* of 24 queries"))
+
+
+def test_judgements_are_brought_in_and_removed(page: Page, tmp_path: Path) -> None:
+    queries, qrels = tmp_path / "queries.jsonl", tmp_path / "fruit.tsv"
+    texts = {"1": "apple jam", "2": HOSTILE}
+    queries.write_text("\n".join(json.dumps({"_id": number, "text": text}) for number, text in texts.items()))
+    qrels.write_text("query-id\tcorpus-id\tscore\n1\tapple-jam\t2\n2\tplum-jam\t1\n2\tnowhere\t1\n")
+    choose_collection(page, "bare")
+    expect(page.locator(".empty")).to_contain_text("Nothing is judged in this collection yet")
+    page.get_by_role("button", name="Bring in judgements from files").click()
+    page.locator("#evaluate-files input[type=file]").set_input_files([queries, qrels])
+    expect(page.locator("#evaluate-files")).to_contain_text("fruit")
+    page.get_by_role("button", name="Bring in", exact=True).click()
+    expect(page.locator("#evaluate-message")).to_contain_text("2 judgements of 2 queries and 2 documents are kept.")
+    expect(page.locator("#evaluate-message")).to_contain_text("not in this collection, and left out. nowhere")
+    expect(page.locator(".sources")).to_contain_text("fruit imported")
+
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect_report(page)
+    expect(page.locator(".caution")).to_contain_text("With fewer than 20 queries")
+    expect(page.locator("table.queries")).to_contain_text(HOSTILE)
+
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Remove the import fruit").click()
+    expect(page.locator(".empty")).to_contain_text("Nothing is judged")
+
+
+def test_collections_are_compared(page: Page) -> None:
+    choose_collection(page, "kitchen")
+    page.get_by_role("button", name="More settings").click()
+    page.get_by_label("Compare with other collections").click()
+    page.get_by_role("option", name="copy").click()
+    page.keyboard.press("Escape")
+    for steps in ("1", "20"):
+        page.locator("#evaluate-steps").get_by_label(steps, exact=True).uncheck()
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect_report(page)
+    expect(page.locator("table.differences tbody tr")).to_have_count(1)
+    expect(page.locator("table.differences")).to_contain_text("could be chance")
+    expect(page.locator("#evaluate-report section").first.locator("tbody th")).to_have_text(["kitchen", "copy"])
+
+
+def test_a_file_without_judgements_is_refused(page: Page, tmp_path: Path) -> None:
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear reader,\nthere is nothing to judge here.\n")
+    page.get_by_role("button", name="Bring in judgements from files").click()
+    page.locator("#evaluate-files input[type=file]").set_input_files(letter)
+    expect(page.locator("#evaluate-files")).to_contain_text("letter")
+    page.get_by_role("button", name="Bring in", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("letter.txt, line 1")
+
+
+def test_a_collection_that_nobody_judged_gets_advice(page: Page) -> None:
+    measure(page, "bare")
+    expect(page.get_by_role("alert")).to_contain_text("No query is judged in the collection 'bare'")
+
+
+def test_nothing_chosen_gets_advice(page: Page) -> None:
+    choose_collection(page, "kitchen")
+    page.locator("#evaluate-modes").get_by_label("Meaning (dense)").uncheck()
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
+
+
+def test_a_measurement_in_the_address_is_shown_again(page: Page, server_url: str) -> None:
+    measure(page)
+    expect_report(page)
+    page.wait_for_url(re.compile(r"/evaluate\?run=[0-9a-f]{32}"))
+    page.reload()
+    expect_report(page)
+    page.goto(f"{server_url}/evaluate?run=nothing-like-it")
+    expect_report(page)  # the newest one

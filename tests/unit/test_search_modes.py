@@ -1,0 +1,211 @@
+"""Search by vector, by words and by both, and towards or away from chunks that were found."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.errors import ConflictError, EmptyQueryError, FilterError, InputError
+from app.lookup import LIKE_WEIGHT, MAX_FEEDBACK, UNLIKE_WEIGHT, move_vector
+from app.search_types import LegRank, SearchMode, SearchRequest
+from app.testing import InMemoryVectorIndex, ToyEmbedder
+
+CAT = "The cat sleeps on the sofa. It dreams of mice."
+RATES = "The bank raised interest rates. Savers were glad."
+BANK = "We sat on the bank of the river for a while."
+MODES = list(SearchMode)
+
+
+class CountingEmbedder(ToyEmbedder):
+    queries = 0
+
+    def embed_query(self, text: str, **options: Any) -> Any:
+        self.queries += 1
+        return super().embed_query(text, **options)
+
+
+@pytest.fixture
+def house(toy_house_factory: Callable[..., Any]) -> Any:
+    house = toy_house_factory(embedder=CountingEmbedder(dimension=4096))
+    house.add(CAT, metadata={"kind": "animal"})
+    house.add(RATES, metadata={"kind": "money"})
+    house.add(BANK, metadata={"kind": "water"})
+    return house
+
+
+def ask(query: str, mode: SearchMode = SearchMode.HYBRID, **more: Any) -> SearchRequest:
+    return SearchRequest(query=query, collection="library", mode=mode, **more)
+
+
+def texts(result: Any) -> list[str]:
+    return [hit.chunk.text for hit in result.hits]
+
+
+def test_sparse_finds_only_what_shares_a_word(house: Any) -> None:
+    result = house.services.search.search(ask("Banks?", SearchMode.SPARSE))
+    assert texts(result) == [RATES, BANK]  # the shorter first
+    assert result.mode is SearchMode.SPARSE
+    assert [hit.rank for hit in result.hits] == [1, 2]
+    assert [hit.legs for hit in result.hits] == [(), ()]
+    assert result.hits[0].score > result.hits[1].score > 0
+
+
+def test_sparse_asks_the_model_only_for_the_explanation(house: Any) -> None:
+    search = house.services.search.search
+    bare = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3), explain=False)
+    assert house.embedder.queries == 0
+    full = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3))
+    assert house.embedder.queries == 1
+    for result in (bare, full):
+        assert (result.refinement, result.steps, result.instruction) == ((), 0, "")
+    assert texts(full) == texts(bare)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_best_sentence_is_named_in_every_mode(house: Any, mode: SearchMode) -> None:
+    hits = house.services.search.search(ask("savers on a river bank", mode)).hits
+    named = {hit.chunk.text: (hit.chunk.text[hit.why.start : hit.why.end], hit.why.score) for hit in hits}
+    assert named[RATES][0] == "Savers were glad."
+    assert named[BANK][0] == BANK
+    query = house.embedder.embed_query("savers on a river bank").vector
+    [own] = house.embedder.embed_documents([BANK], instruction="", steps=1)
+    assert named[BANK][1] == pytest.approx(sum(a * b for a, b in zip(query, own, strict=True)))  # a cosine
+
+
+def test_hybrid_carries_both_legs(house: Any) -> None:
+    search = house.services.search.search
+    result = search(ask("interest of the bank"))
+    legs = {mode: search(ask("interest of the bank", mode)).hits for mode in (SearchMode.DENSE, SearchMode.SPARSE)}
+    assert result.mode is SearchMode.HYBRID
+    for hit in result.hits:
+        expected = [
+            LegRank(mode, each.rank, each.score)
+            for mode, hits in legs.items()
+            for each in hits
+            if each.chunk.id == hit.chunk.id
+        ]
+        assert list(hit.legs) == expected
+    assert all(0 <= hit.score <= 1 for hit in result.hits)
+    assert result.hits[0].score > result.hits[1].score
+
+
+def test_hybrid_looks_deeper_than_its_limit(house: Any) -> None:
+    """The best of both may be first of neither."""
+    everything = house.services.search.search(ask("interest of the bank"))
+    for limit in (1, 2):
+        assert (
+            texts(house.services.search.search(ask("interest of the bank", limit=limit))) == texts(everything)[:limit]
+        )
+
+
+def test_the_instruction_moves_the_dense_leg_alone(house: Any) -> None:
+    def leg_scores(leg: SearchMode, instruction: str) -> dict[str, float]:
+        hits = house.services.search.search(ask("the bank", instruction=instruction)).hits
+        return {hit.chunk.id: each.score for hit in hits for each in hit.legs if each.leg is leg}
+
+    assert leg_scores(SearchMode.SPARSE, "river") == leg_scores(SearchMode.SPARSE, "")
+    moved, plain = leg_scores(SearchMode.DENSE, "river"), leg_scores(SearchMode.DENSE, "")
+    assert all(moved[chunk_id] != score for chunk_id, score in plain.items())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_hold_in_every_mode(house: Any, mode: SearchMode) -> None:
+    result = house.services.search.search(ask("the bank", mode, filters={"kind": "water"}))
+    assert texts(result) == [BANK]
+
+
+def test_a_query_without_known_words_finds_nothing_by_words(house: Any) -> None:
+    search = house.services.search.search
+    assert search(ask("zebra", SearchMode.SPARSE)).hits == ()
+    assert search(ask("?!", SearchMode.SPARSE)).hits == ()
+    assert texts(search(ask("?!"))) == texts(search(ask("?!", SearchMode.DENSE)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_refuses_what_cannot_be_used(house: Any, mode: SearchMode) -> None:
+    search = house.services.search.search
+    with pytest.raises(EmptyQueryError):
+        search(ask("  ", mode))
+    with pytest.raises(InputError, match="1 to 20"):
+        search(ask("bank", mode, steps=21), explain=False)
+    with pytest.raises(InputError, match="surrogate"):
+        search(ask("bank", mode, instruction="\ud800"), explain=False)
+    with pytest.raises(FilterError):
+        search(ask("bank", mode, filters={"": "x"}))
+
+
+@pytest.mark.parametrize("mode", [SearchMode.SPARSE, SearchMode.HYBRID])
+def test_an_index_without_words_names_the_command(toy_house_factory: Callable[..., Any], mode: SearchMode) -> None:
+    house = toy_house_factory(index=InMemoryVectorIndex(without_words={"library--1"}))
+    house.add(CAT)
+    assert texts(house.services.search.search(ask("cat", SearchMode.DENSE))) == [CAT]
+    with pytest.raises(ConflictError, match="gircse reindex library"):
+        house.services.search.search(ask("cat", mode))
+
+
+def ids_of(house: Any) -> dict[str, str]:
+    hits = house.services.search.search(ask("the", SearchMode.DENSE)).hits
+    return {hit.chunk.text: hit.chunk.id for hit in hits}
+
+
+@pytest.mark.parametrize("mode", [SearchMode.DENSE, SearchMode.HYBRID])
+def test_more_and_less_like_a_chunk(toy_house_factory: Callable[..., Any], mode: SearchMode) -> None:
+    house = toy_house_factory(embedder=ToyEmbedder(dimension=4096))
+    for text in ("cat mouse", "mouse trap", "river bank"):
+        house.add(text)
+    ids = ids_of(house)
+
+    def cosine(text: str, **feedback: Any) -> float:
+        [hit] = [
+            each
+            for each in house.services.search.search(ask("river cat", mode, **feedback)).hits
+            if each.chunk.text == text
+        ]
+        return hit.score if mode is SearchMode.DENSE else hit.legs[0].score
+
+    mouse = (ids["cat mouse"],)
+    assert cosine("mouse trap", like=mouse) > cosine("mouse trap") > cosine("mouse trap", unlike=mouse)
+    assert cosine("river bank", like=mouse) < cosine("river bank") < cosine("river bank", unlike=mouse)
+    assert cosine("river bank", like=(ids["river bank"],) * 2, unlike=mouse) > cosine("river bank")
+
+
+def test_the_vector_moves_as_rocchio_says() -> None:
+    moved = move_vector([1.0, 0.0, 0.0], like=[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], unlike=[[0.0, 0.0, 1.0]])
+    expected = [1.0, LIKE_WEIGHT / 2, LIKE_WEIGHT / 2 - UNLIKE_WEIGHT]
+    assert moved == pytest.approx([value / math.hypot(*expected) for value in expected])
+    with pytest.raises(InputError, match="leaves nothing"):
+        move_vector([-LIKE_WEIGHT, 0.0], like=[[1.0, 0.0]], unlike=[])
+
+
+@pytest.mark.parametrize("side", ["like", "unlike"])
+@pytest.mark.parametrize(
+    "chunk_id", ["", "7", "x" * 5000, "\ud800", "{12345678-1234-5678-1234-567812345678}", str(uuid.UUID(int=7))]
+)
+def test_what_is_no_chunk_of_the_collection_is_refused(house: Any, side: str, chunk_id: str) -> None:
+    with pytest.raises(InputError, match=r"no id of a chunk|has no chunk") as told:
+        house.services.search.search(ask("bank", **{side: (chunk_id,)}))
+    assert len(str(told.value)) < 500
+
+
+def test_a_chunk_of_another_collection_is_refused(house: Any) -> None:
+    house.add("Elsewhere.", collection="other")
+    [foreign] = house.services.search.search(
+        dataclasses.replace(ask("elsewhere", SearchMode.DENSE), collection="other")
+    ).hits
+    with pytest.raises(InputError, match="'library' has no chunk"):
+        house.services.search.search(ask("bank", like=(foreign.chunk.id,)))
+
+
+def test_feedback_is_bounded_consistent_and_for_vectors(house: Any) -> None:
+    search, ids = house.services.search.search, list(ids_of(house).values())
+    with pytest.raises(InputError, match="At most 16"):
+        search(ask("bank", like=(ids[0],) * (MAX_FEEDBACK + 1)))
+    with pytest.raises(InputError, match="liked and unliked"):
+        search(ask("bank", like=(ids[0],), unlike=(ids[0],)))
+    with pytest.raises(InputError, match="sparse does without"):
+        search(ask("bank", SearchMode.SPARSE, like=(ids[0],)))

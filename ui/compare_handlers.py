@@ -1,0 +1,210 @@
+"""The compare page without Gradio: plain values of a stranger in, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from app.errors import EmptyQueryError, GircseError, InputError
+from app.lenses import find_lens, lenses_of
+from app.ports import Catalog
+from app.search_types import SearchMode, SearchRequest
+from ui.choices import NO_INSTRUCTION, read_choices
+from ui.comparison import Answer, Look, compare, top_words
+from ui.contract import Example, SearchService
+from ui.guard import read_choice, read_text, read_whole_number
+from ui.render.comparison import render_comparison, render_look, render_reading, render_summary, render_welcome
+from ui.render.text import clean, render_error
+from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, read_mode
+
+SHOWN = 10  # passages on each side
+DEPTH = 50  # how far down a passage of the other list is looked for
+LEFT, RIGHT = "A", "B"
+
+CompareView = tuple[str, str, str, str, str, str]
+"""HTML: the summary, both ways of looking, both lists with the moves between them, and both readings."""
+FIELDS = 11
+NOTHING: CompareView = ("", "", "", "", "", "")
+
+
+class SideFields(NamedTuple):
+    """The values of one side's fields, as they come from the page."""
+
+    instruction: object
+    steps: object
+    mode: object
+    collection: object
+    choices: object
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What the page's address asks for. Faults are values that cannot be used, in the words of a person."""
+
+    query: str
+    left: SideFields
+    right: SideFields
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareHandlers:
+    search_service: SearchService
+    catalog: Catalog
+    default_steps: int
+    max_steps: int
+    examples: Sequence[Example] = ()
+
+    def compare(self, *values: object) -> Iterator[CompareView]:
+        """The query, then five values for each side. Left first, then right, then the sentences that matter."""
+        if len(values) != FIELDS:
+            raise InputError("The page did not send all that is needed. Load it again.")
+        query, left, right = values[0], SideFields(*values[1:6]), SideFields(*values[6:])
+        looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
+        answers: list[Answer | GircseError | None] = [None, None]
+        for place, look in enumerate(looks):
+            answers[place] = self._find(look.request)
+            yield _view(looks, answers)
+        answers = [self._explain(look.request, answer) for look, answer in zip(looks, answers, strict=True)]
+        yield _view(looks, answers)
+
+    def compare_again(self, *values: object) -> Iterator[CompareView]:
+        """After another choice: the same comparison, and no complaint while nothing has been asked yet."""
+        if isinstance(values[0], str) and values[0].strip():
+            yield from self.compare(*values)
+
+    def compare_address(self, params: Mapping[str, str]) -> Iterator[CompareView]:
+        """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
+        asked = self.read_address(params)
+        if asked.faults:
+            yield (render_error(" ".join(asked.faults), title="This address cannot be followed"), *NOTHING[1:])
+        elif not asked.query:
+            yield (render_welcome(self.examples), *NOTHING[1:])
+        else:
+            yield from self.compare(asked.query, *asked.left, *asked.right)
+
+    def read_address(self, params: Mapping[str, str]) -> Address:
+        """Raises GircseError when the catalog cannot say which collections there are."""
+        names = [each.name for each in self.catalog.collections()]
+        first_look = SideFields("", self.default_steps, SearchMode.DENSE.value, next(iter(names), None), "")
+        left, faults_left = self._read_side(params, "1", LEFT, first_look, names)
+        # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
+        second_look = left._replace(instruction=self._other_instruction(str(left.instruction)))
+        right, faults_right = self._read_side(params, "2", RIGHT, second_look, names)
+        return Address(clean(params.get("q", "")).strip(), left, right, (*faults_left, *faults_right))
+
+    def lens_names(self) -> list[str]:
+        return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
+
+    def lens_of(self, instruction: object) -> str:
+        """The name under which the page shows an instruction."""
+        if not instruction:
+            return NO_LENS
+        return next((each.name for each in lenses_of(self.catalog) if each.query_instruction == instruction), OWN_WORDS)
+
+    def instruction_of(self, name: object) -> str | None:
+        """The lens's instruction; None where the person's own words are to stay."""
+        if name == OWN_WORDS:
+            return None
+        if name == NO_LENS:
+            return ""
+        return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
+
+    def choose(self, choices: object, data: Mapping[str, object]) -> str:
+        """What was chosen for one side until now, with what a click says."""
+        return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
+
+    def _look(self, name: str, query: object, side: SideFields) -> Look:
+        text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
+        if not text:
+            raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
+        chosen = read_choices(side.choices)
+        request = SearchRequest(
+            query=text,
+            collection=self._collection(name, side.collection),
+            instruction=read_text(side.instruction, name=f"instruction {name}", max_chars=MAX_INSTRUCTION_CHARS),
+            steps=read_whole_number(side.steps, name=f"number of steps of {name}", minimum=1, maximum=self.max_steps),
+            limit=SHOWN,
+            mode=read_mode(side.mode),
+            token_bias=chosen.bias,
+            filters=chosen.filters,
+            like=tuple(chosen.like),
+            unlike=tuple(chosen.unlike),
+        )
+        return Look(name=name, lens=self.lens_of(request.instruction), request=request, chosen=chosen)
+
+    def _collection(self, name: str, collection: object) -> str:
+        if not collection and not self.catalog.collections():
+            raise InputError("There is no collection yet. Add documents under Documents, then compare.")
+        return self.catalog.collection(read_choice(collection, name=f"collection for {name}")).name
+
+    def _find(self, request: SearchRequest) -> Answer | GircseError:
+        """What one side cannot answer is its own affair: the other one is shown all the same."""
+        try:
+            return Answer(
+                self.search_service.search(request, explain=False),
+                self.search_service.search(replace(request, limit=DEPTH), explain=False).hits,
+            )
+        except GircseError as error:
+            return error
+
+    def _explain(self, request: SearchRequest, answer: Answer | GircseError | None) -> Answer | GircseError | None:
+        if not isinstance(answer, Answer) or not answer.result.hits:
+            return answer
+        try:
+            return replace(answer, result=self.search_service.explain(answer.result, request))
+        except GircseError as error:
+            return error
+
+    def _other_instruction(self, instruction: str) -> str:
+        """Of the first lens that looks in another way."""
+        return next(
+            (each.query_instruction for each in lenses_of(self.catalog) if each.query_instruction != instruction), ""
+        )
+
+    def _read_side(
+        self, params: Mapping[str, str], number: str, name: str, default: SideFields, collections: Sequence[str]
+    ) -> tuple[SideFields, list[str]]:
+        instruction, steps, mode, collection, choices = (params.get(key + number) for key in "ikmcx")
+        faults = []
+        if steps is not None and not _is_step(steps, self.max_steps):
+            faults.append(f"Its number of steps for {name} is {steps[:20]!r}; 1 to {self.max_steps} can be made.")
+            steps = None
+        if mode is not None and mode not in set(SearchMode):
+            faults.append(f"Its mode for {name} is {mode[:20]!r}; there are {', '.join(SearchMode)}.")
+            mode = None
+        if collection is not None and collection not in collections:
+            there = f"There are: {', '.join(collections)}." if collections else "There are none yet."
+            faults.append(f"The collection {collection[:80]!r} for {name} does not exist. {there}")
+            collection = None
+        try:
+            read_choices(choices)
+        except InputError:
+            faults.append(f"What was chosen for {name} cannot be read.")
+            choices = None
+        return SideFields(
+            default.instruction if instruction is None else "" if instruction == NO_INSTRUCTION else instruction,
+            default.steps if steps is None else int(steps),
+            mode or default.mode,
+            collection or default.collection,
+            default.choices if choices is None else choices,
+        ), faults
+
+
+def _is_step(text: str, most: int) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= most
+
+
+def _view(looks: Sequence[Look], answers: Sequence[Answer | GircseError | None]) -> CompareView:
+    left, right = answers
+    comparison = compare(left, right) if isinstance(left, Answer) and isinstance(right, Answer) else None
+    words = [top_words(each.result.refinement) if isinstance(each, Answer) else () for each in answers]
+    return (
+        render_summary(comparison, looks, answers),
+        render_look(looks[0], left, words[0], words[1]),
+        render_look(looks[1], right, words[1], words[0]),
+        render_comparison(comparison, looks, answers),
+        render_reading(looks[0], left),
+        render_reading(looks[1], right),
+    )

@@ -1,0 +1,260 @@
+"""The compare page: one query, looked at in two ways side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.errors import GircseError
+from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
+from ui.contract import PageParts
+from ui.guard import event_data, guarded, guarded_stream
+from ui.search_handlers import OWN_WORDS
+from ui.search_page import ACT_SCRIPT, MODES
+
+# Passages, and the lines that join them, light up together.
+PAIR_SCRIPT = "gircse.lightPairs(element)"
+REMEMBER_SCRIPT = "(...values) => gircse.rememberComparison(values)"
+# Query, then lens and five values of A, then those of B.
+SWAP_SCRIPT = "(q, ...sides) => [q, ...sides.slice(6), ...sides.slice(0, 6)]"
+
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    lens: gr.Dropdown
+    instruction: gr.Textbox
+    steps: gr.Slider
+    mode: gr.Radio
+    collection: gr.Dropdown
+    choices: gr.Textbox
+
+    @property
+    def request(self) -> list[gr.components.Component]:
+        return [self.instruction, self.steps, self.mode, self.collection, self.choices]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    query: gr.Textbox
+    submit: gr.Button
+    swap: gr.Button
+    left: _Side
+    right: _Side
+
+    @property
+    def request(self) -> list[gr.components.Component]:
+        return [self.query, *self.left.request, *self.right.request]
+
+    @property
+    def all(self) -> list[gr.components.Component]:
+        return [self.query, self.left.lens, *self.left.request, self.right.lens, *self.right.request]
+
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    summary: gr.HTML
+    looks: tuple[gr.HTML, gr.HTML]
+    lists: gr.HTML
+    readings: tuple[gr.HTML, gr.HTML]
+
+    @property
+    def all(self) -> list[gr.components.Component]:
+        return [self.summary, *self.looks, self.lists, *self.readings]
+
+
+def build_compare_page(site: gr.Blocks, parts: PageParts) -> None:
+    """Draws the page in the current Blocks."""
+    handlers = CompareHandlers(
+        search_service=parts.search,
+        catalog=parts.catalog,
+        default_steps=parts.default_steps,
+        max_steps=parts.max_steps,
+        examples=parts.examples,
+    )
+    with gr.Column(elem_classes="ask"):
+        fields = _build_fields(handlers, parts)
+    summary = gr.HTML("", elem_id="summary", js_on_load=None)
+    with gr.Row(elem_classes="looks", equal_height=True):
+        looks = _build_html("look-a", ACT_SCRIPT), _build_html("look-b", ACT_SCRIPT)
+    lists = _build_html("comparison", PAIR_SCRIPT)
+    with gr.Row(elem_classes="side-readings", equal_height=False):
+        readings = _build_html("reading-a", ACT_SCRIPT), _build_html("reading-b", ACT_SCRIPT)
+    _connect(site, handlers, fields, _Views(summary, looks, lists, readings))
+
+
+def _build_html(elem_id: str, script: str) -> gr.HTML:
+    return gr.HTML("", elem_id=elem_id, js_on_load=script, min_width=280)
+
+
+def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
+    with gr.Row(elem_classes="ask-row"):
+        query = gr.Textbox(
+            label="Compare for",
+            placeholder="A question, a sentence, a whole message …",
+            lines=1,
+            max_lines=5,
+            autofocus=True,
+            scale=8,
+            elem_id="query",
+        )
+        submit = gr.Button("Compare", variant="primary", scale=0, min_width=112, elem_id="submit")
+    names = handlers.lens_names()
+    with gr.Row(elem_classes="ask-row sides"):
+        left_lens, left_words = _build_words(LEFT, names)
+        swap = gr.Button("Swap", scale=0, min_width=76, elem_id="swap")
+        right_lens, right_words = _build_words(RIGHT, names)
+    settings = gr.Accordion("Steps, mode and collection of each side", open=False, elem_id="settings")
+    with settings, gr.Row(elem_classes="ask-row sides"):
+        left = _Side(left_lens, left_words, *_build_settings(LEFT, parts))
+        right = _Side(right_lens, right_words, *_build_settings(RIGHT, parts))
+    return _Fields(query, submit, swap, left, right)
+
+
+def _build_words(name: str, lenses: list[str]) -> tuple[gr.Dropdown, gr.Textbox]:
+    with gr.Column(elem_classes=f"side-fields is-{name.lower()}", min_width=260):
+        lens = gr.Dropdown(
+            lenses, value=lenses[0], label=f"Lens {name}", filterable=True, elem_id=f"lens-{name.lower()}"
+        )
+        instruction = gr.Textbox(
+            label=f"Instruction {name}",
+            placeholder="No instruction: similar in general",
+            lines=1,
+            max_lines=4,
+            elem_id=f"instruction-{name.lower()}",
+        )
+    return lens, instruction
+
+
+def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
+    letter = name.lower()
+    with gr.Column(elem_classes=f"side-fields is-{letter}", min_width=260):
+        steps = gr.Slider(
+            1,
+            parts.max_steps,
+            value=parts.default_steps,
+            step=1,
+            label=f"Steps of refinement {name}",
+            buttons=[],
+            elem_id=f"steps-{letter}",
+        )
+        mode = gr.Radio(
+            list(MODES), value="dense", label=f"Find by, {name}", elem_id=f"mode-{letter}", elem_classes="modes"
+        )
+        collection = gr.Dropdown([], label=f"Collection {name}", elem_id=f"collection-{letter}")
+        choices = gr.Textbox("", visible=False, elem_id=f"choices-{letter}")
+    return steps, mode, collection, choices
+
+
+def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
+    remember = {"fn": None, "inputs": fields.request, "js": REMEMBER_SCRIPT}
+
+    def comparing(handler: Any) -> dict[str, Any]:
+        return {
+            "fn": guarded_stream(handler, outputs=len(NOTHING)),
+            "inputs": fields.request,
+            "outputs": views.all,
+            "api_visibility": "private",
+            "show_progress": "minimal",
+            "concurrency_limit": 4,
+            "concurrency_id": "search",
+            "trigger_mode": "always_last",
+        }
+
+    gr.on(
+        [
+            fields.query.submit,
+            fields.submit.click,
+            fields.left.instruction.submit,
+            fields.right.instruction.submit,
+        ],
+        **comparing(handlers.compare),
+    ).then(**remember)
+    settings = [
+        event
+        for side in (fields.left, fields.right)
+        for event in (side.steps.release, side.mode.input, side.collection.input)
+    ]
+    gr.on(settings, **comparing(handlers.compare_again)).then(**remember)
+    fields.swap.click(fn=None, js=SWAP_SCRIPT, inputs=fields.all, outputs=fields.all).then(
+        **comparing(handlers.compare_again)
+    ).then(**remember)
+    for side in (fields.left, fields.right):
+        _connect_lens(handlers, side, views, comparing, remember)
+    for side, shown in zip((fields.left, fields.right), zip(views.looks, views.readings, strict=True), strict=True):
+        _connect_clicks(handlers, side, shown, views, comparing, remember)
+    _connect_opening(site, handlers, fields, views)
+
+
+def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
+    def restore(request: gr.Request) -> tuple[Any, ...]:
+        try:
+            return _restore(handlers, dict(request.query_params))
+        except GircseError:  # the other handler of this event says what is wrong
+            return tuple(gr.skip() for _ in fields.all)
+
+    def follow(request: gr.Request) -> Any:
+        yield from guarded_stream(handlers.compare_address, outputs=len(NOTHING))(dict(request.query_params))
+
+    site.load(restore, outputs=fields.all, **_QUIET)
+    site.load(
+        follow,
+        outputs=views.all,
+        api_visibility="private",
+        show_progress="minimal",
+        concurrency_limit=4,
+        concurrency_id="search",
+    )
+
+
+def _connect_lens(
+    handlers: CompareHandlers, side: _Side, views: _Views, comparing: Any, remember: dict[str, Any]
+) -> None:
+    def fill(name: object) -> tuple[Any, ...]:
+        instruction = handlers.instruction_of(name)
+        return gr.skip(), gr.skip() if instruction is None else instruction
+
+    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
+    side.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
+    side.lens.input(
+        guarded(fill, outputs=2, on_error=gr.skip()), side.lens, [views.summary, side.instruction], **_QUIET
+    ).success(**comparing(handlers.compare_again)).then(**remember)
+
+
+def _connect_clicks(
+    handlers: CompareHandlers,
+    side: _Side,
+    shown: tuple[gr.HTML, gr.HTML],
+    views: _Views,
+    comparing: Any,
+    remember: dict[str, Any],
+) -> None:
+    def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return guarded(lambda: (gr.skip(), handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
+
+    for view in shown:
+        view.choose(choose, side.choices, [views.summary, side.choices], **_QUIET).success(
+            **comparing(handlers.compare_again)
+        ).then(**remember)
+
+
+def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ...]:
+    """The values of all fields as the address has them; what cannot be used stays at its default."""
+    asked = handlers.read_address(params)
+    lenses, collections = handlers.lens_names(), [each.name for each in handlers.catalog.collections()]
+    sides = [
+        (
+            gr.Dropdown(choices=lenses, value=handlers.lens_of(side.instruction)),
+            side.instruction,
+            side.steps,
+            side.mode,
+            gr.Dropdown(choices=collections, value=None if side.collection is None else str(side.collection)),
+            side.choices,
+        )
+        for side in (asked.left, asked.right)
+    ]
+    return asked.query, *sides[0], *sides[1]

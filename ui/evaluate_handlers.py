@@ -1,0 +1,181 @@
+"""The evaluate page without Gradio: plain values of a stranger in, plans, runs and HTML out."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from app.errors import GircseError, InputError
+from app.evaluation_ports import Evaluations, JudgedQueries
+from app.evaluation_types import (
+    EvaluationPlan,
+    EvaluationRun,
+    EvaluationState,
+    InstructionChoice,
+    InstructionPolicy,
+    JudgementFile,
+    Measure,
+)
+from app.lenses import lenses_of
+from app.ports import Catalog
+from ui.guard import read_choice, read_text, read_whole_number
+from ui.render.evaluation import render_import, render_no_collection, render_progress, render_report, render_sources
+from ui.render.text import render_note
+from ui.search_handlers import MAX_INSTRUCTION_CHARS, read_mode
+from ui.uploads import taken_uploads
+
+MAX_CHOSEN = 32
+MAX_IMPORT_FILES = 10
+MAX_NAME_CHARS = 80
+ALL_QUERIES = "All queries"
+SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
+STEPS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40)
+POLICIES = {
+    "As judged": InstructionChoice(),
+    "No instruction": InstructionChoice(InstructionPolicy.NONE),
+    "The model's own": InstructionChoice(InstructionPolicy.DEFAULT),
+}
+LENS = "Lens: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateHandlers:
+    judged: JudgedQueries
+    evaluations: Evaluations
+    catalog: Catalog
+    max_steps: int
+
+    def sources(self, collection: object) -> str:
+        """Who judged how much of the collection."""
+        if not collection:
+            return render_no_collection()
+        return render_sources(self.judged.sources(read_choice(collection, name="collection")))
+
+    def first_judged(self) -> str | None:
+        """The collection to begin with: one that something can be measured by, where there is any."""
+        names = [each.name for each in self.catalog.collections()]
+        return next((name for name in names if self.judged.sources(name)), None)
+
+    def judges(self, collection: object) -> list[str]:
+        return [each.judged_by for each in self.judged.sources(read_choice(collection, name="collection"))]
+
+    def bring_in(self, collection: object, paths: object, name: object, instruction: object) -> str:
+        """A message on what was kept."""
+        known = self.catalog.collection(read_choice(collection, name="collection")).name
+        told = read_text(name, name="name of the import", max_chars=MAX_NAME_CHARS)
+        words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
+        with taken_uploads(paths) as files, ExitStack() as opened:
+            if len(files) > MAX_IMPORT_FILES:
+                raise InputError(f"At most {MAX_IMPORT_FILES} files make an import, not {len(files)}.")
+            sources = [JudgementFile(file.name, opened.enter_context(file.open("rb"))) for file in files]
+            report = self.judged.import_files(known, sources, name=told or None, instruction=words or None)
+            return render_import(report)
+
+    def forget(self, collection: object, judged_by: object) -> str:
+        known = self.catalog.collection(read_choice(collection, name="collection")).name
+        count = self.judged.forget_import(known, read_choice(judged_by, name="import"))
+        return render_note(f"{count:,} imported judgements were removed.")
+
+    def instruction_names(self) -> list[str]:
+        try:
+            lenses = [LENS + each.name for each in lenses_of(self.catalog)]
+        except GircseError:  # the first use of the page says what is wrong
+            lenses = []
+        return [*POLICIES, *lenses]
+
+    def start(
+        self,
+        collection: object,
+        modes: object,
+        steps: object,
+        instructions: object,
+        compared_with: object,
+        judged_by: object,
+        max_queries: object,
+    ) -> EvaluationRun:
+        judged_in = self.catalog.collection(read_choice(collection, name="collection")).name
+        others = [each for each in _read_list(compared_with, "collections") if each != judged_in]
+        plan = EvaluationPlan(
+            judged_in=judged_in,
+            collections=(judged_in, *others),
+            modes=tuple(read_mode(each) for each in _read_list(modes, "ways to find")),
+            steps=tuple(self._steps(each) for each in _read_list(steps, "numbers of steps")),
+            instructions=tuple(_read_instruction(each) for each in _read_list(instructions, "instructions")),
+            judged_by=tuple(_read_list(judged_by, "judges")),
+            max_queries=_read_sample(max_queries),
+        )
+        return self.evaluations.start(plan)
+
+    def _steps(self, text: str) -> int:
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
+        return read_whole_number(number, name="number of steps", minimum=1, maximum=self.max_steps)
+
+    def run(self, run_id: object) -> EvaluationRun | None:
+        """The one that is asked for, or None. Raises NotFoundError."""
+        return self.evaluations.run(read_choice(run_id, name="measurement")) if run_id else None
+
+    def cancel(self, run_id: object) -> EvaluationRun:
+        return self.evaluations.cancel(read_choice(run_id, name="measurement"))
+
+    def run_names(self) -> list[tuple[str, str]]:
+        """What each is called, and its id; the newest first."""
+        return [(_run_name(run), run.id) for run in self.evaluations.runs()]
+
+    def variant_names(self, run: EvaluationRun | None) -> list[tuple[str, str]]:
+        scores = run.report.scores if run is not None and run.report is not None else ()
+        return [(each.label, str(place)) for place, each in enumerate(scores)]
+
+    def report(self, run: EvaluationRun | None, measure: object, baseline: object) -> str:
+        """Empty until there is one."""
+        if run is None or run.report is None:
+            return ""
+        place = int(baseline) if isinstance(baseline, str) and baseline.isascii() and baseline.isdecimal() else 0
+        place = place if place < len(run.report.scores) else 0  # of another run that was shown before
+        differences = self.evaluations.compare(run.id, baseline=place)
+        lenses = {each.name: each.query_instruction for each in lenses_of(self.catalog)}
+        return render_report(
+            run, run.report, differences, measure=_read_measure(measure), baseline=place, lenses=lenses
+        )
+
+    def progress(self, run: EvaluationRun | None) -> str:
+        return render_progress(run)
+
+
+def is_running(run: EvaluationRun | None) -> bool:
+    return run is not None and run.state is EvaluationState.RUNNING
+
+
+def _run_name(run: EvaluationRun) -> str:
+    started = run.started_at.astimezone().strftime("%H:%M")
+    return f"{started} · {run.plan.judged_in} · {run.query_count:,} queries · {run.total:,} searches"
+
+
+def _read_list(value: object, name: str) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 200 for each in value):
+        raise InputError(f"Choose the {name} from the list.")
+    if len(value) > MAX_CHOSEN:
+        raise InputError(f"At most {MAX_CHOSEN} {name} can be chosen, not {len(value)}.")
+    return list(dict.fromkeys(value))
+
+
+def _read_instruction(name: str) -> InstructionChoice:
+    if name in POLICIES:
+        return POLICIES[name]
+    if not name.startswith(LENS):
+        raise InputError("That instruction does not exist. Choose one of the list.")
+    return InstructionChoice(InstructionPolicy.LENS, name.removeprefix(LENS))
+
+
+def _read_sample(value: object) -> int | None:
+    if not isinstance(value, str) or value not in SAMPLES:
+        raise InputError("Ask all queries, or a sample of the sizes in the list.")
+    return SAMPLES[value]
+
+
+def _read_measure(value: object) -> Measure:
+    try:
+        return Measure(str(value))
+    except ValueError:
+        raise InputError("That measure does not exist. Choose one of the list.") from None

@@ -1,0 +1,267 @@
+"""The evaluate page: who judged which queries, what to measure by them, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.evaluation_types import EvaluationRun, Measure
+from ui.choice_fields import choice_field, choose_collection
+from ui.contract import PageParts
+from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
+from ui.guard import event_data, guarded
+from ui.render.text import render_note
+from ui.uploads import accept_uploads_only
+
+POLL_SECONDS = 1.0
+MODES = (("Meaning (dense)", "dense"), ("Words (sparse)", "sparse"), ("Both (hybrid)", "hybrid"))
+FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
+CANCEL_SCRIPT = "gircse.listen(element, trigger, ['cancel'])"
+# The address names the measurement that is looked at, so that it can be opened again while the server keeps it.
+REMEMBER_SCRIPT = "(run) => gircse.remember({ run })"
+
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Who judged what, and bringing in more."""
+
+    collection: gr.Dropdown
+    sources: gr.HTML
+    files: gr.File
+    name: gr.Textbox
+    instruction: gr.Textbox
+    bring_in: gr.Button
+    message: gr.HTML
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    modes: gr.CheckboxGroup
+    steps: gr.CheckboxGroup
+    instructions: gr.Dropdown
+    compared_with: gr.Dropdown
+    judged_by: gr.Dropdown
+    max_queries: gr.Dropdown
+    start: gr.Button
+    message: gr.HTML
+
+    @property
+    def fields(self) -> list[gr.components.Component]:
+        return [self.modes, self.steps, self.instructions, self.compared_with, self.judged_by, self.max_queries]
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    controls: gr.Row
+    run: gr.Dropdown
+    measure: gr.Dropdown
+    baseline: gr.Dropdown
+    progress: gr.HTML
+    report: gr.HTML
+    timer: gr.Timer
+
+    @property
+    def chosen(self) -> list[gr.components.Component]:
+        return [self.run, self.measure, self.baseline]
+
+    @property
+    def views(self) -> list[Any]:
+        return [self.progress, self.report, self.controls, self.baseline, self.timer]
+
+
+def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
+    """Draws the page in the current Blocks."""
+    if parts.judged is None or parts.evaluations is None:
+        gr.HTML(render_note("Nothing can be measured here."), js_on_load=None)
+        return
+    handlers = EvaluateHandlers(
+        judged=parts.judged, evaluations=parts.evaluations, catalog=parts.catalog, max_steps=parts.max_steps
+    )
+    gr.HTML(
+        '<div class="page-head"><h1>How good are the answers?</h1><p>Ask the queries that somebody has judged, in '
+        "several ways, and see which way finds the right documents.</p></div>",
+        js_on_load=None,
+    )
+    judged = _build_judged()
+    plan = _build_plan(handlers, parts)
+    results = _build_results()
+    _connect_judged(site, handlers, judged, plan)
+    _connect_results(site, handlers, judged, plan, results)
+
+
+def _build_judged() -> _Judged:
+    with gr.Column(elem_classes="ask"):
+        with gr.Row(elem_classes="ask-row"):
+            collection = choice_field([], label="Judged queries of the collection", elem_id="evaluate-collection")
+        sources = gr.HTML("", elem_id="evaluate-sources", js_on_load=FORGET_SCRIPT)
+        with (
+            gr.Accordion("Bring in judgements from files", open=False, elem_id="evaluate-import"),
+            gr.Row(elem_classes="import-row"),
+        ):
+            files = accept_uploads_only(
+                gr.File(
+                    label="Files of judgements", file_count="multiple", type="filepath", height=120,
+                    elem_id="evaluate-files",
+                )
+            )  # fmt: skip
+            with gr.Column(min_width=260):
+                gr.HTML(_IMPORT_HELP, js_on_load=None)
+                name = gr.Textbox(label="Name of the import", placeholder="That of the file", max_lines=1)
+                instruction = gr.Textbox(
+                    label="Instruction for these queries", placeholder="Those of the file", max_lines=3
+                )
+                bring_in = gr.Button("Bring in", elem_id="evaluate-bring-in")
+        message = gr.HTML("", elem_id="evaluate-message", js_on_load=None)
+    return _Judged(collection, sources, files, name, instruction, bring_in, message)
+
+
+_IMPORT_HELP = (
+    '<p class="hint">Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one '
+    "table (CSV, TSV, JSON Lines) with the columns <b>query</b>, <b>document</b> and <b>grade</b> (0 to 3). A document "
+    "goes by its address, the last part of it, or its metadata id.</p>"
+)
+
+
+def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
+    steps = [each for each in STEPS if each <= parts.max_steps]
+    usual = [str(each) for each in steps if each in (1, 5, 20)]
+    with gr.Column(elem_classes="ask"):
+        with gr.Row(elem_classes="ask-row"):
+            modes = gr.CheckboxGroup(
+                list(MODES), value=["dense"], label="Find by", min_width=260, elem_id="evaluate-modes",
+                elem_classes="modes",
+            )  # fmt: skip
+            step_field = gr.CheckboxGroup(
+                [str(each) for each in steps], value=usual, label="Steps of refinement (K)", min_width=260,
+                elem_id="evaluate-steps", elem_classes="modes",
+            )  # fmt: skip
+        with gr.Row(elem_classes="ask-row"):
+            instructions = choice_field(
+                handlers.instruction_names(), value=[next(iter(POLICIES))], multiselect=True, label="Seen through",
+                min_width=260, elem_id="evaluate-instructions",
+            )  # fmt: skip
+            start = gr.Button("Measure", variant="primary", scale=0, min_width=132, elem_id="evaluate-start")
+        with (
+            gr.Accordion("More settings", open=False, elem_id="evaluate-more"),
+            gr.Row(elem_classes="ask-row"),
+        ):
+            compared_with = choice_field(
+                [], value=[], multiselect=True, label="Compare with other collections",
+                info="The same documents, taken in another way.", min_width=240, elem_id="evaluate-compare",
+            )  # fmt: skip
+            judged_by = choice_field(
+                [], value=[], multiselect=True, label="Judged by", info="Nothing chosen: everybody.", min_width=200,
+                elem_id="evaluate-judges",
+            )  # fmt: skip
+            max_queries = choice_field(
+                [*SAMPLES], value=ALL_QUERIES, label="Ask", info="A sample is the same each time.", min_width=180,
+                filterable=False, elem_id="evaluate-sample",
+            )  # fmt: skip
+        message = gr.HTML("", elem_id="evaluate-plan-message", js_on_load=None)
+    return _Plan(modes, step_field, instructions, compared_with, judged_by, max_queries, start, message)
+
+
+def _build_results() -> _Results:
+    progress = gr.HTML("", elem_id="evaluate-progress", js_on_load=CANCEL_SCRIPT)
+    with gr.Row(elem_classes="ask-row result-controls", visible=False, elem_id="evaluate-controls") as controls:
+        run = choice_field([], label="Measurement", min_width=260, scale=3, elem_id="evaluate-run")
+        measure = gr.Dropdown(
+            [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label="Measure", min_width=140,
+            filterable=False, elem_id="evaluate-measure",
+        )  # fmt: skip
+        baseline = choice_field([], label="Against", min_width=220, scale=2, elem_id="evaluate-baseline")
+    report = gr.HTML("", elem_id="evaluate-report", js_on_load=None)
+    return _Results(controls, run, measure, baseline, progress, report, gr.Timer(POLL_SECONDS, active=False))
+
+
+def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan) -> None:
+    def look(collection: object) -> tuple[Any, ...]:
+        shown = handlers.sources(collection)
+        others = [each.name for each in handlers.catalog.collections() if each.name != collection]
+        return (
+            shown,
+            gr.Dropdown(choices=others, value=[]),
+            gr.Dropdown(choices=handlers.judges(collection) if collection else [], value=[]),
+        )
+
+    def bring_in(collection: object, paths: object, name: object, instruction: object) -> tuple[Any, ...]:
+        return handlers.bring_in(collection, paths, name, instruction), None, ""
+
+    def forget(collection: object, event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return guarded(lambda: (handlers.forget(collection, data.get("source")),), outputs=1)()
+
+    shown = {
+        "fn": guarded(look, outputs=3, on_error=gr.skip()),
+        "inputs": judged.collection,
+        "outputs": [judged.sources, plan.compared_with, plan.judged_by],
+        **_QUIET,
+    }
+
+    def choices() -> tuple[Any, ...]:
+        return choose_collection(handlers.catalog, handlers.first_judged()), gr.Dropdown(choices=handlers.instruction_names())
+
+    site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
+    judged.collection.input(**shown)
+    judged.bring_in.click(
+        guarded(bring_in, outputs=3, on_error=gr.skip()),
+        [judged.collection, judged.files, judged.name, judged.instruction],
+        [judged.message, judged.files, judged.name],
+        api_visibility="private",
+    ).then(**shown)
+    judged.sources.forget(forget, judged.collection, judged.message, **_QUIET).then(**shown)
+
+
+def _connect_results(
+    site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan, results: _Results
+) -> None:
+    def look(run: EvaluationRun | None, measure: object, baseline: object) -> tuple[Any, ...]:
+        names = handlers.variant_names(run)
+        chosen = baseline if baseline in [value for _, value in names] else "0" if names else None
+        return (
+            handlers.progress(run),
+            handlers.report(run, measure, chosen),
+            gr.Row(visible=run is not None),
+            gr.Dropdown(choices=names, value=chosen),
+            gr.Timer(active=is_running(run)),
+        )
+
+    def show(run_id: object, measure: object, baseline: object) -> tuple[Any, ...]:
+        return look(handlers.run(run_id), measure, baseline)
+
+    def start(collection: object, *settings: object) -> tuple[Any, ...]:
+        run = handlers.start(collection, *settings)
+        names = gr.Dropdown(choices=handlers.run_names(), value=run.id)
+        return "", *look(run, Measure.NDCG_10.value, None), names
+
+    def cancel(run_id: object, event: gr.EventData) -> tuple[Any, ...]:
+        return guarded(lambda: (handlers.progress(handlers.cancel(run_id)),), outputs=1)()
+
+    def restore(request: gr.Request) -> Any:
+        names = handlers.run_names()
+        wanted = request.query_params.get("run")
+        known = [run_id for _, run_id in names]
+        return gr.Dropdown(choices=names, value=wanted if wanted in known else next(iter(known), None))
+
+    showing = {
+        "fn": guarded(show, outputs=len(results.views), on_error=gr.skip()),
+        "inputs": results.chosen,
+        "outputs": results.views,
+        **_QUIET,
+    }
+    plan.start.click(
+        guarded(start, outputs=len(results.views) + 2, on_error=gr.skip()),
+        [judged.collection, *plan.fields],
+        [plan.message, *results.views, results.run],
+        **_QUIET,
+    ).success(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
+    results.timer.tick(**showing)
+    results.measure.input(**showing)
+    results.baseline.input(**showing)
+    results.run.input(**showing).then(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
+    results.progress.cancel(cancel, results.run, results.progress, **_QUIET)
+    site.load(restore, outputs=results.run, **_QUIET).then(**showing)

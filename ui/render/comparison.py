@@ -1,0 +1,286 @@
+"""Two ways of looking side by side: what each of them is, both lists, and the moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from app.errors import GircseError
+from app.refinement_view import group_refinement
+from app.search_types import Hit, SearchMode, SearchRequest
+from ui.choices import NO_INSTRUCTION, Choices
+from ui.comparison import Answer, Comparison, Look, Place, is_shown
+from ui.contract import COMPARE, SEARCH, Example
+from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
+from ui.render.moves import render_moves
+from ui.render.text import join, render_error, render_note, shorten
+from ui.render.tokens import render_refinement
+
+SNIPPET_CHARS = 190
+CONTEXT_CHARS = 24
+_MODES = {SearchMode.DENSE: "meaning", SearchMode.SPARSE: "words", SearchMode.HYBRID: "meaning and words"}
+
+Outcome = Answer | GircseError | None
+"""None while it is being computed."""
+
+
+def render_welcome(examples: Sequence[Example]) -> str:
+    """Examples that share a query become links that can be followed at once."""
+    pairs = [
+        (first, second)
+        for place, first in enumerate(examples)
+        for second in examples[place + 1 :]
+        if first.query == second.query
+    ]
+    links = join(
+        Markup('<li><a href="{}">{}</a> <span>“{}” against “{}”</span></li>').format(
+            _compare_address(first, second),
+            shorten(first.query, 90),
+            shorten(first.instruction, 70),
+            shorten(second.instruction, 70),
+        )
+        for first, second in pairs
+    )
+    return Markup(
+        '<div class="welcome"><h2>One query, two ways of looking</h2><p>Write a query, choose another lens for B, and '
+        "press Enter. You see what each of them makes of your words, what both find, and how far every passage "
+        "moves from one list to the other.</p>{}</div>"
+    ).format(Markup('<p>For example:</p><ul class="welcome-links">{}</ul>').format(links) if links else "")
+
+
+def _compare_address(first: Example, second: Example) -> str:
+    asked = {"q": first.query, "i1": first.instruction or NO_INSTRUCTION, "i2": second.instruction or NO_INSTRUCTION}
+    return f"{COMPARE.path}?{urlencode(asked, errors='replace')}"
+
+
+def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
+    """In a sentence or two: what both share, and what moved the most."""
+    if any(outcome is None for outcome in outcomes):
+        return Markup('<p class="verdict is-waiting" role="status">Looking in two ways …</p>')
+    if comparison is None:
+        return ""
+    if not comparison.size:
+        return Markup('<p class="verdict" role="status">Neither of the two found a passage.</p>')
+    moves = [
+        _tell_move("rose", comparison.risen, is_risen=True),
+        _tell_move("fell", comparison.fallen, is_risen=False),
+    ]
+    return Markup('<p class="verdict" role="status" dir="auto"><b>{}</b> <span>overlap@{} {}</span>{}</p>').format(
+        _tell_shared(comparison, looks),
+        comparison.size,
+        f"{comparison.overlap:.2f}",
+        join(move for move in moves if move),
+    )
+
+
+def _tell_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
+    if comparison.is_same:
+        return "Both find the same passages in the same order."
+    if comparison.shared == comparison.size:
+        return "Both find the same passages, in another order."
+    said = f"{comparison.shared} of {comparison.size} passages are found by both."
+    if looks[0].request.collection != looks[1].request.collection:
+        said += " In two collections it is the same passage if source, place and text are."
+    return said
+
+
+def _tell_move(verb: str, place: Place | None, *, is_risen: bool) -> Markup:
+    if place is None:
+        return Markup("")
+    here, there = (place.elsewhere, place.hit.rank) if is_risen else (place.hit.rank, place.elsewhere)
+    return Markup(" <span>Most {}: <q>{}</q>, from rank {} to {}.</span>").format(
+        {"rose": "risen", "fell": "fallen"}[verb],
+        shorten(place.hit.document.title or place.hit.document.uri, 60),
+        here,
+        there,
+    )
+
+
+def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequence[str]) -> str:
+    """The head of a side: how it looks, and the first words that the query was read as; those of its own stand out."""
+    request = look.request
+    sense = (
+        Markup("read as <q>{}</q>").format(shorten(request.instruction, 160))
+        if request.instruction
+        else Markup("read without an instruction")
+    )
+    if request.mode is SearchMode.SPARSE:
+        sense = Markup("by the words of the query alone")
+    details = f"{request.steps} {'step' if request.steps == 1 else 'steps'} · by {_MODES[request.mode]} · "
+    thought = join(
+        Markup('<li class="{}" dir="auto">{}</li>').format(
+            "is-shared" if word in others else "is-own", shorten(word, 30)
+        )
+        for word in words
+    )
+    return Markup(
+        '<section class="look is-{lower}"><h2><span class="side">{name}</span> <span dir="auto">{lens}</span></h2>'
+        '<p class="look-sense" dir="auto">{sense}</p><p class="look-details">{details}{collection} · '
+        '<a href="{address}">Open {name} in search</a></p>{thought}{choices}</section>'
+    ).format(
+        lower=look.name.lower(),
+        name=look.name,
+        lens=shorten(look.lens, 80),
+        sense=sense,
+        details=details,
+        collection=shorten(request.collection, 60),
+        address=search_address(request, look.chosen),
+        thought=Markup('<ul class="thought" aria-label="First words of {}">{}</ul>').format(look.name, thought)
+        if thought
+        else "",
+        choices=render_choices(look.chosen) if isinstance(outcome, Answer) or not look.chosen.is_empty else "",
+    )
+
+
+def search_address(request: SearchRequest, chosen: Choices) -> str:
+    """The same look on the search page."""
+    asked = {
+        "q": request.query,
+        "i": request.instruction or NO_INSTRUCTION,
+        "k": request.steps,
+        "m": "" if request.mode is SearchMode.DENSE else request.mode,
+        "c": request.collection,
+        "x": chosen.to_text(),
+    }
+    given = {name: value for name, value in asked.items() if value != ""}
+    return f"{SEARCH.path}?{urlencode(given, errors='replace')}"
+
+
+def render_comparison(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
+    """Both lists; with a comparison also the lines between them, and for each passage where the other list has it."""
+    places = [_places(outcome) for outcome in outcomes] if comparison is None else [comparison.left, comparison.right]
+    depth = comparison.depth if comparison else None
+    return Markup('<div class="comparison">{}{}{}</div>').format(
+        _render_side(looks[0], outcomes[0], places[0], places[1], looks[1].name, depth),
+        render_moves(comparison) if comparison and comparison.size else Markup('<div class="moves"></div>'),
+        _render_side(looks[1], outcomes[1], places[1], places[0], looks[0].name, depth),
+    )
+
+
+def _places(outcome: Outcome) -> tuple[Place, ...]:
+    return tuple(Place(hit, None) for hit in outcome.result.hits) if isinstance(outcome, Answer) else ()
+
+
+def _render_side(
+    look: Look, outcome: Outcome, places: Sequence[Place], others: Sequence[Place], other: str, depth: int | None
+) -> Markup:
+    heading = Markup('<h2 class="list-name"><span class="side">{}</span> {}</h2>').format(
+        look.name, shorten(look.lens, 80)
+    )
+    if outcome is None:
+        content: str = Markup('<p class="waiting">Searching …</p>')
+    elif isinstance(outcome, GircseError):
+        content = render_error(str(outcome), title=f"{look.name} could not be answered")
+    elif not places:
+        content = render_note(_nothing_found(look))
+    else:
+        content = Markup('<ol class="compared">{}</ol>').format(
+            join(_render_place(look, place, others, other, depth) for place in places)
+        )
+    return Markup('<section class="list is-{}" aria-label="Passages of {}">{}{}</section>').format(
+        look.name.lower(), look.name, heading, content
+    )
+
+
+def _nothing_found(look: Look) -> str:
+    if look.chosen.filters:
+        return "No passage has all of these filters."
+    if look.request.mode is SearchMode.SPARSE:
+        return "No passage holds these words."
+    return f"The collection “{look.request.collection}” gave no passages. Add documents to it under Documents."
+
+
+def _render_place(look: Look, place: Place, others: Sequence[Place], other: str, depth: int | None) -> Markup:
+    hit = place.hit
+    number = f"{look.name.lower()}-{hit.rank}"
+    pair = f"b-{hit.rank}" if look.name == "B" else f"b-{place.elsewhere}" if is_shown(place, others) else number
+    return Markup(
+        '<li data-pair="{pair}"><div class="place"><b>{rank}</b>{move}</div><article><h3 dir="auto">'
+        '<button type="button" class="open" data-walk popovertarget="passage-{number}">{title}</button></h3>'
+        "{source}{snippet}</article>{score}{whole}</li>"
+    ).format(
+        pair=pair,
+        rank=hit.rank,
+        move="" if depth is None else _render_move(look, place, others, other, depth),
+        number=number,
+        title=shorten(hit.document.title or hit.document.uri, 120),
+        source=render_source(hit),
+        snippet=_render_snippet(hit),
+        score=_render_score(hit, look.request.mode),
+        whole=_render_whole(hit, number),
+    )
+
+
+def _render_move(look: Look, place: Place, others: Sequence[Place], other: str, depth: int) -> Markup:
+    """Said in signs for the eye and in words for the ear; the right list shows moves, the left one where to."""
+    rank, elsewhere = place.hit.rank, place.elsewhere
+    if elsewhere is None:
+        return _move("is-lone", f"not {other}", f"Not among the first {depth} of {other}")
+    if look.name == "A":
+        kind = "is-lone" if not is_shown(place, others) else ""
+        return _move(kind, f"→ {elsewhere}", f"Rank {elsewhere} in {other}")
+    by = elsewhere - rank
+    if not by:
+        return _move("is-same", "=", f"The same rank in {other}")
+    if not is_shown(place, others):
+        return _move("is-up is-lone", f"▲ {by}", f"Rose by {by}, from rank {elsewhere} in {other}")
+    word = "Rose" if by > 0 else "Fell"
+    return _move(
+        "is-up" if by > 0 else "is-down", f"{'▲' if by > 0 else '▼'} {abs(by)}", f"{word} by {abs(by)} against {other}"
+    )
+
+
+def _move(kind: str, shown: str, said: str) -> Markup:
+    return Markup(
+        '<span class="move {}" title="{}"><span aria-hidden="true">{}</span><span class="sr-only">{}</span></span>'
+    ).format(kind, said, shown, said)
+
+
+def _render_score(hit: Hit, mode: SearchMode) -> Markup:
+    shown = f"{hit.score:.1f}" if mode is SearchMode.SPARSE else f"{hit.score:.3f}"
+    return Markup('<span class="place-score" title="Score, by {}">{}</span>').format(_MODES[mode], shown)
+
+
+def _render_snippet(hit: Hit) -> Markup:
+    """Two lines or so: the sentence that matters comes early, since the rest is cut off by the list's even rows."""
+    text = hit.chunk.text
+    start, end = mark_bounds(text, hit.why)
+    first = max(0, start - CONTEXT_CHARS)
+    space = text.find(" ", first, start)
+    first = space + 1 if first and space >= 0 else first
+    last = min(len(text), max(first + SNIPPET_CHARS, end))
+    return Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
+        "… " if first else "", render_marked(text, first, start, end, last), " …" if last < len(text) else ""
+    )
+
+
+def _render_whole(hit: Hit, number: str) -> Markup:
+    """The browser's own pop-over: Enter opens it, Esc closes it."""
+    start, end = mark_bounds(hit.chunk.text, hit.why)
+    return Markup(
+        '<div popover id="passage-{number}" class="whole-passage" role="dialog" aria-label="Whole passage">'
+        '<button type="button" class="plain-button" popovertarget="passage-{number}" popovertargetaction="hide">'
+        'Close</button><h3 dir="auto">{title}</h3>{source}<p class="snippet" dir="auto">{text}</p></div>'
+    ).format(
+        number=number,
+        title=shorten(hit.document.title or hit.document.uri, 300),
+        source=render_source(hit),
+        text=render_marked(hit.chunk.text, 0, start, end, len(hit.chunk.text)),
+    )
+
+
+def render_reading(look: Look, outcome: Outcome) -> str:
+    """The words of each step on one side, which can be boosted and suppressed there."""
+    if not isinstance(outcome, Answer):
+        return ""
+    steps = outcome.result.refinement
+    reading = (
+        render_refinement(group_refinement(steps), steps, look.chosen)
+        if steps
+        else render_note("This look goes by the words of the query alone: the model did not read it.")
+    )
+    return Markup(
+        '<section class="side-reading is-{}"><h2 class="list-name"><span class="side">{}</span> {}</h2>{}</section>'
+    ).format(look.name.lower(), look.name, shorten(look.lens, 80), reading)

@@ -1,0 +1,377 @@
+"""HTML of the evaluate page: who judged, how far a measurement is, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from app.evaluation_types import (
+    Difference,
+    Estimate,
+    EvaluationReport,
+    EvaluationRun,
+    EvaluationState,
+    ImportReport,
+    InstructionPolicy,
+    InstructionScores,
+    JudgementSource,
+    Measure,
+    QueryScores,
+    Variant,
+    VariantScores,
+)
+from ui.contract import DOCUMENTS, SEARCH
+from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
+from ui.render.text import clean, join, shorten
+
+QUERIES_SHOWN = 50
+VARIANTS_SHOWN = 4
+FEW_QUERIES = 20
+LITTLE_JUDGED = 0.5
+HELP = {
+    Measure.NDCG_10: "The first ten documents, weighed by grade and place: 1 is the best order there can be.",
+    Measure.RECALL_10: "Which share of the relevant documents is among the first ten.",
+    Measure.RECALL_100: "Which share of the relevant documents the first hundred passages hold.",
+    Measure.MRR_10: "One divided by the place of the first relevant document: 1 is first, 0.5 second.",
+    Measure.JUDGED_10: "Which share of the first ten documents anybody has judged. The others count as not relevant.",
+}
+
+
+def render_sources(sources: Sequence[JudgementSource]) -> str:
+    if not sources:
+        return Markup(
+            '<div class="empty"><h2>Nothing is judged in this collection yet</h2><p>To measure a search, '
+            "somebody has to "
+            'say which documents answer which queries. Give thumbs to hits on the <a href="{}">search page</a>, '
+            "or bring "
+            "in a file of judgements below.</p></div>"
+        ).format(SEARCH.path)
+    return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
+
+
+def render_no_collection() -> str:
+    return Markup(
+        '<div class="empty"><h2>There is no collection yet</h2><p>Add documents under <a '
+        'href="{}">Documents</a> first; '
+        "then say which of them answer your queries.</p></div>"
+    ).format(DOCUMENTS.path)
+
+
+def _render_source(source: JudgementSource) -> Markup:
+    name = source.judged_by.partition(":")[2] if source.is_import else source.judged_by
+    remove = (
+        Markup(
+            '<button type="button" class="plain-button is-danger" data-event="forget" data-source="{by}" '
+            'data-confirm="Remove the imported judgements “{name}”?" aria-label="Remove the import '
+            '{name}">Remove</button>'
+        ).format(by=clean(source.judged_by), name=shorten(name, 80))
+        if source.is_import
+        else ""
+    )
+    return Markup("<li><span><b dir=auto>{}</b> <small>{}</small></span><span>{} · {}</span>{}</li>").format(
+        shorten(name, 80),
+        "imported" if source.is_import else "thumbs",
+        _counted(source.query_count, "query", "queries"),
+        _counted(source.judgement_count, "judgement", "judgements"),
+        remove,
+    )
+
+
+def render_import(report: ImportReport) -> str:
+    lines = [
+        Markup("<p><b>{}</b> of {} and {} are kept.</p>").format(
+            _counted(report.judgement_count, "judgement", "judgements"),
+            _counted(report.query_count, "query", "queries"),
+            _counted(report.document_count, "document", "documents"),
+        )
+    ]
+    for count, names, what in (
+        (report.unmatched_count, report.unmatched, "not in this collection, and left out"),
+        (report.ambiguous_count, report.ambiguous, "the name of several documents, and left out"),
+        (report.unknown_query_count, report.unknown_queries, "a judged query whose text no file told"),
+    ):
+        if count:
+            shown = ", ".join(names) + (", …" if count > len(names) else "")
+            lines.append(Markup("<p>{}: {}. <bdi>{}</bdi></p>").format(f"{count:,}", what, shorten(shown, 400)))
+    if report.scaled_from is not None:
+        lines.append(Markup("<p>Grades went up to {}; they were scaled to 3.</p>").format(f"{report.scaled_from:g}"))
+    return Markup('<div class="notice" role="status">{}</div>').format(join(lines))
+
+
+def render_progress(run: EvaluationRun | None) -> str:
+    if run is None:
+        return ""
+    if run.state is EvaluationState.FAILED:
+        return Markup(
+            '<div class="notice is-error" role="alert"><h2>It could not be measured</h2><p>{}</p></div>'
+        ).format(shorten(run.error or "", 1000))
+    if run.state is EvaluationState.CANCELLED:
+        finished = len(run.report.queries) if run.report else 0
+        return Markup('<div class="notice" role="status"><p>Stopped after {} of {}.</p></div>').format(
+            finished, _counted(run.query_count, "query", "queries")
+        )
+    if run.state is EvaluationState.DONE:
+        return ""
+    left = "" if run.remaining_s is None else f", about {_duration(run.remaining_s)} left"
+    return Markup(
+        '<div class="progress" role="status"><div><p>Measuring: <b>{done}</b> of {total} searches{left}. You can leave '
+        'this page; it goes on.</p><progress max="{most}" value="{done}" aria-label="Searches done"></progress></div>'
+        '<button type="button" class="plain-button" data-event="cancel">Stop</button></div>'
+    ).format(done=run.done, total=f"{run.total:,}", most=run.total, left=left)
+
+
+def render_report(
+    run: EvaluationRun,
+    report: EvaluationReport,
+    differences: Sequence[Difference],
+    *,
+    measure: Measure,
+    baseline: int,
+    lenses: Mapping[str, str],
+) -> str:
+    """`differences`: to the baseline, of every measure. `lenses`: name → instruction, for links to the search."""
+    best = max(range(len(report.scores)), key=lambda place: report.scores[place].estimates[measure].value)
+    chosen = [each for each in differences if each.measure is measure]
+    return join(
+        [
+            _render_heading(run, report),
+            _render_cautions(report),
+            _render_bars(report, measure, best),
+            _render_curves(report.scores, measure),
+            _render_differences(report.scores[baseline].label, chosen),
+            _render_by_instruction(report.by_instruction, measure),
+            _render_table(report.scores),
+            _render_queries(report, measure, best, lenses),
+        ]
+    )
+
+
+def _render_heading(run: EvaluationRun, report: EvaluationReport) -> Markup:
+    address = f"/api/v1/evaluations/{run.id}"
+    return Markup(
+        '<div class="report-head"><p>{queries} judged in <b>{collection}</b>, {variants}, measured in {time}. '
+        "Lines mark "
+        '95 % intervals over queries.</p><p class="downloads"><span>Download</span> <a href="{address}/scores.csv" '
+        'download>Table (CSV)</a> <a href="{address}/queries.csv" download>Queries (CSV)</a> '
+        '<a href="{address}" download="evaluation-{id}.json">Everything (JSON)</a></p></div>'
+    ).format(
+        queries=_counted(len(report.queries), "query", "queries"),
+        collection=clean(run.plan.judged_in),
+        variants=_counted(len(report.scores), "variant", "variants"),
+        time=_duration(run.elapsed_s),
+        address=address,
+        id=run.id[:8],
+    )
+
+
+def _render_cautions(report: EvaluationReport) -> Markup:
+    judged = max(each.estimates[Measure.JUDGED_10].value for each in report.scores)
+    said = []
+    if len(report.queries) < FEW_QUERIES:
+        said.append(f"With fewer than {FEW_QUERIES} queries the intervals are rough. Judge some more.")
+    if judged < LITTLE_JUDGED:
+        said.append(
+            f"Of the first ten documents only {judged:.0%} were judged. Those that nobody judged count as not "
+            f"relevant, "
+            "so the figures are too low, and lower for a search that finds what nobody had seen."
+        )
+    for name, count in report.missing_documents.items():
+        said.append(f"{count:,} relevant documents are not in “{name}”; there they count as not found.")
+    if report.without_relevant:
+        said.append(f"Left out: {report.without_relevant:,} judged queries without any relevant document.")
+    for query, reason in list(report.unanswered.items())[:3]:
+        said.append(f"Left out: “{query[:80]}”. {reason}")
+    if not said:
+        return Markup("")
+    return Markup('<div class="notice caution">{}</div>').format(
+        join(Markup("<p dir=auto>{}</p>").format(shorten(each, 400)) for each in said)
+    )
+
+
+def _render_bars(report: EvaluationReport, measure: Measure, best: int) -> Markup:
+    end = scale_end([each.estimates[measure] for each in report.scores])
+    return Markup('<section><h2>{}</h2><p class="hint">{}</p>{}</section>').format(
+        measure.label,
+        HELP[measure],
+        _bar_table(report.scores, measure, end, best=best if len(report.scores) > 1 else None),
+    )
+
+
+def _bar_table(scores: Sequence[VariantScores], measure: Measure, end: float, *, best: int | None) -> Markup:
+    rows = join(
+        Markup('<tr><th scope="row"><bdi>{}</bdi></th><td class="chart">{}</td><td class="figure">{}</td></tr>').format(
+            shorten(each.label, 120),
+            render_bar(each.estimates[measure], end=end, is_best=place == best),
+            _figure(each.estimates[measure]),
+        )
+        for place, each in enumerate(scores)
+    )
+    return Markup(
+        '<table class="bars"><caption class="sr-only">{}</caption><thead class="sr-only"><tr><th '
+        'scope="col">Variant</th>'
+        '<th scope="col">Chart</th><th scope="col">Mean, 95 % interval</th></tr></thead><tbody>{}</tbody></table>'
+    ).format(measure.label, rows)
+
+
+def _render_curves(scores: Sequence[VariantScores], measure: Measure) -> Markup:
+    lines: dict[str, dict[int, Estimate]] = {}
+    levels: dict[str, Estimate] = {}
+    for each in scores:
+        name = _without_steps(each)
+        if each.variant.steps is None:
+            levels[name] = each.estimates[measure]
+        else:
+            lines.setdefault(name, {})[each.variant.steps] = each.estimates[measure]
+    if max(map(len, lines.values()), default=0) < 2:
+        return Markup("")
+    series = [Series(name, points) for name, points in lines.items()]
+    series += [Series(name, {}, level) for name, level in levels.items()]
+    return Markup("<section><h2>More steps, better results?</h2>{}</section>").format(
+        render_curve(series, title=f"{measure.label} by steps of refinement", measure=measure.label)
+    )
+
+
+def _without_steps(scores: VariantScores) -> str:
+    kept = [part for part in scores.label.split(" · ") if part != f"K {scores.variant.steps}"]
+    return " · ".join(kept) or scores.variant.mode.value
+
+
+def _render_differences(baseline: str, differences: Sequence[Difference]) -> Markup:
+    if not differences:
+        return Markup("")
+    reach = max(max(abs(each.estimate.low), abs(each.estimate.high)) for each in differences) * 1.05 or 0.01
+    rows = join(
+        Markup(
+            '<tr><th scope="row"><bdi>{}</bdi></th><td class="chart">{}</td><td class="figure">{}</td><td '
+            'class="verdict">'
+            "<b>{}</b> <small>{} better, {} worse</small></td></tr>"
+        ).format(
+            shorten(each.label, 120),
+            render_difference(each.estimate, reach=reach),
+            _figure(each.estimate, sign="+"),
+            _verdict(each.estimate),
+            each.better,
+            each.worse,
+        )
+        for each in differences
+    )
+    return Markup(
+        '<section><h2>Against <bdi>{}</bdi></h2><p class="hint">The same queries, one by one. A line that does '
+        "not touch "
+        'the middle is more than chance.</p><table class="bars differences"><thead class="sr-only"><tr><th scope="col">'
+        'Variant</th><th scope="col">Chart</th><th scope="col">Difference, 95 % interval</th><th '
+        'scope="col">Verdict</th>'
+        "</tr></thead><tbody>{}</tbody></table></section>"
+    ).format(shorten(baseline, 120), rows)
+
+
+def _verdict(estimate: Estimate) -> str:
+    if not estimate.excludes_zero:
+        return "could be chance"
+    return "better" if estimate.value > 0 else "worse"
+
+
+def _render_by_instruction(groups: Sequence[InstructionScores], measure: Measure) -> Markup:
+    if len(groups) < 2:
+        return Markup("")
+    end = scale_end([each.estimates[measure] for group in groups for each in group.scores])
+    parts = join(
+        Markup('<h3><q dir="auto">{}</q> <small>{}</small></h3>{}').format(
+            shorten(group.instruction or "no instruction", 200),
+            _counted(group.query_count, "query", "queries"),
+            _bar_table(group.scores, measure, end, best=None),
+        )
+        for group in groups[:12]
+    )
+    return Markup(
+        '<section><h2>{} by instruction</h2><p class="hint">The queries that were judged through each.</p>{}</section>'
+    ).format(measure.label, parts)
+
+
+def _render_table(scores: Sequence[VariantScores]) -> Markup:
+    heads = join(
+        Markup('<th scope="col"><abbr title="{}">{}</abbr></th>').format(HELP[measure], measure.label)
+        for measure in Measure
+    )
+    rows = join(
+        Markup('<tr><th scope="row"><bdi>{}</bdi></th>{}<td>{} ms</td></tr>').format(
+            shorten(each.label, 120),
+            join(Markup("<td>{}</td>").format(_figure(each.estimates[measure])) for measure in Measure),
+            f"{each.median_ms:.0f}",
+        )
+        for each in scores
+    )
+    return Markup(
+        '<section><h2>All measures</h2><div class="wide" tabindex="0" role="region" aria-label="All measures">'
+        '<table class="figures"><thead><tr><th scope="col">Variant</th>{}<th scope="col">Median time</th></tr></thead>'
+        "<tbody>{}</tbody></table></div></section>"
+    ).format(heads, rows)
+
+
+def _render_queries(report: EvaluationReport, measure: Measure, best: int, lenses: Mapping[str, str]) -> Markup:
+    others = [place for place in range(len(report.scores)) if place != best]
+    shown = [best, *others][:VARIANTS_SHOWN]
+    worst = sorted(report.queries, key=lambda each: (each.values[measure][best], each.query))[:QUERIES_SHOWN]
+    heads = join(
+        Markup('<th scope="col"><bdi>{}</bdi></th>').format(shorten(report.scores[place].label, 60)) for place in shown
+    )
+    rows = join(_render_query(each, report, measure, shown, lenses) for each in worst)
+    return Markup(
+        '<section><h2>Query by query</h2><p class="hint">Those that <bdi>{}</bdi> answers worst come first{}. A number '
+        'opens the search.</p><div class="wide" tabindex="0" role="region" aria-label="Query by query">'
+        '<table class="figures queries"><thead><tr><th scope="col">Query</th><th '
+        'scope="col">Relevant</th>{}</tr></thead>'
+        "<tbody>{}</tbody></table></div></section>"
+    ).format(
+        shorten(report.scores[best].label, 60),
+        f"; {QUERIES_SHOWN} of {len(report.queries):,} are shown" if len(report.queries) > QUERIES_SHOWN else "",
+        heads,
+        rows,
+    )
+
+
+def _render_query(
+    query: QueryScores, report: EvaluationReport, measure: Measure, shown: Sequence[int], lenses: Mapping[str, str]
+) -> Markup:
+    cells = join(
+        Markup('<td><a href="{}">{}</a></td>').format(
+            _search_address(query, report.scores[place].variant, lenses), f"{query.values[measure][place]:.2f}"
+        )
+        for place in shown
+    )
+    through = (
+        Markup('<small dir="auto">{}</small>').format(shorten(query.instruction, 160)) if query.instruction else ""
+    )
+    return Markup('<tr><th scope="row"><span dir="auto">{}</span>{}</th><td>{}</td>{}</tr>').format(
+        shorten(query.query, 200), through, query.relevant_count, cells
+    )
+
+
+def _search_address(query: QueryScores, variant: Variant, lenses: Mapping[str, str]) -> str:
+    """The search page with this query as this variant asked it."""
+    asked: dict[str, str | int] = {"q": clean(query.query), "c": variant.collection, "m": variant.mode.value}
+    choice = variant.instruction
+    if choice is not None and choice.policy is not InstructionPolicy.DEFAULT:
+        through = {InstructionPolicy.JUDGED: query.instruction, InstructionPolicy.LENS: lenses.get(choice.lens, "")}
+        asked["i"] = clean(through.get(choice.policy, "")) or "-"
+    if variant.steps is not None:
+        asked["k"] = variant.steps
+    return f"{SEARCH.path}?{urlencode(asked)}"
+
+
+def _figure(estimate: Estimate, *, sign: str = "") -> Markup:
+    return Markup("<b>{}</b> <small>{} to {}</small>").format(
+        *(f"{number:{sign}.3f}" for number in (estimate.value, estimate.low, estimate.high))
+    )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

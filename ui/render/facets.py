@@ -1,0 +1,52 @@
+"""The metadata of a collection's documents, to narrow a search down with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from app.types import FacetValue
+from ui.render.text import clean, join, shorten
+
+VALUES_SHOWN = 8
+
+
+def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[str, str]) -> str:
+    """Open while something is filtered. Nothing for a collection whose documents have no metadata in common."""
+    if not facets:
+        return ""
+    groups = join(_render_group(key, values, filters.get(key)) for key, values in facets.items())
+    return Markup(
+        '<details class="facets"{}><summary>Narrow down</summary><div class="facet-groups">{}</div></details>'
+    ).format(Markup(" open") if filters else "", groups)
+
+
+def _render_group(key: str, values: Sequence[FacetValue], chosen: str | None) -> Markup:
+    shown, more = values[:VALUES_SHOWN], values[VALUES_SHOWN:]
+    rest = (
+        Markup('<details class="facet-rest"><summary>{} more</summary><ul>{}</ul></details>').format(
+            len(more), join(_render_value(key, each, chosen) for each in more)
+        )
+        if more
+        else ""
+    )
+    return Markup('<section><h3 dir="auto">{}</h3><ul>{}</ul>{}</section>').format(
+        shorten(key, 40), join(_render_value(key, each, chosen) for each in shown), rest
+    )
+
+
+def _render_value(key: str, facet: FacetValue, chosen: str | None) -> Markup:
+    value, count = facet
+    is_chosen = value == chosen
+    return Markup(
+        '<li><button type="button" data-event="choose" data-action="{action}" data-subject="{key}" '
+        'data-value="{value}" aria-pressed="{pressed}"><span dir="auto">{shown}</span> <b>{count}</b></button></li>'
+    ).format(
+        action="drop-filters" if is_chosen else "filter",
+        key=clean(key),
+        value=clean(value),
+        pressed="true" if is_chosen else "false",
+        shown=shorten(value, 60),
+        count=f"{count:,}",
+    )
