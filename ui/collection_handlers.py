@@ -27,7 +27,7 @@ class CollectionHandlers:
     max_steps: int
 
     def create(self, name: object, *settings: object) -> tuple[str, str]:
-        """What was done, and the name. Settings are instruction, steps, tokens and overlap; None: as usual."""
+        """What was done, and the name. Settings are instruction, steps, tokens and overlap; empty: as usual."""
         wanted = read_text(name, name="name", max_chars=MAX_NAME_CHARS)
         if not wanted:
             raise InputError("Write a name for the collection first, as letters or papers-2024.")
@@ -42,12 +42,13 @@ class CollectionHandlers:
         self.collections.delete_collection(name)
         return render_note(f"The collection “{name}” is deleted.")
 
-    def settings_of(self, collection: object) -> tuple[str, int | None, int | None, int | None]:
+    def settings_of(self, collection: object) -> tuple[str, str, str, str]:
         """For the fields in which they can be changed."""
         if not collection:
-            return "", None, None, None
+            return "", "", "", ""
         found = self._collection(collection)
-        return found.document_instruction, found.document_steps, found.chunk_tokens, found.chunk_overlap
+        numbers = (found.document_steps, found.chunk_tokens, found.chunk_overlap)
+        return found.document_instruction, *map(str, numbers)  # type: ignore[return-value]
 
     def reindex(self, collection: object, *settings: object) -> str:
         present = self._collection(collection)
@@ -95,4 +96,9 @@ class CollectionHandlers:
 
 
 def _read_number(value: object, name: str, minimum: int, maximum: int) -> int | None:
-    return None if value is None else read_whole_number(value, name=name, minimum=minimum, maximum=maximum)
+    """From a field of text; empty: as usual."""
+    text = read_text(value, name=name, max_chars=12)
+    if not text:
+        return None
+    number = int(text) if text.isascii() and text.isdecimal() else text
+    return read_whole_number(number, name=name, minimum=minimum, maximum=maximum)

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.errors import GircseError
 from ui.choice_fields import choose_collection
 from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, CollectionHandlers
 from ui.contract import PageParts
@@ -48,7 +49,9 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
             typed = gr.Textbox(
                 label="To delete this collection, type its name", max_lines=1, scale=4, elem_id="delete-name"
             )
-            delete = gr.Button("Delete collection", variant="stop", scale=0, min_width=170, elem_id="delete-collection")
+            delete = gr.Button(
+                "Delete collection", variant="stop", size="md", scale=0, min_width=170, elem_id="delete-collection"
+            )
     with gr.Accordion("New collection", open=False, elem_id="new-collection"):
         name = gr.Textbox(label="Name", placeholder="papers-2024", max_lines=1, elem_id="new-name")
         given = _build_contract("new", parts.max_steps)
@@ -74,32 +77,24 @@ def _build_contract(elem_id: str, max_steps: int) -> list[Any]:
     return [instruction, steps, tokens, overlap]
 
 
-def _number(label: str, least: int, most: int, elem_id: str) -> gr.Number:
-    """Its bounds are the handlers' to check: Gradio would answer with an error of its own."""
-    return gr.Number(
-        value=None,
-        label=label,
-        placeholder=f"{least} to {most}, or as usual",
-        precision=None,
-        min_width=150,
-        elem_id=elem_id,
+def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
+    """As text: Gradio's number shows an empty one as 0, and answers to bounds with an error of its own."""
+    return gr.Textbox(
+        label=label, placeholder=f"As usual ({least} to {most})", max_lines=1, min_width=150, elem_id=elem_id
     )
 
 
 def connect_collection_panel(
     panel: CollectionPanel, parts: PageParts, *, collection: gr.Dropdown, message: gr.HTML, showing: dict[str, Any]
-) -> dict[str, Any]:
-    """Connects it to the page's collection field and messages; `showing` draws the page anew.
-
-    Returns what fills its fields with the settings of the chosen collection.
-    """
+) -> None:
+    """Connects it to the page's collection field and messages; `showing` draws the page anew."""
     handlers = panel.handlers
-    filling = {
-        "fn": lambda name: guarded(lambda: handlers.settings_of(name), outputs=4)(),
-        "inputs": collection,
-        "outputs": panel.change,
-        **_QUIET,
-    }
+
+    def fill(name: object) -> tuple[Any, ...]:
+        try:
+            return handlers.settings_of(name)
+        except GircseError:  # the list says what is wrong
+            return tuple(gr.skip() for _ in panel.change)
 
     def create(name: object, *settings: object) -> tuple[Any, ...]:
         said, made = handlers.create(name, *settings)
@@ -111,15 +106,15 @@ def connect_collection_panel(
     def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
         return guarded(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
 
+    collection.change(fill, collection, panel.change, **_QUIET)
     kept: dict[str, Any] = {"outputs": 3, "on_error": gr.skip()}
     panel.create.click(
         guarded(create, **kept), [panel.name, *panel.given], [message, collection, panel.name], **_QUIET
-    ).then(**filling).then(**showing)
+    ).then(**showing)
     panel.delete.click(
         guarded(delete, **kept), [collection, panel.typed], [message, collection, panel.typed], **_QUIET
-    ).then(**filling).then(**showing)
+    ).then(**showing)
     panel.reindex.click(
         guarded(lambda *given: (handlers.reindex(*given),), outputs=1), [collection, *panel.change], message, **_QUIET
     ).then(**showing)
     panel.facts.manage(manage, collection, message, **_QUIET).then(**showing)
-    return filling

@@ -14,7 +14,7 @@ from ui.document_view import read_document
 from ui.guard import read_choice, read_text
 from ui.render.collections import render_settings
 from ui.render.documents import DocumentPage, render_documents, render_no_collection, render_overview
-from ui.render.text import render_note
+from ui.render.text import name_of, render_note
 
 PAGE_SIZE = 50
 MAX_URLS_AT_ONCE = 100
@@ -102,7 +102,7 @@ class DocumentHandlers:
 
     def _act_on_document(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         document = read_document(self.catalog, collection, data.get("document"))
-        title = document.title or document.uri
+        title = name_of(document)
         if action == "delete":
             self.catalog.submit_delete(document.id)
             return render_note(f"“{title}” is being deleted.")

@@ -92,8 +92,8 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
         **_QUIET,
     }
     timer.tick(**showing)
-    filling = connect_collection_panel(panel, parts, collection=collection, message=message, showing=showing)
-    _connect_choices(site, parts, asked, filling, showing)
+    connect_collection_panel(panel, parts, collection=collection, message=message, showing=showing)
+    _connect_choices(site, parts, asked, showing)
     _connect_adding(handlers, parts, asked, _Adding(uploader, urls, fetch), views, showing)
     _connect_list(handlers, asked, views, showing)
 
@@ -110,15 +110,13 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
     return _Asked(collection, text, state, offset)
 
 
-def _connect_choices(
-    site: gr.Blocks, parts: PageParts, asked: _Asked, filling: dict[str, Any], showing: dict[str, Any]
-) -> None:
+def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: dict[str, Any]) -> None:
     def choose(request: gr.Request) -> gr.Dropdown:
         return choose_collection(parts.catalog, dict(request.query_params).get("c"))
 
     first_page: dict[str, Any] = {"fn": lambda: FIRST_PAGE, "outputs": asked.offset, **_QUIET}
-    site.load(choose, outputs=asked.collection, **_QUIET).then(**filling).then(**showing)
-    asked.collection.input(**first_page).then(**filling).then(**showing)
+    site.load(choose, outputs=asked.collection, **_QUIET).then(**showing)
+    asked.collection.input(**first_page).then(**showing)
     gr.on([asked.text.submit, asked.text.blur, asked.state.input], **first_page).then(**showing)
 
 

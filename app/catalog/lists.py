@@ -27,7 +27,7 @@ class DocumentLists(Sessions):
     def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
         statement = select(DocumentRow.state, func.count()).where(*_named(collection, text))
         with self._session(self._engine) as session:
-            counted = dict(session.execute(statement.group_by(DocumentRow.state)).tuples())
+            counted = dict(session.execute(statement.group_by(DocumentRow.state)).tuples().all())
         return {state: counted.get(state, 0) for state in DocumentState}
 
     def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:

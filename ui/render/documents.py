@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from app.types import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.upkeep_types import Fetch, FetchState
-from ui.render.text import clean, join, shorten
+from ui.render.text import clean, join, name_of, shorten
 
 _IN_WORDS = {
     DocumentState.READY: "ready",
@@ -88,7 +88,7 @@ def render_documents(page: DocumentPage) -> str:
 
 
 def _render_document(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
-    title = shorten(document.title or document.uri, 160)
+    title = shorten(name_of(document), 160)
     error = (
         Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(document.error, 500))
         if document.error
