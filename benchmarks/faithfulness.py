@@ -77,14 +77,15 @@ def main() -> None:
         results[corpus.name] = measure(searched, encoder, local, options)
         results[corpus.name]["pairs"] |= measure_words_mode(chunks, corpus.queries, options)
         results[corpus.name] |= {"documents": len(corpus.documents), "queries": len(corpus.queries)}
-    facts = {
-        "model": options.model,
-        "command": command_of(options),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread(s) of torch",
-        "cpu_seconds": round(time.process_time() - cpu),
-        "seconds": round(time.perf_counter() - started),
-    }
-    write_report(options.out, facts, results, seed=options.seed, resamples=RESAMPLES)
+        facts = {
+            "model": options.model,
+            "command": command_of(options),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread(s) of torch",
+            "cpu_seconds": round(time.process_time() - cpu),
+            "seconds": round(time.perf_counter() - started),
+        }
+        # After each corpus, so that a run which is ended early leaves what it has measured.
+        write_report(options.out, facts, results, seed=options.seed, resamples=RESAMPLES)
 
 
 def parse_options() -> argparse.Namespace:
