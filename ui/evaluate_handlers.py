@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -20,7 +19,8 @@ from app.evaluation_types import (
 from app.lenses import lenses_of
 from app.ports import Catalog
 from ui.guard import read_choice, read_text, read_whole_number
-from ui.render.evaluation import render_import, render_no_collection, render_progress, render_report, render_sources
+from ui.render.evaluation import render_progress, render_report
+from ui.render.judged import render_import, render_no_collection, render_sources
 from ui.render.text import render_note
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, read_mode
 from ui.uploads import taken_uploads
@@ -28,8 +28,9 @@ from ui.uploads import taken_uploads
 MAX_CHOSEN = 32
 MAX_IMPORT_FILES = 10
 MAX_NAME_CHARS = 80
-MAX_QUERIES = 100_000
-STEPS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40)
+ALL_QUERIES = "All queries"
+SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
+STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
     "As judged": InstructionChoice(),
     "No instruction": InstructionChoice(InstructionPolicy.NONE),
@@ -51,6 +52,11 @@ class EvaluateHandlers:
             return render_no_collection()
         return render_sources(self.judged.sources(read_choice(collection, name="collection")))
 
+    def first_judged(self) -> str | None:
+        """The collection to begin with: one that something can be measured by, where there is any."""
+        names = [each.name for each in self.catalog.collections()]
+        return next((name for name in names if self.judged.sources(name)), None)
+
     def judges(self, collection: object) -> list[str]:
         return [each.judged_by for each in self.judged.sources(read_choice(collection, name="collection"))]
 
@@ -63,8 +69,8 @@ class EvaluateHandlers:
             if len(files) > MAX_IMPORT_FILES:
                 raise InputError(f"At most {MAX_IMPORT_FILES} files make an import, not {len(files)}.")
             sources = [JudgementFile(file.name, opened.enter_context(file.open("rb"))) for file in files]
-            taken = told or _name_of([file.name for file in files])
-            return render_import(self.judged.import_files(known, sources, name=taken, instruction=words or None))
+            report = self.judged.import_files(known, sources, name=told or None, instruction=words or None)
+            return render_import(report)
 
     def forget(self, collection: object, judged_by: object) -> str:
         known = self.catalog.collection(read_choice(collection, name="collection")).name
@@ -97,7 +103,7 @@ class EvaluateHandlers:
             steps=tuple(self._steps(each) for each in _read_list(steps, "numbers of steps")),
             instructions=tuple(_read_instruction(each) for each in _read_list(instructions, "instructions")),
             judged_by=tuple(_read_list(judged_by, "judges")),
-            max_queries=_read_count(max_queries),
+            max_queries=_read_sample(max_queries),
         )
         return self.evaluations.start(plan)
 
@@ -145,12 +151,6 @@ def _run_name(run: EvaluationRun) -> str:
     return f"{started} · {run.plan.judged_in} · {run.query_count:,} queries · {run.total:,} searches"
 
 
-def _name_of(files: Sequence[str]) -> str:
-    """The file that says most about an import is not the one with the queries."""
-    telling = [name for name in files if "queries" not in name.lower()] or list(files)
-    return telling[0].partition(".")[0][:MAX_NAME_CHARS] or "import"
-
-
 def _read_list(value: object, name: str) -> list[str]:
     if value is None:
         return []
@@ -169,8 +169,10 @@ def _read_instruction(name: str) -> InstructionChoice:
     return InstructionChoice(InstructionPolicy.LENS, name.removeprefix(LENS))
 
 
-def _read_count(value: object) -> int | None:
-    return None if value is None else read_whole_number(value, name="number of queries", minimum=1, maximum=MAX_QUERIES)
+def _read_sample(value: object) -> int | None:
+    if not isinstance(value, str) or value not in SAMPLES:
+        raise InputError("Ask all queries, or a sample of the sizes in the list.")
+    return SAMPLES[value]
 
 
 def _read_measure(value: object) -> Measure:

@@ -15,6 +15,7 @@ from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
+from app.api.safe_headers import SafeHeaders
 from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
 from app.fetching import ReadUrl
@@ -43,6 +44,7 @@ def create_app(
         responses=dict.fromkeys((404, 409, 422, 503), _PROBLEM),
     )
     api.add_middleware(CrossSiteGuard)
+    api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
     api.include_router(search_routes(services.search, services.catalog))
     api.include_router(document_routes(services, read_url=read_url))

@@ -28,7 +28,7 @@ EXAMPLES = (
 
 @contextmanager
 def open_web(services: Services) -> Iterator[FastAPI]:
-    """The API with the pages mounted last, since routes after them would answer 404. What goes on ends with the block."""
+    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block."""
     read_url = url_reader(services.settings).read
     fetching = Fetching(services.catalog, services.library, read_url=read_url)
     reindexing = Reindexing(

@@ -1,0 +1,59 @@
+"""What every answer tells a browser, and what a route says for itself."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI, Response
+from fastapi.testclient import TestClient
+
+from app.api.main import create_app
+from app.api.safe_headers import HEADERS, POLICY, SafeHeaders
+
+
+@pytest.fixture
+def client() -> TestClient:
+    api = FastAPI()
+    api.add_middleware(SafeHeaders)
+
+    @api.get("/page")
+    def page() -> Response:
+        return Response("<p>", media_type="text/html")
+
+    @api.get("/sandboxed")
+    def sandboxed() -> Response:
+        return Response("<p>", media_type="text/html", headers={POLICY: "sandbox"})
+
+    @api.get("/file.pdf")
+    def pdf() -> Response:
+        return Response(b"%PDF-", media_type="application/pdf")
+
+    return TestClient(api)
+
+
+def test_every_answer_has_them_also_that_nothing_is_there(client: TestClient) -> None:
+    for path in ("/page", "/absent"):
+        assert HEADERS.items() <= dict(client.get(path).headers).items()
+
+
+def test_a_route_keeps_its_own(client: TestClient) -> None:
+    headers = client.get("/sandboxed").headers
+    assert headers.get_list(POLICY) == ["sandbox"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_viewer_of_pdfs_is_left_to_itself(client: TestClient) -> None:
+    headers = client.get("/file.pdf").headers
+    assert POLICY not in headers
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_pages_about_the_api_may_take_their_scripts_from_elsewhere(client: TestClient) -> None:
+    answer = client.get("/docs")
+    assert answer.status_code == 200
+    assert POLICY not in answer.headers
+
+
+def test_the_api_has_them(toy_house) -> None:  # type: ignore[no-untyped-def]
+    client = TestClient(create_app(toy_house.services))
+    for path in ("/healthz", "/api/v1/documents/absent"):
+        assert HEADERS.items() <= dict(client.get(path).headers).items()
