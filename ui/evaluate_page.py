@@ -203,7 +203,9 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     }
 
     def choices() -> tuple[Any, ...]:
-        return choose_collection(handlers.catalog, handlers.first_judged()), gr.Dropdown(choices=handlers.instruction_names())
+        return choose_collection(handlers.catalog, handlers.first_judged()), gr.Dropdown(
+            choices=handlers.instruction_names()
+        )
 
     site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)

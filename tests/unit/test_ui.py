@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -34,10 +35,9 @@ from app.types import (
 )
 from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.choices import Choices, read_choices
-from ui.documents_page import DocumentHandlers
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
-from ui.uploads import MAX_FILES, require_upload, taken_uploads
+from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -125,11 +125,6 @@ def handlers(search: NoHits) -> SearchHandlers:
 @pytest.fixture
 def catalog() -> OneDocumentCatalog:
     return OneDocumentCatalog()
-
-
-@pytest.fixture
-def documents(catalog: OneDocumentCatalog) -> DocumentHandlers:
-    return DocumentHandlers(catalog=catalog, add_files=lambda name, files: [catalog.stored for _ in files])  # type: ignore[arg-type]
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
@@ -315,12 +310,6 @@ def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCa
     assert "hunter2" in caplog.text
 
 
-def test_documents_of_a_collection_are_listed(documents: DocumentHandlers) -> None:
-    assert "a.txt" in documents.list("library")[0]
-    assert "No documents yet" in documents.list("other")[0]
-    assert "no collection yet" in documents.list(None)[0]
-
-
 @pytest.fixture
 def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file as Gradio leaves it: in its upload folder, in a folder of its own."""
@@ -329,14 +318,6 @@ def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"text")
     return path
-
-
-def test_files_are_handed_in_and_uploads_removed(documents: DocumentHandlers, upload: Path) -> None:
-    message, listing, field = documents.add("library", [str(upload)])
-    assert "1 file was handed in" in message
-    assert "a.txt" in listing
-    assert field is None
-    assert not upload.exists()
 
 
 def test_uploads_are_kept_when_they_cannot_be_taken(upload: Path) -> None:
@@ -371,9 +352,14 @@ def test_no_file_outside_the_upload_folder_is_read(upload: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("paths", [None, [], "note.txt", 5])
-def test_no_files_are_refused(documents: DocumentHandlers, paths: object) -> None:
+def test_no_files_are_refused(paths: Any) -> None:
     with pytest.raises(InputError, match="at least one file"):
-        documents.add("library", paths)
+        take(paths)
+
+
+def test_uploads_are_removed_once_they_are_taken(upload: Path) -> None:
+    take([str(upload)])
+    assert not upload.exists()
 
 
 def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,39 +371,22 @@ def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypa
     assert upload.exists()
 
 
-def test_without_a_way_to_add_files_the_command_is_named(catalog: OneDocumentCatalog) -> None:
-    with pytest.raises(InputError, match="gircse ingest"):
-        DocumentHandlers(catalog=catalog, add_files=None).add("library", ["a"])  # type: ignore[arg-type]
-
-
-def test_a_document_is_deleted_from_its_own_collection_alone(
-    documents: DocumentHandlers, catalog: OneDocumentCatalog
-) -> None:
-    with pytest.raises(UnknownDocumentError, match="'other' has no such document"):
-        documents.delete("other", "d1")
-    with pytest.raises(InputError):
-        documents.delete("library", {"id": "d1"})
-    assert catalog.stored.state is DocumentState.READY
-
-    message, listing = documents.delete("library", "d1")
-    assert "being deleted" in message
-    assert "being deleted" in listing
-    assert catalog.stored.state is DocumentState.DELETING
-
-
 @pytest.fixture(scope="module")
 def client() -> TestClient:
     api = FastAPI()
     api.get("/healthz")(lambda: {"status": "ok"})
+    unused: Any = None  # drawing the pages asks for nothing of these
     parts = PageParts(
         search=NoHits(),
         catalog=OneDocumentCatalog(),  # type: ignore[arg-type]
-        texts=NoHits(),  # type: ignore[arg-type]  # no document is opened here
+        texts=unused,
+        collections=unused,
+        fetching=unused,
+        reindexing=unused,
         default_steps=5,
         max_steps=20,
         about=AboutInfo(model_name="toy", version="0.0"),
         examples=[Example("Where is my card?", "Same topic.")],
-        add_files=lambda name, files: [],
     )
     return TestClient(mount_pages(api, build_pages(parts)))
 
@@ -443,24 +412,32 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
 
 
-def add_files_through_http(client: TestClient, path: str, **extra: object) -> str:
-    """What the "Add" button sends, and all that the server streams back."""
-    config = client.get("/config", params={"page": "documents"}).json()
-    files = {each["id"] for each in config["components"] if each["type"] == "file"}
-    add = next(each for each in config["dependencies"] if files & set(each["inputs"]))
+@pytest.fixture
+def upload_client() -> TestClient:
+    """A page with a field for files, mounted as ours are, which says what it was given."""
+    with gr.Blocks() as site:
+        files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
+        said = gr.Textbox()
+        gr.Button().click(lambda paths: " ".join(Path(path).read_text() for path in paths), files, said)
+    site.queue()
+    return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
+
+
+def hand_in(client: TestClient, path: str, **extra: object) -> str:
+    """What the button sends, and all that the server streams back."""
+    (button,) = (each["id"] for each in client.get("/config").json()["dependencies"])
     file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
-    body = {"data": ["library", [file]], "fn_index": add["id"], "session_hash": uuid.uuid4().hex}
+    body = {"data": [[file]], "fn_index": button, "session_hash": uuid.uuid4().hex}
     client.post("/gradio_api/queue/join", json=body).raise_for_status()
     return client.get("/gradio_api/queue/data", params={"session_hash": body["session_hash"]}).text
 
 
-def test_an_upload_is_read_but_no_other_file_of_the_server(client: TestClient, tmp_path: Path) -> None:
+def test_an_upload_is_read_but_no_other_file_of_the_server(upload_client: TestClient, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")
-    with client:
-        uploaded = client.post("/gradio_api/upload", files={"files": ("note.txt", b"text")}).json()[0]
-        assert "handed in" in add_files_through_http(client, uploaded)
-        assert not Path(uploaded).exists()
+    with upload_client:
+        uploaded = upload_client.post("/gradio_api/upload", files={"files": ("note.txt", b"a note")}).json()[0]
+        assert "a note" in hand_in(upload_client, uploaded)
         for extra in ({}, {"is_stream": True}):
-            assert "handed in" not in add_files_through_http(client, str(secret), **extra)
+            assert "hunter2" not in hand_in(upload_client, str(secret), **extra)
     assert secret.exists()
