@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -399,11 +401,16 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 
 @pytest.fixture
 def upload_client() -> TestClient:
-    """A page with a field for files, mounted as ours are, which says what it was given."""
+    """A page with a field for files, mounted as ours are, which reads them as ours do and says what they hold."""
+
+    def read(paths: object) -> str:
+        with taken_uploads(paths) as files:
+            return " ".join(path.read_text() for path in files)
+
     with gr.Blocks() as site:
         files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
         said = gr.Textbox()
-        gr.Button().click(lambda paths: " ".join(Path(path).read_text() for path in paths), files, said)
+        gr.Button().click(read, files, said)
     site.queue()
     return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
 
