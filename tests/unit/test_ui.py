@@ -415,10 +415,15 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 @pytest.fixture
 def upload_client() -> TestClient:
     """A page with a field for files, mounted as ours are, which says what it was given."""
+
+    def read(paths: object) -> str:
+        with taken_uploads(paths) as taken:
+            return " ".join(path.read_text() for path in taken)
+
     with gr.Blocks() as site:
         files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
         said = gr.Textbox()
-        gr.Button().click(lambda paths: " ".join(Path(path).read_text() for path in paths), files, said)
+        gr.Button().click(read, files, said)
     site.queue()
     return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
 
