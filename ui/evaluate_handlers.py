@@ -19,7 +19,8 @@ from app.evaluation_types import (
 from app.lenses import lenses_of
 from app.ports import Catalog
 from ui.guard import read_choice, read_text, read_whole_number
-from ui.render.evaluation import render_import, render_no_collection, render_progress, render_report, render_sources
+from ui.render.evaluation import render_progress, render_report
+from ui.render.judged import render_import, render_no_collection, render_sources
 from ui.render.text import render_note
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, read_mode
 from ui.uploads import taken_uploads
@@ -29,7 +30,7 @@ MAX_IMPORT_FILES = 10
 MAX_NAME_CHARS = 80
 ALL_QUERIES = "All queries"
 SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
-STEPS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40)
+STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
     "As judged": InstructionChoice(),
     "No instruction": InstructionChoice(InstructionPolicy.NONE),

@@ -130,7 +130,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     steps = [each for each in STEPS if each <= parts.max_steps]
     usual = [str(each) for each in steps if each in (1, 5, 20)]
     with gr.Column(elem_classes="ask"):
-        with gr.Row(elem_classes="ask-row"):
+        with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
                 list(MODES), value=["dense"], label="Find by", min_width=260, elem_id="evaluate-modes",
                 elem_classes="modes",
@@ -227,8 +227,8 @@ def _connect_results(
         return (
             handlers.progress(run),
             handlers.report(run, measure, chosen),
-            gr.Row(visible=run is not None),
-            gr.Dropdown(choices=names, value=chosen),
+            gr.Row(visible=bool(names) or len(handlers.run_names()) > 1),
+            gr.Dropdown(choices=names, value=chosen, visible=len(names) > 1),
             gr.Timer(active=is_running(run)),
         )
 

@@ -33,7 +33,8 @@ from app.search_types import SearchMode
 from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
 from ui.guard import guarded
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
-from ui.render.evaluation import render_import, render_progress, render_sources
+from ui.render.evaluation import render_progress
+from ui.render.judged import render_import, render_sources
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
 PLAN = ("library", ["dense"], ["1", "5"], ["As judged"], [], [], ALL_QUERIES)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +31,7 @@ from app.types import (
     Judgement,
     Lens,
 )
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
@@ -320,6 +318,12 @@ def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def test_uploads_are_removed_once_they_are_taken(upload: Path) -> None:
+    with taken_uploads([str(upload)]) as files:
+        assert files[0].read_bytes() == b"text"
+    assert not upload.exists()
+
+
 def test_uploads_are_kept_when_they_cannot_be_taken(upload: Path) -> None:
     def take() -> None:
         with taken_uploads([str(upload)]) as files:
@@ -357,11 +361,6 @@ def test_no_files_are_refused(paths: Any) -> None:
         take(paths)
 
 
-def test_uploads_are_removed_once_they_are_taken(upload: Path) -> None:
-    take([str(upload)])
-    assert not upload.exists()
-
-
 def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="At most 50 files"):
         take([str(upload)] * (MAX_FILES + 1))
@@ -371,28 +370,14 @@ def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypa
     assert upload.exists()
 
 
-@pytest.fixture(scope="module")
-def client() -> TestClient:
-    api = FastAPI()
-    api.get("/healthz")(lambda: {"status": "ok"})
-    unused: Any = None  # drawing the pages asks for nothing of these
-    parts = PageParts(
-        search=NoHits(),
-        catalog=OneDocumentCatalog(),  # type: ignore[arg-type]
-        texts=unused,
-        collections=unused,
-        fetching=unused,
-        reindexing=unused,
-        default_steps=5,
-        max_steps=20,
-        about=AboutInfo(model_name="toy", version="0.0"),
-        examples=[Example("Where is my card?", "Same topic.")],
-    )
-    return TestClient(mount_pages(api, build_pages(parts)))
+@pytest.fixture
+def client(toy_house: Any) -> Iterator[TestClient]:
+    with open_web(toy_house.services) as web:
+        yield TestClient(web)
 
 
 def test_the_page_stands_beside_the_api(client: TestClient) -> None:
-    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/healthz").json()["status"] == "ok"
     assert "gircse-search" in client.get("/").text
 
 
