@@ -161,6 +161,8 @@ def test_a_folder_may_have_no_card_and_an_unknown_model_has_none(tmp_path: Path)
         ("[a](other.md)", "<p><span>a</span></p>\n"),
         ("<b onclick=x>a</b>", "<p>a</p>\n"),
         ("<!-- note -->\n\na", "<p>a</p>\n"),
+        ("```html\n<b>\n```", '<pre tabindex="0"><code>&lt;b&gt;\n</code></pre>\n'),
+        ("    <b>", '<pre tabindex="0"><code>&lt;b&gt;\n</code></pre>\n'),
         ("`<b>` & c", "<p><code>&lt;b&gt;</code> &amp; c</p>\n"),
     ],
 )
