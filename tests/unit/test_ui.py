@@ -401,11 +401,11 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 
 @pytest.fixture
 def upload_client() -> TestClient:
-    """A page with a field for files, mounted as ours are, which says what it was given."""
+    """A page with a field for files, mounted as ours are, which reads them as ours do and says what they hold."""
 
     def read(paths: object) -> str:
-        with taken_uploads(paths) as taken:
-            return " ".join(path.read_text() for path in taken)
+        with taken_uploads(paths) as files:
+            return " ".join(path.read_text() for path in files)
 
     with gr.Blocks() as site:
         files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
