@@ -203,14 +203,16 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
     assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == []
-    assert len(list(handlers.search_again("card", "", 4, "dense", "library", 3, ""))) == 1
+    (first, last) = handlers.search_again("card", "", 4, "dense", "library", 3, "")
+    assert first[2] is None  # counting comes last
+    assert "Narrow down" in str(last[2])
     assert len(search.requests) == 1
 
 
 def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
-    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 2
+    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 3
     assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
-    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 1
+    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 2
 
 
 def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
