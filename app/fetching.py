@@ -27,7 +27,7 @@ _AT_A_TIME = 4
 
 
 class Fetching:
-    """Safe to use from several threads. What was fetched is forgotten here; what failed stays until it is taken away."""
+    """Safe to use from several threads. What was fetched is forgotten; what failed stays until taken away."""
 
     def __init__(self, catalog: Catalog, library: Library, *, read_url: ReadUrl) -> None:
         self._catalog = catalog
@@ -48,7 +48,7 @@ class Fetching:
             new = [url for url in wanted if url not in fetches or fetches[url].state is FetchState.FAILED]
             if len(fetches.keys() | set(new)) > MAX_URLS:
                 raise InputError(
-                    f"At most {MAX_URLS} addresses wait at a time; {len(fetches)} do, so these {len(new)} are too many. "
+                    f"At most {MAX_URLS} addresses wait at a time; {len(fetches)} do, and {len(new)} are too many. "
                     "`gircse ingest --urls FILE` takes any number."
                 )
             for url in new:

@@ -181,7 +181,7 @@ class Library:
         return self._catalog.submit_delete(document_id)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        """Characters [start, end) of what was read of a document. Raises InputError, or NotFoundError with the reason."""
+        """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""
         if not 0 <= start <= end <= start + MAX_WINDOW_CHARACTERS:
             raise InputError(
                 f"At most {MAX_WINDOW_CHARACTERS:,} characters of a text are given at a time, from 0 on, not "

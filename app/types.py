@@ -262,7 +262,7 @@ class FacetValue(NamedTuple):
     """A value of document metadata, spelled as a filter that finds it, and how many documents have it."""
 
     value: str
-    count: int
+    documents: int
 
 
 class PageStart(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, TextError
 
 if TYPE_CHECKING:
-    from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer
+    from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
     from embedder.langchain import GircseEmbeddings
     from embedder.tokens import Refinement, RefinementStep, RefinementToken
@@ -27,6 +27,7 @@ __all__ = [
     "TextError",
     "load_encoder",
     "load_model_tokenizer",
+    "read_model_card",
 ]
 
 _HOMES = {
@@ -38,6 +39,7 @@ _HOMES = {
     "RefinementToken": "tokens",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
+    "read_model_card": "checkpoint",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.prompts import load_tokenizer
 
 DEFAULT_MODEL = "gircse-mini"
+CARD_FILE = "README.md"
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _SHIPPED = Path(__file__).parent / "models"
 _DEFAULT_MAX_LENGTH = 512  # of models without a contract; the authors evaluate at 512 tokens
 
@@ -108,6 +111,18 @@ def load_model_tokenizer(model: str = DEFAULT_MODEL) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def read_model_card(model: str = DEFAULT_MODEL) -> str | None:
+    """The Markdown that `model`, which stands for what `find_checkpoint` takes, brings along; None where it has none.
+
+    Without what stands above the text for the hub (YAML between lines of dashes).
+    """
+    card = _folder_of(model) / CARD_FILE
+    if not card.is_file():
+        return None
+    text = card.read_text(encoding="utf-8", errors="replace")
+    return _FRONT_MATTER.sub("", text, count=1).strip()
 
 
 def _folder_of(model: str) -> Path:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import gradio as gr
 from fastapi import FastAPI
 
+from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
-from ui.contract import COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
 from ui.render.frame import render_footer, render_header
@@ -29,6 +30,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
     (EVALUATE, build_evaluate_page),
+    (ABOUT, build_about_page),
 )
 
 

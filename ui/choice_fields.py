@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -10,12 +11,12 @@ from app.errors import GircseError
 from app.ports import Catalog
 
 
-def choice_field(choices: list[str], **options: Any) -> gr.Dropdown:
+def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:
     """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
 
     Gradio would refuse what was not among its choices when the server started, without a word to the person.
     """
-    field = gr.Dropdown(choices, **options)
+    field = gr.Dropdown(list(choices), **options)
     # Of this one field: for a subclass Gradio would write a stub file beside the module.
     field.preprocess = lambda payload: payload  # type: ignore[method-assign]
     return field

@@ -10,7 +10,7 @@ from app.errors import EmptyQueryError, GircseError, InputError
 from app.lenses import find_lens, lenses_of
 from app.ports import Catalog
 from app.search_types import SearchMode, SearchRequest
-from ui.choices import read_choices
+from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import Example, SearchService
 from ui.guard import read_choice, read_text, read_whole_number
@@ -21,7 +21,6 @@ from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, 
 SHOWN = 10  # passages on each side
 DEPTH = 50  # how far down a passage of the other list is looked for
 LEFT, RIGHT = "A", "B"
-NO_INSTRUCTION = "-"  # in the address, where an empty one would be left out
 
 CompareView = tuple[str, str, str, str, str, str]
 """HTML: the summary, both ways of looking, both lists with the moves between them, and both readings."""
@@ -62,12 +61,9 @@ class CompareHandlers:
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
         answers: list[Answer | GircseError | None] = [None, None]
         for place, look in enumerate(looks):
-            answers[place] = self._find(replace(look.request, limit=DEPTH), SHOWN)
+            answers[place] = self._find(look.request)
             yield _view(looks, answers)
-        for place, look in enumerate(looks):
-            quick = answers[place]
-            if isinstance(quick, Answer):
-                answers[place] = self._explain(look.request, quick)
+        answers = [self._explain(look.request, answer) for look, answer in zip(looks, answers, strict=True)]
         yield _view(looks, answers)
 
     def compare_again(self, *values: object) -> Iterator[CompareView]:
@@ -140,17 +136,21 @@ class CompareHandlers:
             raise InputError("There is no collection yet. Add documents under Documents, then compare.")
         return self.catalog.collection(read_choice(collection, name=f"collection for {name}")).name
 
-    def _find(self, request: SearchRequest, shown: int) -> Answer | GircseError:
+    def _find(self, request: SearchRequest) -> Answer | GircseError:
         """What one side cannot answer is its own affair: the other one is shown all the same."""
         try:
-            found = self.search_service.search(request, explain=False)
+            return Answer(
+                self.search_service.search(request, explain=False),
+                self.search_service.search(replace(request, limit=DEPTH), explain=False).hits,
+            )
         except GircseError as error:
             return error
-        return Answer(replace(found, hits=found.hits[:shown]), found.hits)
 
-    def _explain(self, request: SearchRequest, quick: Answer) -> Answer | GircseError:
+    def _explain(self, request: SearchRequest, answer: Answer | GircseError | None) -> Answer | GircseError | None:
+        if not isinstance(answer, Answer) or not answer.result.hits:
+            return answer
         try:
-            return Answer(self.search_service.search(request), quick.deeper)
+            return replace(answer, result=self.search_service.explain(answer.result, request))
         except GircseError as error:
             return error
 

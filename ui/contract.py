@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.evaluation_ports import Evaluations, JudgedQueries
@@ -35,11 +35,33 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """`card` is the model's own description in Markdown, where it brings one."""
+
+    fingerprint: str
+    dimension: int
+    query_instruction: str
+    query_steps: int
+    document_instruction: str
+    document_steps: int
+    max_steps: int
+    card: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here."""
+    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+
+    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    """
 
     model_name: str
     version: str
+    model: ModelFacts | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    catalog_kind: str = ""
+    index_kind: str = ""
+    faithfulness: str = ""
 
 
 class SearchService(Protocol):
@@ -93,7 +115,10 @@ class Reindexing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured."""
+    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
+
+    `checks` ask a part each whether it can work now, as those of the same name in `Services`.
+    """
 
     search: SearchService
     catalog: Catalog
@@ -107,3 +132,4 @@ class PageParts:
     examples: Sequence[Example] = ()
     judged: JudgedQueries | None = None
     evaluations: Evaluations | None = None
+    checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)

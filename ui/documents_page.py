@@ -1,4 +1,4 @@
-"""The documents page: what a collection holds, adding files, watching them being read, deleting."""
+"""The documents page: adding files and addresses, watching them being read, opening them, and keeping collections."""
 
 from __future__ import annotations
 
@@ -7,94 +7,153 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import InputError, UnknownDocumentError
-from app.ports import Catalog
 from ui.choice_fields import choice_field, choose_collection
+from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
-from ui.guard import guarded, read_choice
-from ui.render.documents import render_documents
-from ui.render.text import render_note
-from ui.uploads import accept_uploads_only, taken_uploads
+from ui.document_view import build_document_view
+from ui.documents_handlers import BUSY_POLL_S, DocumentHandlers
+from ui.guard import event_data, guarded
+from ui.render.upload import render_uploader
+from ui.theme import ASSETS
 
-DOCUMENTS_SHOWN = 100
-POLL_SECONDS = 2.0
+STATES = (
+    ("All", ""),
+    ("Ready", "ready"),
+    ("Waiting or being read", "queued"),
+    ("Failed", "failed"),
+    ("Being deleted", "deleting"),
+)
+FIRST_PAGE = "0"
+LIST_SCRIPT = "gircse.listen(element, trigger, ['open', 'act', 'turn']); gircse.keepFocus(element)"
+OVERVIEW_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
+UPLOAD_SCRIPT = (ASSETS / "upload.js").read_text(encoding="utf-8")
 
-# Rows are drawn again at every poll, so one listener on the whole list serves every "Delete".
-_DELETE_SCRIPT = """
-element.addEventListener('click', (event) => {
-  const button = event.target.closest('button[data-document]');
-  if (button && window.confirm(button.getAttribute('aria-label') + '?')) {
-    trigger('delete', { document: button.dataset.document });
-  }
-});
-"""
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentHandlers:
-    """The page without Gradio: plain values in, HTML out."""
+@dataclass(frozen=True, slots=True)
+class _Adding:
+    uploader: gr.HTML
+    urls: gr.Textbox
+    fetch: gr.Button
 
-    catalog: Catalog
-    add_files: Any = None
 
-    def list(self, collection: object) -> tuple[str]:
-        if not collection:
-            return (render_note("There is no collection yet. `gircse ingest PATH` makes the first one."),)
-        found = self.catalog.counted_collection(read_choice(collection, name="collection"))
-        documents = self.catalog.documents(found.name, limit=DOCUMENTS_SHOWN)
-        jobs = self.catalog.jobs(collection=found.name, limit=4 * DOCUMENTS_SHOWN)
-        return (render_documents(documents, jobs, total=found.document_count),)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the list shows. The offset travels as text in a hidden field."""
 
-    def add(self, collection: object, paths: object) -> tuple[str, str, None]:
-        """A message, the new list, and an empty file field."""
-        if self.add_files is None:
-            raise InputError("Files cannot be added here. Use `gircse ingest PATH` instead.")
-        name = self.catalog.collection(read_choice(collection, name="collection")).name
-        with taken_uploads(paths) as uploads:
-            added = self.add_files(name, uploads)
-        files = "1 file was" if len(added) == 1 else f"{len(added)} files were"
-        message = f"{files} handed in. You can leave this page: reading goes on."
-        return render_note(message), self.list(name)[0], None
+    collection: gr.Dropdown
+    text: gr.Textbox
+    state: gr.Dropdown
+    offset: gr.Textbox
 
-    def delete(self, collection: object, document_id: object) -> tuple[str, str]:
-        name = self.catalog.collection(read_choice(collection, name="collection")).name
-        document = self.catalog.document(read_choice(document_id, name="document"))
-        if document.collection != name:  # an id of another collection must not be deleted from this one's list
-            raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
-        self.catalog.submit_delete(document.id)
-        return render_note(f"“{document.title or document.uri}” is being deleted."), self.list(name)[0]
+    @property
+    def all(self) -> list[Any]:
+        return [self.collection, self.text, self.state, self.offset]
+
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    message: gr.HTML
+    overview: gr.HTML
+    listing: gr.HTML
 
 
 def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = DocumentHandlers(catalog=parts.catalog, add_files=None)
+    handlers = DocumentHandlers(catalog=parts.catalog, fetching=parts.fetching, reindexing=parts.reindexing)
     with gr.Row(elem_classes="ask documents-ask"):
-        with gr.Column(scale=2, min_width=220):
+        with gr.Column(scale=2, min_width=240):
             collection = choice_field([], label="Collection", elem_id="documents-collection")
-        with gr.Column(scale=5, min_width=280, visible=handlers.add_files is not None):
-            files = accept_uploads_only(
-                gr.File(
-                    label="Add files", file_count="multiple", type="filepath", height=120, elem_id="documents-files"
+            with gr.Accordion("Add web pages", open=False, elem_id="add-urls"):
+                urls = gr.Textbox(
+                    label="Addresses, one per line", placeholder="https://example.org/page", lines=3, elem_id="urls"
                 )
-            )
-            add = gr.Button("Add to collection", variant="primary", size="md", elem_id="documents-add")
+                fetch = gr.Button("Fetch them", size="md", elem_id="fetch-urls")
+        with gr.Column(scale=3, min_width=280):
+            uploader = gr.HTML(render_uploader(), elem_id="uploader", js_on_load=UPLOAD_SCRIPT)
     message = gr.HTML("", elem_id="documents-message", js_on_load=None)
-    listing = gr.HTML("", elem_id="documents-list", js_on_load=_DELETE_SCRIPT)
-    timer = gr.Timer(POLL_SECONDS)
+    overview = gr.HTML("", elem_id="documents-overview", js_on_load=OVERVIEW_SCRIPT)
+    asked = _build_filter(collection)
+    views = _Views(message, overview, gr.HTML("", elem_id="documents-list", js_on_load=LIST_SCRIPT))
+    panel = build_collection_panel(parts)
+    timer = gr.Timer(BUSY_POLL_S)
+    build_document_view(parts, collection=collection, sources=[views.listing], elem_id="document-view")
 
-    def remove(name: object, event: gr.EventData) -> tuple[Any, ...]:
-        data = event._data if isinstance(event._data, dict) else {}
-        return guarded(handlers.delete, outputs=2, on_error=gr.skip())(name, data.get("document"))
+    def show(*given: object) -> tuple[Any, ...]:
+        view = handlers.show(*given)
+        return view.overview, view.listing, view.settings, gr.Timer(view.poll_s)
 
-    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    show = {"fn": guarded(handlers.list, outputs=1), "inputs": collection, "outputs": listing, **quiet}
-    site.load(lambda: choose_collection(parts.catalog), outputs=collection, **quiet).then(**show)
-    collection.input(**show)
-    timer.tick(**show)
-    add.click(
-        guarded(handlers.add, outputs=3, on_error=gr.skip()),
-        [collection, files],
-        [message, listing, files],
-        api_visibility="private",
-    )
-    listing.delete(remove, collection, [message, listing], **quiet)
+    showing = {
+        "fn": guarded(show, outputs=4, on_error=gr.skip()),
+        "inputs": asked.all,
+        "outputs": [views.overview, views.listing, panel.facts, timer],
+        "trigger_mode": "always_last",
+        **_QUIET,
+    }
+    timer.tick(**showing)
+    connect_collection_panel(panel, parts, collection=collection, message=message, showing=showing)
+    _connect_choices(site, parts, asked, showing)
+    _connect_adding(handlers, parts, asked, _Adding(uploader, urls, fetch), views, showing)
+    _connect_list(handlers, asked, views, showing)
+
+
+def _build_filter(collection: gr.Dropdown) -> _Asked:
+    with gr.Row(elem_classes="ask-row documents-filter"):
+        text = gr.Textbox(
+            label="Filter", placeholder="A part of a title or an address", max_lines=1, scale=4, elem_id="list-text"
+        )
+        state = choice_field(
+            STATES, value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
+        )
+    offset = gr.Textbox(FIRST_PAGE, visible=False, elem_id="list-offset")
+    return _Asked(collection, text, state, offset)
+
+
+def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: dict[str, Any]) -> None:
+    def choose(request: gr.Request) -> gr.Dropdown:
+        return choose_collection(parts.catalog, dict(request.query_params).get("c"))
+
+    first_page: dict[str, Any] = {"fn": lambda: FIRST_PAGE, "outputs": asked.offset, **_QUIET}
+    site.load(choose, outputs=asked.collection, **_QUIET).then(**showing)
+    asked.collection.input(**first_page).then(**showing)
+    gr.on([asked.text.submit, asked.text.blur, asked.state.input], **first_page).then(**showing)
+
+
+def _connect_adding(
+    handlers: DocumentHandlers,
+    parts: PageParts,
+    asked: _Asked,
+    adding: _Adding,
+    views: _Views,
+    showing: dict[str, Any],
+) -> None:
+    def add_urls(collection: object, text: object) -> tuple[str, str]:
+        return handlers.add_urls(collection, text), ""
+
+    def choose_new(collection: object) -> Any:
+        """The collection that the first upload of all has made."""
+        return gr.skip() if collection else choose_collection(parts.catalog)
+
+    adding.fetch.click(
+        guarded(add_urls, outputs=2, on_error=gr.skip()),
+        [asked.collection, adding.urls],
+        [views.message, adding.urls],
+        **_QUIET,
+    ).then(**showing)
+    adding.uploader.added(choose_new, asked.collection, asked.collection, **_QUIET).then(**showing)
+
+
+def _connect_list(handlers: DocumentHandlers, asked: _Asked, views: _Views, showing: dict[str, Any]) -> None:
+    def act(collection: object, event: gr.EventData) -> str:
+        data = event_data(event)
+        (said,) = guarded(lambda: (handlers.act(collection, data),), outputs=1)()
+        return said
+
+    def turn(event: gr.EventData) -> str:
+        offset = event_data(event).get("offset")
+        return offset if isinstance(offset, str) else FIRST_PAGE
+
+    for view in (views.listing, views.overview):
+        view.act(act, asked.collection, views.message, **_QUIET).then(**showing)
+    views.listing.turn(turn, outputs=asked.offset, **_QUIET).then(**showing)

@@ -28,7 +28,8 @@ from ui.uploads import taken_uploads
 MAX_CHOSEN = 32
 MAX_IMPORT_FILES = 10
 MAX_NAME_CHARS = 80
-MAX_QUERIES = 100_000
+ALL_QUERIES = "All queries"
+SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
 STEPS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40)
 POLICIES = {
     "As judged": InstructionChoice(),
@@ -97,7 +98,7 @@ class EvaluateHandlers:
             steps=tuple(self._steps(each) for each in _read_list(steps, "numbers of steps")),
             instructions=tuple(_read_instruction(each) for each in _read_list(instructions, "instructions")),
             judged_by=tuple(_read_list(judged_by, "judges")),
-            max_queries=_read_count(max_queries),
+            max_queries=_read_sample(max_queries),
         )
         return self.evaluations.start(plan)
 
@@ -169,8 +170,10 @@ def _read_instruction(name: str) -> InstructionChoice:
     return InstructionChoice(InstructionPolicy.LENS, name.removeprefix(LENS))
 
 
-def _read_count(value: object) -> int | None:
-    return None if value is None else read_whole_number(value, name="number of queries", minimum=1, maximum=MAX_QUERIES)
+def _read_sample(value: object) -> int | None:
+    if not isinstance(value, str) or value not in SAMPLES:
+        raise InputError("Ask all queries, or a sample of the sizes in the list.")
+    return SAMPLES[value]
 
 
 def _read_measure(value: object) -> Measure:

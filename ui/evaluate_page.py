@@ -10,7 +10,7 @@ import gradio as gr
 from app.evaluation_types import EvaluationRun, Measure
 from ui.choice_fields import choice_field, choose_collection
 from ui.contract import PageParts
-from ui.evaluate_handlers import POLICIES, STEPS, EvaluateHandlers, is_running
+from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
 from ui.guard import event_data, guarded
 from ui.render.text import render_note
 from ui.uploads import accept_uploads_only
@@ -45,8 +45,9 @@ class _Plan:
     instructions: gr.Dropdown
     compared_with: gr.Dropdown
     judged_by: gr.Dropdown
-    max_queries: gr.Number
+    max_queries: gr.Dropdown
     start: gr.Button
+    message: gr.HTML
 
     @property
     def fields(self) -> list[gr.components.Component]:
@@ -156,11 +157,12 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 [], value=[], multiselect=True, label="Judged by", info="Nothing chosen: everybody.", min_width=200,
                 elem_id="evaluate-judges",
             )  # fmt: skip
-            max_queries = gr.Number(
-                None, label="At most so many queries", info="Empty: all. A sample is the same each time.", precision=0,
-                minimum=1, min_width=200, elem_id="evaluate-sample",
+            max_queries = choice_field(
+                [*SAMPLES], value=ALL_QUERIES, label="Ask", info="A sample is the same each time.", min_width=180,
+                filterable=False, elem_id="evaluate-sample",
             )  # fmt: skip
-    return _Plan(modes, step_field, instructions, compared_with, judged_by, max_queries, start)
+        message = gr.HTML("", elem_id="evaluate-plan-message", js_on_load=None)
+    return _Plan(modes, step_field, instructions, compared_with, judged_by, max_queries, start, message)
 
 
 def _build_results() -> _Results:
@@ -233,7 +235,8 @@ def _connect_results(
 
     def start(collection: object, *settings: object) -> tuple[Any, ...]:
         run = handlers.start(collection, *settings)
-        return *look(run, Measure.NDCG_10.value, None), gr.Dropdown(choices=handlers.run_names(), value=run.id)
+        names = gr.Dropdown(choices=handlers.run_names(), value=run.id)
+        return "", *look(run, Measure.NDCG_10.value, None), names
 
     def cancel(run_id: object, event: gr.EventData) -> tuple[Any, ...]:
         return guarded(lambda: (handlers.progress(handlers.cancel(run_id)),), outputs=1)()
@@ -251,9 +254,9 @@ def _connect_results(
         **_QUIET,
     }
     plan.start.click(
-        guarded(start, outputs=len(results.views) + 1, on_error=gr.skip()),
+        guarded(start, outputs=len(results.views) + 2, on_error=gr.skip()),
         [judged.collection, *plan.fields],
-        [*results.views, results.run],
+        [plan.message, *results.views, results.run],
         **_QUIET,
     ).success(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
     results.timer.tick(**showing)

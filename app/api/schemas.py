@@ -169,7 +169,7 @@ class TextAnswer(Answer):
 
 class FacetValueAnswer(Answer):
     value: str = Field(description="As a filter that finds it.")
-    count: int
+    documents: int
 
 
 class FacetsAnswer(Answer):

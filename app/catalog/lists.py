@@ -27,7 +27,7 @@ class DocumentLists(Sessions):
     def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
         statement = select(DocumentRow.state, func.count()).where(*_named(collection, text))
         with self._session(self._engine) as session:
-            counted = {state: count for state, count in session.execute(statement.group_by(DocumentRow.state))}
+            counted = dict(session.execute(statement.group_by(DocumentRow.state)).tuples().all())
         return {state: counted.get(state, 0) for state in DocumentState}
 
     def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
@@ -56,7 +56,7 @@ class DocumentLists(Sessions):
             return [PageStart(*row) for row in session.execute(statement)]
 
 
-def _active_chunks(statement: Select[Any], document_id: str) -> Select[Any]:
+def _active_chunks(statement: Select[*tuple[Any, ...]], document_id: str) -> Select[*tuple[Any, ...]]:
     return (
         statement.join(DocumentRow, DocumentRow.id == ChunkRow.document_id)
         .join(CollectionRow, CollectionRow.name == DocumentRow.collection)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib.metadata import version
 
 from fastapi import FastAPI
 
@@ -14,9 +13,10 @@ from app.judged import Judged
 from app.lenses import STARTERS
 from app.reindexing import Reindexing
 from app.services import Services
+from app.wiring.about import describe_installation
 from app.wiring.ingestion import open_reindexer
 from app.wiring.sources import url_reader
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from ui.app import Example, PageParts, build_pages, mount_pages
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
@@ -28,7 +28,7 @@ EXAMPLES = (
 
 @contextmanager
 def open_web(services: Services) -> Iterator[FastAPI]:
-    """The API with the pages mounted last, since routes after them would answer 404. What goes on ends with the block."""
+    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block."""
     read_url = url_reader(services.settings).read
     fetching = Fetching(services.catalog, services.library, read_url=read_url)
     reindexing = Reindexing(
@@ -43,10 +43,11 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         reindexing=reindexing,
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
-        about=AboutInfo(model_name=services.embedder.model_name, version=version("gircse-search")),
+        about=describe_installation(services),
         examples=EXAMPLES,
         judged=Judged(services.catalog),
         evaluations=services.evaluations,
+        checks=services.checks,
     )
     with closing(fetching), closing(reindexing):
         yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))

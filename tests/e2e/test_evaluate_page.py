@@ -188,7 +188,7 @@ def test_measure_and_read_the_results(page: Page, server_url: str) -> None:
 def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
     page: Page, embedder: PatientEmbedder, server_url: str
 ) -> None:
-    embedder.wait_s = 0.15
+    embedder.wait_s = 0.5
     measure(page)
     expect(page.locator(".progress")).to_contain_text("of 72 searches")
     page.goto(server_url)

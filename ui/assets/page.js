@@ -108,6 +108,22 @@ window.gircse = (() => {
     for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
   }
 
+  /* Lists that are drawn again while somebody walks through their buttons: the same button keeps the focus. */
+  function keepFocus(element) {
+    let last = null;
+    const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });
+    element.addEventListener("focusin", (event) => {
+      const button = event.target.closest("[data-event]");
+      last = button && nameOf(button);
+    });
+    element.addEventListener("focusout", (event) => { if (event.target.isConnected) last = null; });
+    new MutationObserver(() => {
+      if (!last || document.activeElement !== document.body) return;
+      const same = [...element.querySelectorAll("[data-event]")].find((each) => nameOf(each) === last);
+      if (same) same.focus({ preventScroll: true });
+    }).observe(element, { childList: true, subtree: true });
+  }
+
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
@@ -120,5 +136,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { remember, rememberSearch, rememberComparison, lightPairs, listen, openDialog };
+  return { remember, rememberSearch, rememberComparison, lightPairs, listen, keepFocus, openDialog };
 })();

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from app.errors import GircseError
 from app.refinement_view import group_refinement
 from app.search_types import Hit, SearchMode, SearchRequest
-from ui.choices import Choices
+from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
 from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
@@ -133,7 +133,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
     """The same look on the search page."""
     asked = {
         "q": request.query,
-        "i": request.instruction or "-",
+        "i": request.instruction or NO_INSTRUCTION,
         "k": request.steps,
         "m": "" if request.mode is SearchMode.DENSE else request.mode,
         "c": request.collection,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from markupsafe import Markup
 
 from app.types import Document, TextWindow
-from ui.render.text import clean, render_source_link, shorten
+from ui.render.text import clean, name_of, render_source_link, shorten
 
 VIEW_CHARACTERS = 6_000
 BEFORE_PASSAGE = 2_000
 _OVERLAP = 300  # characters that earlier and later share with what was shown
 _LONGEST_PASSAGE = 20_000
+_LONGEST_WORD = 60
+_LEADING = re.compile(rf"(?:\S{{0,{_LONGEST_WORD}}}\s)?")
 PDF = "application/pdf"
 
 
@@ -25,7 +29,6 @@ def render_document_view(document: Document, window: TextWindow, start: int, end
 
     Its buttons carry data-event="open" with the document, start, end, page and the place to show from (data-from).
     """
-    title = document.title or document.uri
     earlier = window.start - VIEW_CHARACTERS + _OVERLAP
     later = window.end - _OVERLAP
     passage = (start, end, page)
@@ -36,7 +39,7 @@ def render_document_view(document: Document, window: TextWindow, start: int, end
         '<p class="document-view-tools">{original}<span>{place}</span></p>'
         '{earlier}<div class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</dialog>'
     ).format(
-        title=shorten(title, 200),
+        title=shorten(name_of(document), 200),
         source=render_source_link(document.uri, 120),
         page=Markup(" · page {}").format(page) if page is not None else "",
         original=_render_original(document, page),
@@ -47,12 +50,12 @@ def render_document_view(document: Document, window: TextWindow, start: int, end
     )
 
 
-def render_view_notice(notice: str) -> str:
+def render_view_notice(notice: Markup) -> str:
     """Why a document cannot be opened, in the dialog in which it would be."""
     return Markup(
         '<dialog class="document-view" aria-label="Document">{}<p class="document-view-tools">'
         '<button type="button" class="plain-button" data-close-dialog>Close</button></p></dialog>'
-    ).format(Markup(notice))
+    ).format(notice)
 
 
 def _render_original(document: Document, page: int | None) -> Markup:
@@ -81,9 +84,13 @@ def _render_move(document: Document, passage: tuple[int, int, int | None], place
 
 
 def _render_text(window: TextWindow, start: int, end: int) -> Markup:
-    first = min(max(start - window.start, 0), len(window.text))
-    last = min(max(end - window.start, first), len(window.text))
-    before, passage, after = window.text[:first], window.text[first:last], window.text[last:]
+    text = window.text
+    first = min(max(start - window.start, 0), len(text))
+    last = min(max(end - window.start, first), len(text))
+    # Words that the window cuts in two are left out; there is an overlap.
+    begin = _LEADING.match(text, 0, first).end() if window.start else 0  # type: ignore[union-attr]
+    stop = max(last, text.rfind(" ", len(text) - _LONGEST_WORD)) if window.end < window.total else len(text)
+    before, passage, after = text[begin:first], text[first:last], text[last:stop]
     mark = Markup('<mark id="passage">{}</mark>').format(clean(passage)) if passage else ""
     return Markup("{}{}{}{}{}").format(
         "… " if window.start else "",

@@ -1,59 +1,217 @@
-"""The documents of a collection, and how far their ingestion is."""
+"""The documents of a collection: how many are in which state, and each with what goes on with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.types import Document, DocumentState, Job, JobState
-from ui.render.text import clean, join, shorten
+from app.types import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
+from app.upkeep_types import Fetch, FetchState
+from ui.render.text import clean, join, name_of, shorten
+
+_IN_WORDS = {
+    DocumentState.READY: "ready",
+    DocumentState.QUEUED: "waiting or being read",
+    DocumentState.FAILED: "failed",
+    DocumentState.DELETING: "being deleted",
+}
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def render_documents(documents: Sequence[Document], jobs: Sequence[Job], *, total: int) -> str:
-    """`jobs` may hold those of other documents; the newest comes first."""
-    if not documents:
-        return Markup('<p class="kept">No documents yet. Add some above: they become searchable as they are read.</p>')
-    newest: dict[str, Job] = {}
-    for job in jobs:
-        newest.setdefault(job.document_id, job)
-    rows = join(_render_document(document, newest.get(document.id)) for document in documents)
-    more = f"Showing {len(documents)} of {total}." if total > len(documents) else ""
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """A page of the list: `first` counts from 0 among the `total` documents that match."""
+
+    collection: str
+    documents: Sequence[Document]
+    jobs: Mapping[str, Job]  # the latest, by document
+    first: int
+    total: int
+    page_size: int
+    is_filtered: bool
+    is_paused: bool
+
+
+def render_no_collection() -> str:
     return Markup(
-        '<table class="documents"><thead><tr><th scope="col">Document</th><th scope="col">State</th>'
-        '<th scope="col">Passages</th><th scope="col"><span class="sr-only">Delete</span></th></tr></thead>'
-        '<tbody>{}</tbody></table><p class="kept">{}</p>'
-    ).format(rows, more)
+        '<div class="welcome"><h2>Nothing here yet</h2><p>Drop files above and the collection “library” is made for '
+        "them, or make one of your own below. What you add becomes searchable as it is read.</p></div>"
+    )
 
 
-def _render_document(document: Document, job: Job | None) -> Markup:
-    title = shorten(document.title or document.uri, 120)
+def render_overview(collection: Collection, counts: Mapping[DocumentState, int], fetches: Sequence[Fetch]) -> str:
+    total = sum(counts.values())
+    shown = [state for state in _IN_WORDS if counts[state]]
+    legend = join(
+        Markup('<li class="is-{}"><b>{}</b> {}</li>').format(state.value, f"{counts[state]:,}", _IN_WORDS[state])
+        for state in shown
+    )
+    bar = join(
+        Markup('<span class="is-{}" style="flex-grow:{}"></span>').format(state.value, counts[state]) for state in shown
+    )
+    overview = Markup(
+        '<section class="overview" aria-label="State of the collection"><div class="overview-bar" aria-hidden="true">'
+        '{bar}</div><div class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
+    ).format(
+        bar=bar,
+        legend=legend,
+        retry=_button("retry-all", "Retry all failed") if counts[DocumentState.FAILED] else "",
+        paused=Markup('<p class="kept">Reading is paused; go on with it under Collection settings.</p>')
+        if collection.is_paused and counts[DocumentState.QUEUED]
+        else "",
+    )
+    return (overview if total else Markup("")) + _render_fetches(fetches)
+
+
+def render_documents(page: DocumentPage) -> str:
+    """The data- attribute names the collection that dropped files go into."""
+    if page.documents:
+        rows = join(
+            _render_document(document, page.jobs.get(document.id), is_paused=page.is_paused)
+            for document in page.documents
+        )
+        body = Markup(
+            '<table class="documents"><caption class="sr-only">Documents, the newest first</caption><thead><tr>'
+            '<th scope="col">Document</th><th scope="col">State</th><th scope="col" class="number">Passages</th>'
+            '<th scope="col"><span class="sr-only">What to do</span></th></tr></thead><tbody>{}</tbody></table>{}'
+        ).format(rows, _render_paging(page))
+    elif page.is_filtered:
+        body = Markup('<p class="kept">No document of this collection matches. Clear the filter to see all.</p>')
+    else:
+        body = Markup(
+            '<div class="welcome"><h2>No documents yet</h2><p>Drop files or folders above, or add addresses of web '
+            "pages. They become searchable as they are read, and reading goes on when you leave.</p></div>"
+        )
+    return Markup('<div data-collection="{}">{}</div>').format(clean(page.collection), body)
+
+
+def _render_document(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
+    title = shorten(name_of(document), 160)
     error = (
-        Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(document.error, 400))
+        Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(document.error, 500))
         if document.error
         else ""
     )
     return Markup(
-        '<tr><td><b dir="auto">{title}</b><span class="document-uri">{uri}</span>{error}</td>'
-        '<td>{state}</td><td class="number">{chunks}</td><td><button type="button" class="delete" '
-        'data-document="{id}" aria-label="Delete {title}">Delete</button></td></tr>'
+        '<tr><td class="document-name"><button type="button" class="open" data-walk data-event="open" '
+        'data-document="{id}" dir="auto">{title}</button><span class="document-uri">{uri} · {size}</span>{error}</td>'
+        '<td>{state}</td><td class="number"><span class="only-phone">Passages: </span>{chunks}</td>'
+        '<td class="document-buttons">{buttons}</td></tr>'
     ).format(
-        title=title,
-        uri=shorten(document.uri, 120),
-        error=error,
-        state=_render_state(document, job),
-        chunks=document.chunk_count,
         id=clean(document.id),
+        title=title,
+        uri=shorten(document.uri, 160),
+        size=_size(document.byte_count),
+        error=error,
+        state=_render_state(document, job, is_paused=is_paused),
+        chunks=f"{document.chunk_count:,}",
+        buttons=_render_buttons(document, job, title),
     )
 
 
-def _render_state(document: Document, job: Job | None) -> Markup:
+def _render_state(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
     if document.state is DocumentState.QUEUED and job is not None and job.state is JobState.RUNNING:
         percent = round(min(max(job.progress, 0.0), 1.0) * 100)
-        return Markup('<span class="state is-queued">reading {percent} %</span>').format(percent=percent) + Markup(
+        stage = "reading" if job.progress < READ_PROGRESS else f"embedding {percent} %"
+        return Markup(
+            '<span class="state is-queued">{}</span>'
             '<progress max="100" value="{}" aria-label="Progress">{} %</progress>'
-        ).format(percent, percent)
-    name = {DocumentState.QUEUED: "waiting", DocumentState.DELETING: "being deleted"}.get(
-        document.state, document.state.value
+        ).format(stage, percent, percent)
+    return Markup('<span class="state is-{}">{}</span>').format(
+        document.state.value, _state_name(document, job, is_paused)
     )
-    return Markup('<span class="state is-{}">{}</span>').format(document.state.value, name)
+
+
+def _state_name(document: Document, job: Job | None, is_paused: bool) -> str:
+    if document.state is DocumentState.QUEUED:
+        if is_paused:
+            return "paused"
+        return "waits to try again" if job is not None and job.state is JobState.FAILED else "waiting"
+    if document.state is DocumentState.FAILED and job is not None and job.state is JobState.CANCELLED:
+        return "cancelled"
+    return _IN_WORDS[document.state]
+
+
+def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
+    buttons = []
+    is_ingestion = job is not None and job.kind is JobKind.INGEST
+    if document.state is DocumentState.FAILED and job is not None:
+        buttons.append(_button("retry", "Retry", of=title, document=document.id))
+    if document.state is DocumentState.QUEUED and is_ingestion:
+        buttons.append(_button("cancel", "Cancel", of=title, document=document.id))
+    if document.state is not DocumentState.DELETING:
+        buttons.append(_button("delete", "Delete", of=title, document=document.id, confirm=f"Delete {title}?"))
+    return join(buttons)
+
+
+def _render_paging(page: DocumentPage) -> Markup:
+    if page.total <= page.page_size:
+        return Markup("")
+    last = page.first + len(page.documents)
+    newer = _page_button("Newer", max(0, page.first - page.page_size)) if page.first else Markup("")
+    older = _page_button("Older", last) if last < page.total else Markup("")
+    return Markup('<p class="paging">{}<span>{}–{} of {}</span>{}</p>').format(
+        newer, f"{page.first + 1:,}", f"{last:,}", f"{page.total:,}", older
+    )
+
+
+def _page_button(label: str, offset: int) -> Markup:
+    return Markup('<button type="button" class="plain-button" data-event="turn" data-offset="{}">{}</button>').format(
+        offset, label
+    )
+
+
+def _render_fetches(fetches: Sequence[Fetch]) -> Markup:
+    if not fetches:
+        return Markup("")
+    rows = join(_render_fetch(fetch) for fetch in fetches)
+    return Markup('<section aria-label="Web pages"><ul class="fetches">{}</ul></section>').format(rows)
+
+
+def _render_fetch(fetch: Fetch) -> Markup:
+    has_failed = fetch.state is FetchState.FAILED
+    url = shorten(fetch.url, 200)
+    buttons = (
+        _button("retry-url", "Retry", of=url, url=fetch.url) + _button("forget-url", "Dismiss", of=url, url=fetch.url)
+        if has_failed
+        else ""
+    )
+    return Markup(
+        '<li><div><span class="document-uri">{url}</span>{error}</div><span class="state is-{kind}">{state}</span>'
+        '<span class="document-buttons">{buttons}</span></li>'
+    ).format(
+        url=url,
+        error=Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(fetch.error or "", 500))
+        if has_failed
+        else "",
+        kind="failed" if has_failed else "queued",
+        state="failed" if has_failed else "being fetched" if fetch.state is FetchState.FETCHING else "waiting",
+        buttons=buttons,
+    )
+
+
+def _button(action: str, label: str, *, of: str = "", confirm: str = "", document: str = "", url: str = "") -> Markup:
+    """`of` tells buttons of one label apart for those who hear them."""
+    given = (
+        (Markup(' data-document="{}"'), clean(document)),
+        (Markup(' data-url="{}"'), clean(url)),
+        (Markup(' data-confirm="{}"'), confirm),
+        (Markup(' aria-label="{}"'), f"{label} {of}" if of else ""),
+    )
+    return Markup(
+        '<button type="button" class="plain-button{}" data-event="act" data-action="{}"{}>{}</button>'
+    ).format(
+        Markup(" is-danger") if action == "delete" else "",
+        action,
+        join(attribute.format(value) for attribute, value in given if value),
+        label,
+    )
+
+
+def _size(byte_count: int) -> str:
+    size, unit = float(byte_count), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
+from app.types import Document
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -35,16 +37,21 @@ def render_note(message: str) -> str:
     return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))
 
 
+def name_of(document: Document) -> str:
+    """Its title, else the last part of its uri."""
+    return document.title or document.uri.rstrip("/").rpartition("/")[2] or document.uri
+
+
 def render_source_link(uri: str, max_chars: int) -> Markup:
     """Only web addresses become links: `javascript:` and the like must never be clickable."""
     uri = clean(uri)
     shown = shorten(uri, max_chars)
-    if not _is_web_address(uri):
+    if not is_web_address(uri):
         return Markup("<span>{}</span>").format(shown)
     return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
 
 
-def _is_web_address(uri: str) -> bool:
+def is_web_address(uri: str) -> bool:
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -1,0 +1,57 @@
+"""What the about page tells of this installation: the model and its card, versions, kinds of parts."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from importlib.metadata import version
+from urllib.parse import urlsplit
+
+import embedder
+from app.services import Services
+from app.settings import Settings
+from ui.contract import AboutInfo, ModelFacts
+
+PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
+
+_log = logging.getLogger(__name__)
+
+
+def describe_installation(services: Services) -> AboutInfo:
+    """Embeds a word, since only an answer tells which instruction a query gets by default."""
+    model, settings = services.embedder, services.settings
+    return AboutInfo(
+        model_name=model.model_name,
+        version=version("gircse-search"),
+        model=ModelFacts(
+            fingerprint=model.fingerprint,
+            dimension=model.dimension,
+            query_instruction=services.search.refine("about", steps=1).instruction,
+            query_steps=model.default_query_steps,
+            document_instruction=model.default_document_instruction,
+            document_steps=model.default_document_steps,
+            max_steps=model.max_steps,
+            card=read_card(settings.model),
+        ),
+        versions={"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        catalog_kind=catalog_kind(settings),
+        index_kind=index_kind(settings),
+    )
+
+
+def read_card(model: str) -> str | None:
+    """A page without a card is better than none: a model that runs is not refused for its description."""
+    try:
+        return embedder.read_model_card(model)
+    except (embedder.EmbedderError, OSError):
+        _log.warning("The card of the model %r could not be read", model, exc_info=True)
+        return None
+
+
+def catalog_kind(settings: Settings) -> str:
+    """No more than the kind: where it is, and how it is opened, is for those who keep it (`gircse doctor`)."""
+    return "PostgreSQL server" if urlsplit(settings.catalog_url).scheme.startswith("postgresql") else "SQLite file"
+
+
+def index_kind(settings: Settings) -> str:
+    return "Qdrant server" if settings.qdrant_url else "Qdrant Edge, the embedded engine"

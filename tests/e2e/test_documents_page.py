@@ -1,0 +1,386 @@
+"""The documents page in a real Chromium over a real service, whose model alone is small: see documents_house."""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from documents_house import serving_documents
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from app.types import DocumentState
+from ui.documents_handlers import PAGE_SIZE
+
+pytestmark = pytest.mark.xdist_group("documents-page")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+PATIENCE_MS = 60_000
+DESKTOP, PHONE = 1280, 390
+HOSTILE = "<img src=x onerror=window.attacked=1> ${window.attacked=1} {{value}}"
+BROKEN = b"%PDF-1.4 is all there is"
+
+_numbers = itertools.count(1)
+
+
+class Service:
+    """A running service, its house, and a client for its API."""
+
+    def __init__(self, url: str, house: Any) -> None:
+        self.url = url
+        self.house = house
+        self.catalog = house.services.catalog
+        self.client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+
+    def make_collection(self, **settings: object) -> str:
+        name = f"shelf-{next(_numbers)}"
+        self.client.post("/api/v1/collections", json={"name": name, **settings}).raise_for_status()
+        return name
+
+    def add(self, collection: str, text: str, uri: str) -> None:
+        body = {"collection": collection, "text": text, "uri": uri, "title": uri}
+        self.client.post("/api/v1/documents", json=body).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def service(toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving_documents(toy_house_class, tmp_path_factory.mktemp("documents")) as (url, house):
+        yield Service(url, house)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Shown:
+    """The page of one collection, as a person sees it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.hosts: set[str | None] = set()
+        self.errors: list[str] = []
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def row(self, title: str) -> Locator:
+        return self.page.locator("table.documents tbody tr", has_text=title)
+
+    def state(self, title: str) -> Locator:
+        return self.row(title).locator(".state")
+
+    def press(self, label: str, *, of: str) -> None:
+        self.row(of).get_by_role("button", name=label).click()
+
+    def send(self, *paths: Path) -> None:
+        self.page.locator("#uploader input[name=files]").set_input_files(list(paths))
+
+    def open_settings(self) -> None:
+        self.page.get_by_role("button", name="Collection settings").click()
+
+    def expect_message(self, text: str) -> None:
+        expect(self.page.locator("#documents-message")).to_contain_text(text)
+
+
+@pytest.fixture
+def shown_factory(browser: Browser, service: Service) -> Iterator[Callable[..., Shown]]:
+    opened: list[Shown] = []
+
+    def open_page(collection: str = "", *, width: int = DESKTOP) -> Shown:
+        page = browser.new_page(viewport={"width": width, "height": 844})
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("dialog", lambda dialog: dialog.accept())
+        shown = Shown(page)
+        page.goto(f"{service.url}/documents" + (f"?c={collection}" if collection else ""))
+        if collection:
+            page.locator(f'#documents-list [data-collection="{collection}"]').wait_for(state="attached")
+        opened.append(shown)
+        return shown
+
+    yield open_page
+    for shown in opened:
+        assert shown.hosts - {None} == {"127.0.0.1"}, "the page asked another machine for something"
+        assert shown.errors == []
+        shown.page.close()
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    """A folder with a folder in it, a hidden file, and a PDF that ends too early."""
+    folder = tmp_path / "papers"
+    (folder / "towns").mkdir(parents=True)
+    (folder / "ferry.txt").write_text("The ferry was due at seven. I stood on the quay for an hour.")
+    paragraphs = (f"Town number {number} has a harbour with boats and a lighthouse." for number in range(400))
+    (folder / "towns" / "harbour.md").write_text("\n\n".join(paragraphs))
+    (folder / "towns" / "broken.pdf").write_bytes(BROKEN)
+    (folder / ".hidden").write_text("nobody wants this")
+    return folder
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_a_folder_is_sent_read_opened_filtered_and_deleted(
+    shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
+) -> None:
+    name = service.make_collection()
+    shown = shown_factory(name, width=width)
+    page = shown.page
+    expect(page.locator("#documents-list")).to_contain_text("No documents yet")
+    page.locator("#uploader input[name=folder]").set_input_files(papers)
+    expect(page.locator(".upload-said")).to_contain_text("3 files handed in. You can leave this page")
+    expect(shown.state("harbour")).to_have_text("ready")
+    expect(shown.row("harbour")).to_contain_text("upload://papers/towns/harbour.md")
+    expect(shown.state("broken.pdf")).to_have_text("failed")
+    expect(shown.state("ferry")).to_have_text("ready")
+    expect(page.locator(".overview")).to_contain_text("2 ready")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    page.get_by_role("button", name="harbour", exact=True).click()
+    dialog = page.locator("dialog[open]")
+    expect(dialog).to_contain_text("Town number 0 has a harbour")
+    dialog.get_by_role("button", name="Later").click()
+    expect(dialog).to_contain_text("Town number 120 has a harbour")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+
+    page.get_by_label("Filter").fill("FERRY")
+    page.get_by_label("Filter").press("Enter")
+    expect(page.locator("table.documents tbody tr")).to_have_count(1)
+    shown.press("Delete", of="ferry")
+    shown.expect_message("“ferry” is being deleted")
+    expect(page.locator("#documents-list")).to_contain_text("No document of this collection matches")
+    assert [each.title for each in service.catalog.find_documents(name, state=DocumentState.READY)] == ["harbour"]
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_a_failure_says_why_and_can_be_tried_again(
+    shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
+) -> None:
+    name = service.make_collection()
+    shown = shown_factory(name, width=width)
+    (papers / "notes.txt").write_text("")
+    shown.send(papers / "notes.txt")
+    expect(shown.row("notes.txt").locator(".document-error")).to_contain_text("This document is empty")
+    shown.press("Retry", of="notes.txt")
+    shown.expect_message("“notes.txt” is read again")
+    expect(shown.state("notes.txt")).to_have_text("failed")
+    shown.page.get_by_role("button", name="Retry all failed").click()
+    shown.expect_message("1 document is read again")
+    (document,) = service.catalog.find_documents(name)
+    assert service.catalog.latest_jobs([document.id])[document.id].attempts == 1
+
+    (papers / "notes.txt").write_text("Now there is something to read.")
+    shown.send(papers / "notes.txt")
+    expect(shown.state("notes")).to_have_text("ready")
+
+
+class _Pages(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # the name it has there
+        pass
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    """A web site on this machine with one page."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "page.html").write_text("<title>On tides</title><p>The tide comes twice a day.</p>")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, directory=str(tmp_path / "site")))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=10)
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
+    shown_factory: Callable[..., Shown], service: Service, web: str, width: int
+) -> None:
+    shown = shown_factory(service.make_collection(), width=width)
+    page = shown.page
+    page.get_by_role("button", name="Add web pages").click()
+    page.get_by_label("Addresses").fill("file:///etc/passwd")
+    page.get_by_role("button", name="Fetch them").click()
+    shown.expect_message("is no address of a web page")
+
+    page.get_by_label("Addresses").fill(f"{web}/page.html\n\n{web}/absent.html\n")
+    page.get_by_role("button", name="Fetch them").click()
+    shown.expect_message("2 pages are being fetched")
+    expect(shown.state("On tides")).to_have_text("ready")
+    failed = page.locator(".fetches li", has_text="absent.html")
+    expect(failed).to_contain_text("404")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    failed.get_by_role("button", name="Dismiss").click()
+    expect(failed).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_a_collection_is_made_and_deleted_only_by_its_own_name(
+    shown_factory: Callable[..., Shown], service: Service, width: int
+) -> None:
+    shown = shown_factory(service.make_collection(), width=width)
+    page, name = shown.page, f"letters-{width}"
+    page.get_by_role("button", name="New collection").click()
+    page.locator("#new-name").get_by_label("Name").fill("No Name!")
+    page.get_by_role("button", name="Make the collection").click()
+    shown.expect_message("cannot name a collection")
+    page.locator("#new-name").get_by_label("Name").fill(name)
+    page.locator("#new-tokens input, #new-tokens textarea").fill("100")
+    page.locator("#new-overlap input, #new-overlap textarea").fill("90")
+    page.get_by_role("button", name="Make the collection").click()
+    shown.expect_message("half of chunk_tokens")
+    page.locator("#new-overlap input, #new-overlap textarea").fill("10")
+    page.get_by_role("button", name="Make the collection").click()
+    shown.expect_message(f"“{name}” is there")
+    assert (service.catalog.collection(name).chunk_tokens, service.catalog.collection(name).chunk_overlap) == (100, 10)
+    expect(page.locator("#documents-collection input")).to_have_value(name)
+
+    shown.open_settings()
+    page.get_by_label("To delete this collection").fill("another")
+    page.get_by_role("button", name="Delete collection").click()
+    shown.expect_message(f"type its name, {name}")
+    page.get_by_label("To delete this collection").fill(name)
+    page.get_by_role("button", name="Delete collection").click()
+    shown.expect_message(f"“{name}” is deleted")
+    assert name not in [each.name for each in service.catalog.collections()]
+
+
+def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
+    shown_factory: Callable[..., Shown], service: Service, papers: Path
+) -> None:
+    name = service.make_collection()
+    shown = shown_factory(name)
+    gate = service.house.embedder.gate
+    gate.clear()
+    try:
+        shown.send(papers / "towns" / "harbour.md")
+        expect(shown.state("harbour")).to_have_text("embedding 5 %")
+        shown.send(papers / "ferry.txt")
+        expect(shown.row("ferry").get_by_role("button", name="Cancel")).to_be_visible()
+        shown.press("Cancel", of="ferry")
+        expect(shown.state("ferry")).to_have_text("cancelled")
+        shown.page.goto("about:blank")
+    finally:
+        gate.set()
+    again = shown_factory(name)
+    expect(again.state("harbour")).to_have_text("ready")
+    again.press("Retry", of="ferry")
+    expect(again.state("ferry")).to_have_text("ready")
+
+
+def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
+    shown_factory: Callable[..., Shown], service: Service
+) -> None:
+    name = service.make_collection()
+    for number in range(3):
+        service.add(name, f"Town {number} has a harbour. " * 30, f"town-{number}")
+    shown = shown_factory(name)
+    expect(shown.page.locator(".overview")).to_contain_text("3 ready")
+    shown.open_settings()
+    tokens = shown.page.locator("#change-tokens input, #change-tokens textarea")
+    expect(tokens).to_have_value("200")
+    shown.page.get_by_role("button", name="Index anew").click()
+    shown.expect_message("is made like this already")
+
+    gate = service.house.embedder.gate
+    tokens.fill("40")
+    shown.page.locator("#change-overlap input, #change-overlap textarea").fill("5")
+    shown.page.get_by_role("button", name="Index anew").click()
+    shown.expect_message("is indexed anew")
+    gate.clear()
+    try:
+        shown.page.goto("about:blank")
+    finally:
+        gate.set()
+    again = shown_factory(name)
+    again.open_settings()
+    expect(again.page.locator("#settings-facts")).to_contain_text("Indexed anew: 3 documents")
+    expect(again.page.locator("#settings-facts")).to_contain_text("40 tokens, 5 shared")
+    again.page.get_by_role("button", name="Back to the former index").click()
+    again.expect_message(f"{name}--1")
+    expect(again.page.locator("#settings-facts")).to_contain_text("200 tokens, 30 shared")
+    again.page.get_by_role("button", name="Pause reading").click()
+    expect(again.page.get_by_role("button", name="Go on reading")).to_be_visible()
+    assert service.catalog.collection(name).is_paused
+
+
+def test_a_long_list_has_pages_and_keeps_the_focus_when_it_is_drawn_again(
+    shown_factory: Callable[..., Shown], service: Service
+) -> None:
+    name = service.make_collection()
+    for number in range(PAGE_SIZE + 3):
+        service.add(name, f"Town {number} has a harbour.", f"town-{number}")
+    shown = shown_factory(name)
+    page = shown.page
+    expect(page.locator(".overview")).to_contain_text(f"{PAGE_SIZE + 3} ready")
+    expect(page.locator("table.documents tbody tr")).to_have_count(PAGE_SIZE)
+    page.get_by_role("button", name="Older").click()
+    expect(page.locator("table.documents tbody tr")).to_have_count(3)
+    expect(page.locator(".paging")).to_contain_text(f"{PAGE_SIZE + 1}–{PAGE_SIZE + 3} of {PAGE_SIZE + 3}")
+
+    page.get_by_role("button", name="town-1", exact=True).focus()
+    service.add(name, "One more.", "town-last")
+    expect(page.locator("table.documents tbody tr")).to_have_count(4)
+    expect(page.get_by_role("button", name="town-1", exact=True)).to_be_focused()
+
+
+def test_names_and_reasons_of_strangers_stay_text(
+    shown_factory: Callable[..., Shown], service: Service, tmp_path: Path
+) -> None:
+    name = service.make_collection()
+    service.add(name, f"{HOSTILE}</div></dialog><script>window.attacked=1</script>", f"upload://{HOSTILE}.txt")
+    bad = tmp_path / f"{HOSTILE.replace('/', '')}.nothing"
+    bad.write_bytes(b"\x00\x01")
+    shown = shown_factory(name)
+    shown.send(bad)
+    expect(shown.page.locator("table.documents tbody tr")).to_have_count(2)
+    shown.page.locator("button.open").last.click()
+    expect(shown.page.locator("dialog[open]")).to_contain_text("<script>window.attacked=1</script>")
+    shown.page.locator("dialog[open]").get_by_role("button", name="Close").click()
+    assert shown.page.evaluate("window.attacked") is None
+    assert shown.page.locator("#content img").count() == 0
+
+
+def test_the_first_files_of_all_make_a_collection(
+    browser: Browser, toy_house_class: Any, tmp_path: Path, papers: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    with serving_documents(toy_house_class, tmp_path / "home") as (url, _):
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(f"{url}/documents")
+        expect(page.locator("#documents-list")).to_contain_text("Nothing here yet")
+        page.locator("#uploader input[name=files]").set_input_files(papers / "ferry.txt")
+        expect(page.locator("#documents-collection input")).to_have_value("library")
+        expect(page.locator("table.documents tbody tr", has_text="ferry").locator(".state")).to_have_text("ready")
+        page.close()
+
+
+def test_files_that_the_server_refuses_are_named_with_the_reason(
+    shown_factory: Callable[..., Shown], service: Service, papers: Path
+) -> None:
+    name = service.make_collection()
+    shown = shown_factory(name)
+    service.house.services.library.delete_collection(name)
+    shown.send(papers / "ferry.txt")
+    expect(shown.page.locator(".upload-faults")).to_contain_text(f"ferry.txt: No collection named '{name}'")
+    expect(shown.page.locator(".upload-said")).to_contain_text("1 not taken")
+    service.client.post("/api/v1/collections", json={"name": name}).raise_for_status()
+    shown.page.get_by_role("button", name="Send them again").click()
+    expect(shown.page.locator(".upload-said")).to_contain_text("1 file handed in")
+    expect(shown.page.locator(".upload-faults li")).to_have_count(0)

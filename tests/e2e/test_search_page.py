@@ -1,0 +1,243 @@
+"""The search page in a real Chromium over a real service: what it shows is what the REST API answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from browser import DESKTOP, PHONE, OpenPage
+from page_house import LETTERS, PDF_PAGES, PDF_TITLE, PageHouse
+from playwright.sync_api import Page, ViewportSize, expect
+
+pytestmark = pytest.mark.xdist_group("pages")
+
+Open = Callable[..., OpenPage]
+SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+QUERY = "I am angry about the ferry"
+FEELING = "Represent the emotion of this text."
+
+
+def address(query: str = QUERY, **values: object) -> str:
+    return "/?" + urlencode({"q": query, "c": LETTERS, "k": 20, **values})
+
+
+def ask(house: PageHouse, **question: Any) -> dict[str, Any]:
+    answer = house.server.ask("/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": 20, **question})
+    assert answer.status == 200, answer
+    return dict(answer.body)
+
+
+def shown(page: Page) -> list[tuple[str, str]]:
+    """Titles and scores, from the top."""
+    hits = page.locator(".hit")
+    return [(hit.locator("h3").inner_text(), hit.locator(".hit-score > span").first.inner_text()) for hit in hits.all()]
+
+
+def answered(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    digits = 1 if answer["mode"] == "sparse" else 3
+    return [(hit["document"]["title"], f"{hit['score']:.{digits}f}") for hit in answer["hits"]]
+
+
+def steps_shown(page: Page) -> list[str]:
+    page.get_by_text("Every step").click()
+    return page.locator("table.steps tbody tr").all_inner_texts()
+
+
+def complete(opened: OpenPage) -> Page:
+    """The page, once the last of the three answers to a search is there."""
+    expect(opened.page.locator("#passages .hit").first).to_be_visible()
+    expect(opened.page.locator("#passages mark").first).to_be_visible()
+    opened.wait_until_still()
+    return opened.page
+
+
+@SIZES
+def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
+    open_page: Open, page_house: PageHouse, size: ViewportSize
+) -> None:
+    opened = open_page(address(i="-"), size=size)
+    page = complete(opened)
+    assert shown(page) == answered(ask(page_house, instruction=""))
+    expect(page.locator("#lens input")).to_have_value("No lens")
+    expect(page.locator(".summary")).to_contain_text("read without an instruction")
+
+    page.locator("#lens input").click()
+    page.get_by_role("option", name="Same feeling").click()
+    expect(page.locator(".summary")).to_contain_text(FEELING)
+    complete(opened)
+    assert shown(page) == answered(ask(page_house, instruction=FEELING))
+    expect(page.get_by_label("Instruction")).to_have_value(FEELING)
+    assert opened.overflows() == []
+
+
+@SIZES
+def test_the_address_holds_the_search_and_back_undoes(
+    open_page: Open, page_house: PageHouse, size: ViewportSize
+) -> None:
+    opened = open_page(f"/?c={LETTERS}", size=size)
+    opened.search(QUERY)
+    first = opened.page.url
+    assert parse_qs(urlsplit(first).query)["q"] == [QUERY]
+    before = shown(opened.page)
+
+    opened.search("delighted with my new kettle")
+    assert opened.page.url != first
+    opened.page.go_back()
+    page = complete(opened)
+    expect(page.get_by_label("Search for")).to_have_value(QUERY)
+    assert shown(page) == before
+
+    shared = open_page(first.removeprefix(page_house.url), size=size)
+    assert shown(complete(shared)) == before
+
+
+@SIZES
+def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
+    open_page: Open, page_house: PageHouse, size: ViewportSize
+) -> None:
+    opened = open_page(address(i="-"), size=size)
+    page = complete(opened)
+    plain = shown(page)
+    word = page.locator("#reading .token:not(.is-stop)").last
+    text = word.locator("summary").inner_text().strip()
+    word.locator("summary").click()
+    word.get_by_role("button", name=f"Less {text}", exact=True).click()
+    chip = page.locator(".chosen li", has_text=text)
+    expect(chip).to_be_visible()
+    complete(opened)
+    expected = ask(page_house, instruction="", token_bias={text: -10.0})
+    assert shown(page) == answered(expected)
+    rows = steps_shown(page)
+    assert len(rows) == 20
+    for row, step in zip(rows, expected["refinement"], strict=True):
+        words = " ".join(f"{token['token']} {token['probability']:.3f}" for token in step["tokens"][:10])
+        assert row.split() == [str(step["step"]), *words.split()]
+    assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"bias": {text: -10.0}}
+
+    chip.get_by_role("button").click()
+    expect(page.locator(".chosen")).to_have_count(0)
+    complete(opened)
+    assert shown(page) == plain
+
+
+@pytest.mark.parametrize(("label", "mode"), [("Words", "sparse"), ("Both", "hybrid")])
+def test_every_mode_gives_what_the_api_gives(open_page: Open, page_house: PageHouse, label: str, mode: str) -> None:
+    opened = open_page(address("ferry quay", i="-"))
+    complete(opened)
+    opened.page.get_by_text("More settings").click()
+    opened.page.locator("#mode").get_by_text(label, exact=True).click()
+    opened.page.wait_for_function(f"location.search.includes('m={mode}')")
+    page = complete(opened)
+    answer = page_house.server.ask(
+        "/api/v1/search",
+        {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": 20, "mode": mode},
+    ).body
+    assert shown(page) == answered(answer)
+    if mode == "hybrid":
+        legs = page.locator(".hit").first.locator(".legs li").all_inner_texts()
+        assert len(legs) == len(answer["hits"][0]["legs"]) == 2
+
+
+@SIZES
+def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: ViewportSize) -> None:
+    opened = open_page(address(i="-"), size=size)
+    page = complete(opened)
+    page.get_by_text("Narrow down").click()
+    customers = page.locator("#facets li", has_text="a customer")
+    expect(customers).to_contain_text("2")
+    customers.get_by_role("button").click()
+    expect(page.locator(".hit")).to_have_count(2)
+    complete(opened)
+    assert {title for title, _ in shown(page)} == {"Second repair", "A good present"}
+    assert opened.overflows() == []
+    page.locator(".chosen li", has_text="a customer").get_by_role("button").click()
+    expect(page.locator(".hit")).to_have_count(8)
+
+
+def test_a_passage_that_is_liked_draws_others_after_it(open_page: Open, page_house: PageHouse) -> None:
+    opened = open_page(address(i="-"))
+    page = complete(opened)
+    target = page.locator(".hit", has_text="A good present")
+    liked = target.locator(".open").get_attribute("data-chunk")
+    target.get_by_role("button", name="More like this").click()
+    expect(page.locator(".chosen li", has_text="A good present")).to_be_visible()
+    complete(opened)
+    assert shown(page) == answered(ask(page_house, instruction="", like=[liked]))
+
+
+def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_house: PageHouse) -> None:
+    opened = open_page(address(i=FEELING))
+    page = complete(opened)
+    page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).click()
+    expect(page.locator("#message")).to_contain_text("Noted")
+    expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
+    judged = page_house.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
+    assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
+
+    page.get_by_label("Instruction").fill("Identify the vehicle.")
+    page.get_by_text("More settings").click()
+    page.get_by_label("Save this instruction as a lens").fill("same vehicle")
+    page.get_by_role("button", name="Save lens").click()
+    expect(page.locator("#lens input")).to_have_value("same vehicle")
+    lens = page_house.server.ask("/api/v1/lenses/same%20vehicle").body
+    assert lens["query_instruction"] == "Identify the vehicle."
+
+
+@SIZES
+def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: ViewportSize) -> None:
+    opened = open_page(address(PDF_PAGES[1], i="-"), size=size)
+    page = complete(opened)
+    expect(page.locator(".hit").first).to_contain_text(PDF_TITLE)
+    page.locator("body").click(position={"x": 2, "y": 2})
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".hit .open").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".hit .open").nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog[open]")
+    expect(dialog).to_contain_text(PDF_TITLE)
+    expect(dialog.locator("#passage")).to_be_in_viewport()
+    expect(dialog.get_by_role("link").first).to_have_attribute("href", re.compile(r"/content#page=2$"))
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search for")).to_be_focused()
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (address("   "), "Nothing searched yet"),
+        (address(i="x" * 2001), "at most 2,000"),
+        (address(x="{broken"), "cannot be read"),
+        (address(x='{"like":{"00000000-0000-4000-8000-000000000000":"gone"}}'), "like"),
+        (address("quay", x='{"filters":{"year":"1802"}}'), "No passage has all of these filters"),
+    ],
+    ids=["blank query", "long instruction", "broken choices", "unknown passage", "no such metadata"],
+)
+def test_what_cannot_be_answered_is_said_in_words(
+    open_page: Open, page_house: PageHouse, asked: str, said: str, size: ViewportSize
+) -> None:
+    opened = open_page(asked, size=size)
+    expect(opened.page.locator("#passages")).to_contain_text(said)
+    opened.wait_until_still()
+    assert opened.overflows() == []
+    assert page_house.incidents() == []
+
+
+def test_an_empty_query_asks_for_one(open_page: Open) -> None:
+    opened = open_page("/")
+    opened.page.get_by_role("button", name="Search", exact=True).click()
+    expect(opened.page.get_by_role("alert")).to_contain_text("The query is empty")
+
+
+def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(open_page: Open, page_house: PageHouse) -> None:
+    opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
+    expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
+    assert page_house.incidents() == []

@@ -1,0 +1,155 @@
+"""Web pages on their way into a collection, in threads of the serving process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
+from app.fetching import MAX_URLS, Fetching
+from app.types import Source
+from app.upkeep_types import Fetch, FetchState
+
+PAGE, ABSENT, CRASH = "https://example.org/page", "https://example.org/absent", "https://example.org/crash"
+
+
+class Web:
+    """Pages by address; the answers wait while `gate` is closed."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asked: list[str] = []
+        self.is_mended = False
+
+    def read(self, url: str) -> Source:
+        self.asked.append(url)
+        assert self.gate.wait(timeout=20)
+        if url == CRASH:
+            raise RuntimeError("secret=hunter2")
+        if url == ABSENT and not self.is_mended:
+            raise DocumentError("The server answers 404 Not Found.")
+        return Source(name=url, uri=url, media_type="text/plain", data=b"A page of the web.")
+
+
+@pytest.fixture
+def web() -> Web:
+    return Web()
+
+
+@pytest.fixture
+def fetching(toy_house: Any, web: Web) -> Iterator[Fetching]:
+    toy_house.services.library.ensure_collection("library")
+    fetching = Fetching(toy_house.services.catalog, toy_house.services.library, read_url=web.read)
+    yield fetching
+    web.gate.set()
+    fetching.close()
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def settled(fetching: Fetching) -> list[Fetch]:
+    wait_until(lambda: all(each.state is FetchState.FAILED for each in fetching.fetches("library")))
+    return fetching.fetches("library")
+
+
+def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_house: Any, fetching: Fetching) -> None:
+    fetching.add("library", [PAGE, f" {PAGE} "])
+    assert settled(fetching) == []
+    (document,) = toy_house.services.catalog.documents("library")
+    assert document.uri == PAGE
+    toy_house.work_off()
+    assert toy_house.services.catalog.document(document.id).chunk_count == 1
+
+
+def test_what_failed_stays_with_its_reason_until_it_is_tried_again(
+    toy_house: Any, fetching: Fetching, web: Web
+) -> None:
+    fetching.add("library", [ABSENT])
+    assert settled(fetching) == [Fetch(ABSENT, FetchState.FAILED, "The server answers 404 Not Found.")]
+    web.is_mended = True
+    fetching.retry("library", ABSENT)
+    assert settled(fetching) == []
+    assert [each.uri for each in toy_house.services.catalog.documents("library")] == [ABSENT]
+
+
+def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
+    fetching.add("library", [ABSENT])
+    settled(fetching)
+    fetching.forget("library", ABSENT)
+    assert fetching.fetches("library") == []
+    for use in (fetching.forget, fetching.retry):
+        with pytest.raises(NotFoundError, match="not among those that failed"):
+            use("library", ABSENT)
+
+
+def test_the_unforeseen_is_logged_and_not_shown(fetching: Fetching, caplog: pytest.LogCaptureFixture) -> None:
+    fetching.add("library", [CRASH])
+    (failed,) = settled(fetching)
+    assert "hunter2" not in (failed.error or "")
+    assert "hunter2" in caplog.text
+
+
+def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: Web) -> None:
+    web.gate.clear()
+    urls = [f"https://example.org/{number}" for number in range(8)]
+    fetching.add("library", urls)
+    wait_until(lambda: len(web.asked) == 4)
+    states = [each.state for each in fetching.fetches("library")]
+    assert states == [FetchState.FETCHING] * 4 + [FetchState.WAITING] * 4
+    fetching.add("library", urls)  # asking again changes nothing
+    with pytest.raises(NotFoundError):
+        fetching.forget("library", urls[0])
+    web.gate.set()
+    assert settled(fetching) == []
+    assert sorted(web.asked) == urls
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "file:///etc/passwd",
+        "ftp://a/b",
+        "example.org",
+        "javascript:alert(1)",
+        "http://a\0",
+        "http://a\ud800",
+        "https://a/" + "x" * 2000,
+    ],
+)
+def test_what_is_no_address_is_refused_with_all_the_others(fetching: Fetching, web: Web, url: str) -> None:
+    with pytest.raises(InputError):
+        fetching.add("library", [PAGE, url])
+    assert (fetching.fetches("library"), web.asked) == ([], [])
+
+
+def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
+    web.gate.clear()
+    fetching.add("library", [f"https://example.org/{number}" for number in range(MAX_URLS)])
+    with pytest.raises(InputError, match="At most 200 addresses"):
+        fetching.add("library", [PAGE])
+    assert len(fetching.fetches("library")) == MAX_URLS
+
+
+def test_an_unknown_collection_is_refused_and_one_that_goes_meanwhile_is_told(
+    toy_house: Any, fetching: Fetching, web: Web
+) -> None:
+    with pytest.raises(UnknownCollectionError):
+        fetching.add("other", [PAGE])
+    web.gate.clear()
+    fetching.add("library", [PAGE])
+    wait_until(lambda: web.asked)
+    toy_house.services.library.delete_collection("library")
+    web.gate.set()
+    (failed,) = settled(fetching)
+    assert "No collection named 'library'" in (failed.error or "")

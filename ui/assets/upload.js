@@ -1,0 +1,125 @@
+/* Sends dropped and chosen files, folders with their paths, to the API of this server, a few at a time.
+   Everything is written as text, never as HTML: a file's name is a stranger's. */
+const AT_A_TIME = 3, MOST_FILES = 5000, MOST_SHOWN = 20;
+const zone = element.querySelector('.uploader');
+const said = zone.querySelector('.upload-said'), bar = zone.querySelector('progress'), faults = zone.querySelector('.upload-faults');
+let waiting = [], running = 0, sent = 0, unchanged = 0, total = 0, failed = [], told = 0;
+
+const collection = () => document.querySelector('#documents-list [data-collection]')?.dataset.collection;
+const warn = (event) => event.preventDefault();
+
+async function ensureCollection() {
+  if (collection()) return collection();
+  const answer = await fetch('/api/v1/collections', {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'library' }),
+  });
+  if (!answer.ok && answer.status !== 409) throw new Error(await reason(answer));
+  return 'library';
+}
+
+async function reason(answer) {
+  try { return (await answer.json()).detail || answer.statusText; } catch { return `${answer.status} ${answer.statusText}`; }
+}
+
+async function send(item) {
+  const form = new FormData();
+  form.append('collection', item.collection);
+  form.append('uri', `upload://${item.path}`);
+  /* Without a type of the system's, which for a table may be anything: the server goes by the name. */
+  form.append('file', new File([item.file], item.file.name, { type: '' }));
+  const answer = await fetch('/api/v1/documents', { method: 'POST', body: form });
+  if (!answer.ok) throw new Error(await reason(answer));
+  if ((await answer.json()).job === null) unchanged += 1;
+}
+
+function work() {
+  while (running < AT_A_TIME && waiting.length) {
+    const item = waiting.shift();
+    running += 1;
+    send(item).catch((error) => failed.push({ item, why: error.message || 'it could not be sent' }))
+      .finally(() => { running -= 1; sent += 1; draw(); work(); });
+  }
+}
+
+function draw() {
+  const isDone = sent >= total;
+  bar.hidden = isDone;
+  bar.max = Math.max(total, 1);
+  bar.value = sent;
+  const good = sent - failed.length;
+  const files = (count) => (count === 1 ? '1 file' : `${count} files`);
+  said.textContent = isDone
+    ? `${files(good)} handed in${unchanged ? `, ${unchanged} unchanged` : ''}${failed.length ? `, ${failed.length} not taken` : ''}. You can leave this page: reading goes on.`
+    : `Sending ${sent + 1} of ${total}. Stay on this page until all are sent.`;
+  if (isDone) removeEventListener('beforeunload', warn);
+  faults.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
+  if (failed.length > MOST_SHOWN) faults.append(line(`and ${failed.length - MOST_SHOWN} more`));
+  if (isDone && failed.length) {
+    const again = document.createElement('button');
+    again.type = 'button';
+    again.className = 'plain-button';
+    again.textContent = 'Send them again';
+    again.onclick = () => { const items = failed.map((each) => each.item); failed = []; begin(items); };
+    faults.append(again);
+  }
+  if (isDone || Date.now() - told > 1500) { told = Date.now(); trigger('added'); }
+}
+
+function line(text) {
+  const each = document.createElement('li');
+  each.textContent = text;
+  return each;
+}
+
+function begin(items) {
+  if (sent >= total) { sent = total = unchanged = 0; failed = []; }
+  total += items.length;
+  waiting.push(...items);
+  addEventListener('beforeunload', warn);
+  draw();
+  work();
+}
+
+async function take(files) {
+  const wanted = files.filter(({ path }) => !path.split('/').some((part) => part.startsWith('.')));
+  if (!wanted.length) { said.textContent = files.length ? 'Only hidden files were there: nothing is sent.' : 'There was no file in it.'; return; }
+  if (wanted.length > MOST_FILES) {
+    said.textContent = `${wanted.length} files are too many to send at once (${MOST_FILES}). \`gircse ingest FOLDER\` takes any number.`;
+    return;
+  }
+  try {
+    const name = await ensureCollection();
+    begin(wanted.map((each) => ({ ...each, collection: name })));
+  } catch (error) { said.textContent = error.message; }
+}
+
+/* All files below what was dropped; a folder gives its entries a hundred at a time. */
+async function entriesOf(entry) {
+  if (entry.isFile) {
+    const file = await new Promise((give, fail) => entry.file(give, fail));
+    return [{ file, path: entry.fullPath.replace(/^\//, '') }];
+  }
+  const reader = entry.createReader(), found = [];
+  for (;;) {
+    const some = await new Promise((give, fail) => reader.readEntries(give, fail));
+    if (!some.length || found.length > MOST_FILES) return found;
+    for (const each of some) found.push(...await entriesOf(each));
+  }
+}
+
+zone.addEventListener('dragover', (event) => { event.preventDefault(); zone.classList.add('is-over'); });
+zone.addEventListener('dragleave', () => zone.classList.remove('is-over'));
+zone.addEventListener('drop', async (event) => {
+  event.preventDefault();
+  zone.classList.remove('is-over');
+  const entries = [...event.dataTransfer.items].map((each) => each.webkitGetAsEntry?.()).filter(Boolean);
+  const loose = entries.length ? [] : [...event.dataTransfer.files].map((file) => ({ file, path: file.name }));
+  try { take([...loose, ...(await Promise.all(entries.map(entriesOf))).flat()]); } catch (error) { said.textContent = String(error.message || error); }
+});
+for (const input of zone.querySelectorAll('input[type=file]')) {
+  zone.querySelector(`[data-pick="${input.name}"]`).addEventListener('click', () => input.click());
+  input.addEventListener('change', () => {
+    take([...input.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })));
+    input.value = '';
+  });
+}

@@ -1,0 +1,104 @@
+"""Collections on the documents page, without Gradio: made, deleted, paused, indexed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.errors import InputError
+from app.ports import Catalog
+from app.types import CONTRACT, Collection
+from app.upkeep_types import ContractChange
+from ui.contract import Collections, Reindexing
+from ui.guard import read_choice, read_text, read_whole_number
+from ui.render.text import render_note
+
+MAX_NAME_CHARS = 63
+MAX_INSTRUCTION_CHARS = 2_000
+LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS = 16, 8_192
+CHANGEABLE = tuple(name for name in CONTRACT if name not in ("fingerprint", "dimension"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionHandlers:
+    catalog: Catalog
+    collections: Collections
+    reindexing: Reindexing
+    max_steps: int
+
+    def create(self, name: object, *settings: object) -> tuple[str, str]:
+        """What was done, and the name. Settings are instruction, steps, tokens and overlap; empty: as usual."""
+        wanted = read_text(name, name="name", max_chars=MAX_NAME_CHARS)
+        if not wanted:
+            raise InputError("Write a name for the collection first, as letters or papers-2024.")
+        given = self._read_settings(settings).given()
+        made = self.collections.create_collection(wanted, **given)  # type: ignore[arg-type]
+        return render_note(f"The collection “{made.name}” is there. Add documents to it above."), made.name
+
+    def delete(self, collection: object, typed: object) -> str:
+        name = self._collection(collection).name
+        if read_text(typed, name="name", max_chars=MAX_NAME_CHARS) != name:
+            raise InputError(f"To delete the collection with all of its documents, type its name, {name}.")
+        self.collections.delete_collection(name)
+        return render_note(f"The collection “{name}” is deleted.")
+
+    def settings_of(self, collection: object) -> tuple[str, str, str, str]:
+        """For the fields in which they can be changed."""
+        if not collection:
+            return "", "", "", ""
+        found = self._collection(collection)
+        numbers = (found.document_steps, found.chunk_tokens, found.chunk_overlap)
+        return found.document_instruction, *map(str, numbers)  # type: ignore[return-value]
+
+    def reindex(self, collection: object, *settings: object) -> str:
+        present = self._collection(collection)
+        wanted = self._read_settings(settings)
+        changed = {name: value for name, value in wanted.given().items() if value != getattr(present, name)}
+        self.reindexing.start(present.name, ContractChange(**changed))  # type: ignore[arg-type]
+        return render_note(f"“{present.name}” is indexed anew. Searches use the former index until that is done.")
+
+    def manage(self, collection: object, data: Mapping[str, object]) -> str:
+        """What a button in the settings asks for."""
+        name, action = self._collection(collection).name, data.get("action")
+        if action == "pause":
+            self.catalog.pause(name)
+            return render_note(f"The reading of “{name}” is paused.")
+        if action == "resume":
+            self.catalog.resume(name)
+            return render_note(f"The reading of “{name}” goes on.")
+        if action in ("go-on", "start-over"):
+            change = self._half_built(name) if action == "start-over" else ContractChange()
+            self.reindexing.start(name, change, restart=action == "start-over")
+            return render_note(f"“{name}” is indexed anew. Searches use the former index until that is done.")
+        if action == "roll-back":
+            index = self.reindexing.roll_back(name).active_index
+            return render_note(f"“{name}” is searched in its former index again, {index}.")
+        raise InputError("That button does not exist. Load the page again.")
+
+    def _half_built(self, name: str) -> ContractChange:
+        """To begin again what was begun, from nothing."""
+        building = self.reindexing.status(name).contract
+        return ContractChange(**{field: building[field] for field in CHANGEABLE if field in building})  # type: ignore[arg-type]
+
+    def _read_settings(self, settings: tuple[object, ...]) -> ContractChange:
+        if len(settings) != len(CHANGEABLE):
+            raise InputError("The settings are not complete. Load the page again.")
+        instruction, steps, tokens, overlap = settings
+        return ContractChange(
+            document_instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
+            document_steps=_read_number(steps, "number of steps", 1, self.max_steps),
+            chunk_tokens=_read_number(tokens, "size of a passage", LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS),
+            chunk_overlap=_read_number(overlap, "overlap", 0, MOST_CHUNK_TOKENS // 2),
+        )
+
+    def _collection(self, name: object) -> Collection:
+        return self.catalog.collection(read_choice(name, name="collection"))
+
+
+def _read_number(value: object, name: str, minimum: int, maximum: int) -> int | None:
+    """From a field of text; empty: as usual."""
+    text = read_text(value, name=name, max_chars=12)
+    if not text:
+        return None
+    number = int(text) if text.isascii() and text.isdecimal() else text
+    return read_whole_number(number, name=name, minimum=minimum, maximum=maximum)

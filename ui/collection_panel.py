@@ -1,0 +1,120 @@
+"""The part of the documents page that looks after collections: what they are made with, making and deleting them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.errors import GircseError
+from ui.choice_fields import choose_collection
+from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, CollectionHandlers
+from ui.contract import PageParts
+from ui.guard import event_data, guarded
+
+FACTS_SCRIPT = "gircse.listen(element, trigger, ['manage']); gircse.keepFocus(element)"
+_BESIDE = (
+    "<p class='hint'>The new index is built beside the present one, which answers until the switch. You can leave this "
+    "page meanwhile.</p>"
+)
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPanel:
+    """`facts` shows a collection's settings, and how far it is indexed anew; the page draws it at every look."""
+
+    handlers: CollectionHandlers
+    facts: gr.HTML
+    change: list[Any]
+    reindex: gr.Button
+    typed: gr.Textbox
+    delete: gr.Button
+    name: gr.Textbox
+    given: list[Any]
+    create: gr.Button
+
+
+def build_collection_panel(parts: PageParts) -> CollectionPanel:
+    handlers = CollectionHandlers(
+        catalog=parts.catalog, collections=parts.collections, reindexing=parts.reindexing, max_steps=parts.max_steps
+    )
+    with gr.Accordion("Collection settings", open=False, elem_id="collection-settings"):
+        facts = gr.HTML("", elem_id="settings-facts", js_on_load=FACTS_SCRIPT)
+        change = _build_contract("change", parts.max_steps)
+        reindex = gr.Button("Index anew with these", elem_id="reindex", size="md")
+        gr.HTML(_BESIDE, js_on_load=None)
+        with gr.Row(elem_classes="ask-row"):
+            typed = gr.Textbox(
+                label="To delete this collection, type its name", max_lines=1, scale=4, elem_id="delete-name"
+            )
+            delete = gr.Button(
+                "Delete collection", variant="stop", size="md", scale=0, min_width=170, elem_id="delete-collection"
+            )
+    with gr.Accordion("New collection", open=False, elem_id="new-collection"):
+        name = gr.Textbox(label="Name", placeholder="papers-2024", max_lines=1, elem_id="new-name")
+        given = _build_contract("new", parts.max_steps)
+        create = gr.Button("Make the collection", elem_id="create", size="md")
+    return CollectionPanel(handlers, facts, change, reindex, typed, delete, name, given, create)
+
+
+def _build_contract(elem_id: str, max_steps: int) -> list[Any]:
+    """Fields for the handlers' settings: instruction, steps, tokens and overlap. An empty number: as usual."""
+    with gr.Row(elem_classes="ask-row"):
+        instruction = gr.Textbox(
+            label="Read documents as",
+            info="An instruction for embedding them; empty for none, which serves every question.",
+            max_lines=3,
+            scale=4,
+            min_width=280,
+            elem_id=f"{elem_id}-instruction",
+        )
+    with gr.Row(elem_classes="ask-row"):
+        steps = _number("Steps", 1, max_steps, f"{elem_id}-steps")
+        tokens = _number("Tokens of a passage", LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
+        overlap = _number("Tokens shared with the next", 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
+    return [instruction, steps, tokens, overlap]
+
+
+def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
+    """As text: Gradio's number shows an empty one as 0, and answers to bounds with an error of its own."""
+    return gr.Textbox(
+        label=label, placeholder=f"As usual ({least} to {most})", max_lines=1, min_width=150, elem_id=elem_id
+    )
+
+
+def connect_collection_panel(
+    panel: CollectionPanel, parts: PageParts, *, collection: gr.Dropdown, message: gr.HTML, showing: dict[str, Any]
+) -> None:
+    """Connects it to the page's collection field and messages; `showing` draws the page anew."""
+    handlers = panel.handlers
+
+    def fill(name: object) -> tuple[Any, ...]:
+        try:
+            return handlers.settings_of(name)
+        except GircseError:  # the list says what is wrong
+            return tuple(gr.skip() for _ in panel.change)
+
+    def create(name: object, *settings: object) -> tuple[Any, ...]:
+        said, made = handlers.create(name, *settings)
+        return said, choose_collection(parts.catalog, made), ""
+
+    def delete(name: object, typed: object) -> tuple[Any, ...]:
+        return handlers.delete(name, typed), choose_collection(parts.catalog), ""
+
+    def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
+        return guarded(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
+
+    collection.change(fill, collection, panel.change, **_QUIET)
+    kept: dict[str, Any] = {"outputs": 3, "on_error": gr.skip()}
+    panel.create.click(
+        guarded(create, **kept), [panel.name, *panel.given], [message, collection, panel.name], **_QUIET
+    ).then(**showing)
+    panel.delete.click(
+        guarded(delete, **kept), [collection, panel.typed], [message, collection, panel.typed], **_QUIET
+    ).then(**showing)
+    panel.reindex.click(
+        guarded(lambda *given: (handlers.reindex(*given),), outputs=1), [collection, *panel.change], message, **_QUIET
+    ).then(**showing)
+    panel.facts.manage(manage, collection, message, **_QUIET).then(**showing)

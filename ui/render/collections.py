@@ -1,0 +1,68 @@
+"""What a collection is made with, and how far it is indexed anew."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from app.types import Collection
+from app.upkeep_types import ReindexState, ReindexStatus
+from ui.render.text import clean, shorten
+
+
+def render_settings(collection: Collection, reindex: ReindexStatus) -> str:
+    pause = ("resume", "Go on reading") if collection.is_paused else ("pause", "Pause reading")
+    return Markup(
+        '<dl class="facts"><div><dt>Documents read as</dt><dd dir="auto">{instruction}</dd></div>'
+        "<div><dt>Steps</dt><dd>{steps}</dd></div><div><dt>Passages</dt><dd>{tokens} tokens, {overlap} shared"
+        "</dd></div>"
+        '<div><dt>Model</dt><dd><code title="{fingerprint}">{short}</code></dd></div></dl>'
+        '<p class="settings-buttons">{pause}{back}</p>{reindex}'
+    ).format(
+        instruction=shorten(collection.document_instruction, 300) or "as they are, without an instruction",
+        steps=collection.document_steps,
+        tokens=collection.chunk_tokens,
+        overlap=collection.chunk_overlap,
+        fingerprint=clean(collection.fingerprint),
+        short=clean(collection.fingerprint)[:12],
+        pause=_button(*pause),
+        back=_button(
+            "roll-back", "Back to the former index", confirm="Search this collection in its former index again?"
+        )
+        if reindex.can_roll_back
+        else "",
+        reindex=_render_reindex(reindex),
+    )
+
+
+def _render_reindex(status: ReindexStatus) -> Markup:
+    if status.state is ReindexState.NONE:
+        return Markup("")
+    count = f"{status.done:,} of {status.total:,} documents"
+    if status.state is ReindexState.RUNNING:
+        return Markup(
+            '<div class="notice" role="status"><p>Indexing anew: {count}. You can leave this page.</p>'
+            '<progress max="{total}" value="{done}" aria-label="Indexing anew">{count}</progress></div>'
+        ).format(count=count, done=status.done, total=max(status.total, 1))
+    if status.state is ReindexState.DONE:
+        lacking = f" {status.unreadable:,} could not be read and are not searchable." if status.unreadable else ""
+        return Markup('<div class="notice" role="status"><p>Indexed anew: {} documents.{}</p></div>').format(
+            f"{status.total:,}", lacking
+        )
+    return Markup(
+        '<div class="notice{kind}" role="{role}"><p dir="auto">{said}</p>'
+        '<p class="settings-buttons">{on}{over}</p></div>'
+    ).format(
+        kind=" is-error" if status.error else "",
+        role="alert" if status.error else "status",
+        said=f"Indexing anew failed at {count}: {shorten(status.error, 600)}"
+        if status.error
+        else f"A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nobody is at work on it.",
+        on=_button("go-on", "Go on with it"),
+        over=_button("start-over", "Start over", confirm="Drop the half built index and begin again?"),
+    )
+
+
+def _button(action: str, label: str, *, confirm: str = "") -> Markup:
+    return Markup(
+        '<button type="button" class="plain-button" data-event="manage" data-action="{}"{}>{}</button>'
+    ).format(action, Markup(' data-confirm="{}"').format(confirm) if confirm else "", label)
