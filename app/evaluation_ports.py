@@ -26,9 +26,17 @@ class JudgedQueries(Protocol):
         ...
 
     def import_files(
-        self, collection: str, files: Iterable[JudgementFile], *, name: str, instruction: str | None = None
+        self,
+        collection: str,
+        files: Iterable[JudgementFile],
+        *,
+        name: str | None = None,
+        instruction: str | None = None,
     ) -> ImportReport:
-        """In the place of the former import of this name. Raises InputError when nothing of it can be kept."""
+        """In the place of the former import of this name; without one it goes by the names of the files.
+
+        Raises InputError when nothing of it can be kept.
+        """
         ...
 
     def forget_import(self, collection: str, judged_by: str) -> int:

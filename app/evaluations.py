@@ -25,7 +25,6 @@ from app.evaluation_types import (
     Measure,
 )
 from app.ports import Catalog, Embedder, VectorIndex
-from app.remembering import RememberingEmbedder
 from app.scoring import differences
 from app.search import SearchService
 
@@ -69,8 +68,8 @@ class _Run:
 
 
 def evaluations_over(*, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
-    """With a search of their own, whose variants share the vectors of a query."""
-    search = SearchService(catalog, index, RememberingEmbedder(embedder))
+    """With a search of their own, so that what people asked lately stays remembered in theirs."""
+    search = SearchService(catalog, index, embedder)
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
 
 

@@ -1,6 +1,7 @@
 """Why a chunk was found: its sentence nearest to the query, by the same model. Proof: docs/evaluation/faithfulness.md.
 
-Sentences are embedded in one batch and remembered, since they do not depend on the query.
+Sentences are embedded in one batch and remembered, since they do not depend on the query. What words alone found is
+explained by `app/explain_words.py`.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from app.texts import require_text
 from app.types import Document, Judgement
 
 NAMES_TOLD = 10
+_SAY_NOTHING = {"queries", "qrels", "jsonl", "json", "ndjson", "csv", "tsv", "txt", "gz"}
 _IDS = ("_id", "id")  # metadata by which a collection's documents may be called in a file of judgements
 
 
@@ -48,9 +49,15 @@ class Judged:
         ]
 
     def import_files(
-        self, collection: str, files: Iterable[JudgementFile], *, name: str, instruction: str | None = None
+        self,
+        collection: str,
+        files: Iterable[JudgementFile],
+        *,
+        name: str | None = None,
+        instruction: str | None = None,
     ) -> ImportReport:
-        judged_by = IMPORT_PREFIX + check_import_name(name)
+        files = list(files)
+        judged_by = IMPORT_PREFIX + check_import_name(name if name is not None else name_of_import(files))
         known = self._catalog.collection(collection).name
         read = read_judgements(files, instruction=instruction)
         documents = self._documents_named(known, {each.document for each in read.judgements})
@@ -106,6 +113,13 @@ def check_import_name(name: str) -> str:
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         raise InputError(f"An import needs a name of 1 to {MAX_NAME_CHARACTERS} printable characters.")
     return name
+
+
+def name_of_import(files: Sequence[JudgementFile]) -> str:
+    """What the names of its files say: `queries.jsonl` and `ir.papers.qrels.tsv` are `ir.papers`."""
+    names = [PurePosixPath(each.name).name for each in files]
+    said = (".".join(part for part in name.split(".") if part.lower() not in _SAY_NOTHING) for name in names)
+    return next(filter(None, said), "import")[:MAX_NAME_CHARACTERS]
 
 
 def _names_of(document: Document) -> list[str]:

@@ -41,7 +41,7 @@ def find_points(
         ]
     if vector is None:
         raise ValueError(f"the mode {request.mode} needs the vector of the query")
-    vector = _moved(index, name, request, vector)
+    vector = moved_vector(index, name, request, vector)
     if request.mode is SearchMode.DENSE:
         return [RankedPoint(each) for each in index.search(name, vector, limit=request.limit, filters=filters)]
     candidates = max(CANDIDATES, 2 * request.limit)
@@ -77,13 +77,8 @@ def move_vector(
     return (moved / length).tolist()
 
 
-def is_own(payload: Mapping[str, object]) -> bool:
-    """Whether a point is a chunk of ours."""
-    metadata = payload.get("metadata")
-    return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
-
-
-def _moved(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
+def moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
+    """What is searched with: the vector of the query, moved by the feedback. Raises InputError when it is unknown."""
     if not request.like and not request.unlike:
         return vector
     found: dict[str, Point] = {
@@ -94,6 +89,12 @@ def _moved(index: VectorIndex, name: str, request: SearchRequest, vector: Sequen
             raise InputError(f"The collection {request.collection!r} has no chunk {chunk_id}, to be like or unlike.")
     like, unlike = ([found[each].vector for each in dict.fromkeys(ids)] for ids in (request.like, request.unlike))
     return move_vector(vector, like=like, unlike=unlike)
+
+
+def is_own(payload: Mapping[str, object]) -> bool:
+    """Whether a point is a chunk of ours."""
+    metadata = payload.get("metadata")
+    return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
 
 
 def _is_chunk_id(text: str) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import cast
+from typing import TypeVar, cast
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.explain import Explainer
+from app.explain_words import explain_by_words
 from app.fingerprints import require_same_model
 from app.fusion import RankedPoint
-from app.lookup import CHUNK_KEYS, check_feedback, find_points, is_own
+from app.lookup import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
 from app.ports import Catalog, Embedder, VectorIndex
 from app.recent import Recent
 from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
@@ -27,6 +28,8 @@ MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
 MAX_FILTERS = 32
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
+
+Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 _NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
@@ -41,9 +44,9 @@ class SearchService:
         self._queries: Recent[tuple[object, ...], QueryEmbedding] = Recent(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        """The nearest chunks. With `explain` each hit carries the sentence nearest to the query as `why`.
+        """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.
 
-        By words alone there is no refinement, and `steps` is 0: the model is asked only to explain.
+        By words alone the model is not asked: there is no refinement, and `steps` is 0.
         """
         timings_ms: dict[str, float] = {}
         with _timed(timings_ms, "total"):
@@ -54,14 +57,11 @@ class SearchService:
             query = _NO_EMBEDDING
             if request.mode is not SearchMode.SPARSE:
                 with _timed(timings_ms, "embed"):
-                    query = self.refine(
-                        request.query,
-                        instruction=request.instruction,
-                        steps=request.steps,
-                        token_bias=request.token_bias,
-                    )
+                    query = self._embed(request)
             with _timed(timings_ms, "index"):
-                collection, points = self._find(collection, query.vector, request)
+                collection, points = self._ask_index(
+                    collection, lambda name: find_points(self._index, name, request, query.vector)
+                )
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
@@ -81,14 +81,22 @@ class SearchService:
         """
         spent_ms: dict[str, float] = {}
         with _timed(spent_ms, "explain"):
-            collection = self._catalog.collection(result.collection)
-            require_same_model(collection, self._embedder)
-            query = self.refine(
-                request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
-            )
-            hits = self._explainer.explain(result.hits, query.vector, collection=collection, mode=result.mode)
+            hits = explain_by_words(result.hits, request.query, mode=result.mode)
+            if result.mode is not SearchMode.SPARSE:
+                hits = self._explain_by_vector(hits, result, request)
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
+
+    def _explain_by_vector(
+        self, hits: tuple[Hit, ...], result: SearchResult, request: SearchRequest
+    ) -> tuple[Hit, ...]:
+        collection = self._catalog.collection(result.collection)
+        require_same_model(collection, self._embedder)
+        query = self._embed(request)
+        collection, vector = self._ask_index(
+            collection, lambda name: moved_vector(self._index, name, request, query.vector)
+        )
+        return self._explainer.explain(hits, vector, collection=collection, mode=result.mode)
 
     def refine(
         self,
@@ -106,21 +114,22 @@ class SearchService:
             self._queries.keep({key: found})
         return found
 
-    def _find(
-        self, collection: Collection, vector: Sequence[float], request: SearchRequest
-    ) -> tuple[Collection, list[RankedPoint]]:
+    def _embed(self, request: SearchRequest) -> QueryEmbedding:
+        return self.refine(
+            request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
+        )
+
+    def _ask_index(self, collection: Collection, ask: Callable[[str], Answer]) -> tuple[Collection, Answer]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                points = find_points(self._index, name, request, vector)
+                return collection, ask(name)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
-            else:
-                return collection, points
 
 
 def refine_query(

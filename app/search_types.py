@@ -75,11 +75,11 @@ class HitChunk:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """The sentence of a chunk nearest to the query: characters [start, end) of the chunk's text."""
+    """The sentence by which a chunk was found: characters [start, end) of the chunk's text."""
 
     start: int
     end: int
-    score: float
+    score: float  # its cosine with the query; the BM25 that it adds, where only words found the chunk
 
 
 @dataclass(frozen=True, slots=True)

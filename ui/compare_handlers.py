@@ -24,6 +24,7 @@ LEFT, RIGHT = "A", "B"
 
 CompareView = tuple[str, str, str, str, str, str]
 """HTML: the summary, both ways of looking, both lists with the moves between them, and both readings."""
+FIELDS = 11
 NOTHING: CompareView = ("", "", "", "", "", "")
 
 
@@ -57,7 +58,9 @@ class CompareHandlers:
 
     def compare(self, *values: object) -> Iterator[CompareView]:
         """The query, then five values for each side. Left first, then right, then the sentences that matter."""
-        query, left, right = values[0], SideFields(*values[1:6]), SideFields(*values[6:11])
+        if len(values) != FIELDS:
+            raise InputError("The page did not send all that is needed. Load it again.")
+        query, left, right = values[0], SideFields(*values[1:6]), SideFields(*values[6:])
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
         answers: list[Answer | GircseError | None] = [None, None]
         for place, look in enumerate(looks):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -20,7 +19,8 @@ from app.evaluation_types import (
 from app.lenses import lenses_of
 from app.ports import Catalog
 from ui.guard import read_choice, read_text, read_whole_number
-from ui.render.evaluation import render_import, render_no_collection, render_progress, render_report, render_sources
+from ui.render.evaluation import render_progress, render_report
+from ui.render.judged import render_import, render_no_collection, render_sources
 from ui.render.text import render_note
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, read_mode
 from ui.uploads import taken_uploads
@@ -30,7 +30,7 @@ MAX_IMPORT_FILES = 10
 MAX_NAME_CHARS = 80
 ALL_QUERIES = "All queries"
 SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
-STEPS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40)
+STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
     "As judged": InstructionChoice(),
     "No instruction": InstructionChoice(InstructionPolicy.NONE),
@@ -52,6 +52,11 @@ class EvaluateHandlers:
             return render_no_collection()
         return render_sources(self.judged.sources(read_choice(collection, name="collection")))
 
+    def first_judged(self) -> str | None:
+        """The collection to begin with: one that something can be measured by, where there is any."""
+        names = [each.name for each in self.catalog.collections()]
+        return next((name for name in names if self.judged.sources(name)), None)
+
     def judges(self, collection: object) -> list[str]:
         return [each.judged_by for each in self.judged.sources(read_choice(collection, name="collection"))]
 
@@ -64,8 +69,8 @@ class EvaluateHandlers:
             if len(files) > MAX_IMPORT_FILES:
                 raise InputError(f"At most {MAX_IMPORT_FILES} files make an import, not {len(files)}.")
             sources = [JudgementFile(file.name, opened.enter_context(file.open("rb"))) for file in files]
-            taken = told or _name_of([file.name for file in files])
-            return render_import(self.judged.import_files(known, sources, name=taken, instruction=words or None))
+            report = self.judged.import_files(known, sources, name=told or None, instruction=words or None)
+            return render_import(report)
 
     def forget(self, collection: object, judged_by: object) -> str:
         known = self.catalog.collection(read_choice(collection, name="collection")).name
@@ -144,12 +149,6 @@ def is_running(run: EvaluationRun | None) -> bool:
 def _run_name(run: EvaluationRun) -> str:
     started = run.started_at.astimezone().strftime("%H:%M")
     return f"{started} · {run.plan.judged_in} · {run.query_count:,} queries · {run.total:,} searches"
-
-
-def _name_of(files: Sequence[str]) -> str:
-    """The file that says most about an import is not the one with the queries."""
-    telling = [name for name in files if "queries" not in name.lower()] or list(files)
-    return telling[0].partition(".")[0][:MAX_NAME_CHARS] or "import"
 
 
 def _read_list(value: object, name: str) -> list[str]:

@@ -130,7 +130,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     steps = [each for each in STEPS if each <= parts.max_steps]
     usual = [str(each) for each in steps if each in (1, 5, 20)]
     with gr.Column(elem_classes="ask"):
-        with gr.Row(elem_classes="ask-row"):
+        with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
                 list(MODES), value=["dense"], label="Find by", min_width=260, elem_id="evaluate-modes",
                 elem_classes="modes",
@@ -203,7 +203,9 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     }
 
     def choices() -> tuple[Any, ...]:
-        return choose_collection(handlers.catalog), gr.Dropdown(choices=handlers.instruction_names())
+        return choose_collection(handlers.catalog, handlers.first_judged()), gr.Dropdown(
+            choices=handlers.instruction_names()
+        )
 
     site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)
@@ -225,8 +227,8 @@ def _connect_results(
         return (
             handlers.progress(run),
             handlers.report(run, measure, chosen),
-            gr.Row(visible=run is not None),
-            gr.Dropdown(choices=names, value=chosen),
+            gr.Row(visible=bool(names) or len(handlers.run_names()) > 1),
+            gr.Dropdown(choices=names, value=chosen, visible=len(names) > 1),
             gr.Timer(active=is_running(run)),
         )
 

@@ -66,8 +66,10 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
     @routes.post("/import", response_model=ImportReport)
     def import_judgements(
         files: Annotated[list[UploadFile], File(description="Qrels and their queries, or one table.")],
-        name: Annotated[str, Form(description="Of the import; a former one of this name is replaced.")],
         collection: Annotated[str, Form()] = DEFAULT_COLLECTION,
+        name: Annotated[
+            str | None, Form(description="Of the import; a former one of this name goes. Left out: as the files.")
+        ] = None,
         instruction: Annotated[str | None, Form(description="Left out: those of the files.")] = None,
     ) -> ImportReport:
         """Takes in BEIR or TREC qrels with their queries, or a table with the columns query, document and grade."""

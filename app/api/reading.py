@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
@@ -15,7 +15,7 @@ from app.errors import InputError
 from app.services import Services
 from app.types import Document, FacetValue, PageStart
 
-PDF = "application/pdf"
+PDF, BYTES = "application/pdf", "application/octet-stream"
 DEFAULT_WINDOW = 10_000
 MAX_FACET_FILTERS = 32
 
@@ -79,25 +79,20 @@ def _file_response(document: Document, services: Services) -> Response:
     headers = dict(_ALWAYS) if is_pdf else _ALWAYS | {"Content-Security-Policy": _SANDBOX}
     return FileResponse(
         services.blobs.locate(document.content_hash),
-        media_type=PDF if is_pdf else "text/plain" if document.media_type.startswith("text/") else _BYTES,
+        media_type=PDF if is_pdf else "text/plain" if document.media_type.startswith("text/") else BYTES,
         filename=file_name(document),
         content_disposition_type="inline" if is_pdf else "attachment",
         headers=headers,
     )
 
 
-_BYTES = "application/octet-stream"
-
-
 def file_name(document: Document) -> str:
     """Under which it is saved: the last part of its uri, without what a file system could take for something else."""
-    try:
-        path = urlsplit(document.uri).path or urlsplit(document.uri).netloc
-    except ValueError:
-        path = document.uri
-    name = "".join(
-        each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in PurePosixPath(path).name
-    )
+    scheme = document.uri.partition(":")[0].lower()
+    uri = re.split(r"[?#]", document.uri)[0] if scheme in ("http", "https") else document.uri
+    last = uri.rstrip("/").rpartition("/")[2]
+    last = unquote(last) if scheme in ("http", "https", "file") else last
+    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in last)
     return name.strip(". ")[:150] or "document"
 
 

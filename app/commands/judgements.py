@@ -53,7 +53,7 @@ def import_judgements(
     split: Annotated[str | None, typer.Option(help="Of a folder of qrels. Left out: test, or the only one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in judgements; those of a former import of this name go.
+    """Bring in judgements; a former import of this name goes.
 
     Qrels of BEIR (query-id, corpus-id, score) or TREC with a file of queries, or a CSV or JSON Lines file with query,
     document and grade. Documents are matched by uri, its last part, or the metadata `_id` or `id`.
@@ -63,7 +63,7 @@ def import_judgements(
     files = [*([queries] if queries else []), *find_judgement_files(path, split=split)]
     with ExitStack() as opened, open_catalog() as catalog:
         sources = [JudgementFile(str(each), opened.enter_context(each.open("rb"))) for each in dict.fromkeys(files)]
-        taken = name or path.resolve().name.partition(".")[0]
+        taken = name or (path.resolve().name if path.is_dir() else None)
         report = Judged(catalog).import_files(collection, sources, name=taken, instruction=instruction)
     if as_json:
         typer.echo(console.json_of(report))
@@ -205,4 +205,4 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
 
 
 def _interval(estimate: Estimate, *, sign: str = "") -> str:
-    return f"{estimate.value:{sign}.3f} ({estimate.low:{sign}.3f} to {estimate.high:{sign}.3f})"
+    return f"{estimate.value:{sign}.3f}\n{estimate.low:{sign}.3f} to {estimate.high:{sign}.3f}"

@@ -329,7 +329,7 @@ def test_a_long_list_has_pages_and_keeps_the_focus_when_it_is_drawn_again(
     page = shown.page
     expect(page.locator(".overview")).to_contain_text(f"{PAGE_SIZE + 3} ready")
     expect(page.locator("table.documents tbody tr")).to_have_count(PAGE_SIZE)
-    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Older", exact=True).click()
     expect(page.locator("table.documents tbody tr")).to_have_count(3)
     expect(page.locator(".paging")).to_contain_text(f"{PAGE_SIZE + 1}–{PAGE_SIZE + 3} of {PAGE_SIZE + 3}")
 

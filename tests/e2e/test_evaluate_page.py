@@ -46,7 +46,7 @@ class PatientEmbedder(ToyEmbedder):
 
 
 def fill(house: Any) -> None:
-    """Three collections: judged, judged and copied, and bare. An instruction helps every other query."""
+    """Three collections, of which the last one by its name is judged. An instruction helps every other query."""
     documents: dict[str, str] = {}
     for collection in ("kitchen", "copy", "bare"):
         house.services.library.ensure_collection(collection)

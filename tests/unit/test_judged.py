@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError
 from app.evaluation_types import JudgedQuery, JudgementFile, JudgementSource
-from app.judged import Judged
+from app.judged import Judged, name_of_import
 from app.opinions import new_judgement
 
 
@@ -111,3 +111,16 @@ def test_an_import_of_which_nothing_can_be_kept_is_refused(judged: Judged, add: 
     for name in ("", "two\nlines", "x" * 81, "nul\0"):
         with pytest.raises(InputError):
             judged.import_files("library", table("q,a,1"), name=name)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["queries.jsonl", "test.tsv"], "test"),
+        (["/data/ir.papers.queries.jsonl.gz", "ir.papers.qrels.jsonl.gz"], "ir.papers"),
+        (["queries.jsonl", "qrels.txt"], "import"),
+        (["my judgements.csv"], "my judgements"),
+    ],
+)
+def test_an_import_goes_by_what_its_files_are_called(names: list[str], wanted: str) -> None:
+    assert name_of_import([JudgementFile(name, io.BytesIO()) for name in names]) == wanted

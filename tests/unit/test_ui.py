@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,9 +30,8 @@ from app.types import (
     Judgement,
     Lens,
 )
-from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
-from ui.documents_page import DocumentHandlers
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
 from ui.uploads import MAX_FILES, require_upload, taken_uploads
@@ -125,11 +122,6 @@ def handlers(search: NoHits) -> SearchHandlers:
 @pytest.fixture
 def catalog() -> OneDocumentCatalog:
     return OneDocumentCatalog()
-
-
-@pytest.fixture
-def documents(catalog: OneDocumentCatalog) -> DocumentHandlers:
-    return DocumentHandlers(catalog=catalog, add_files=lambda name, files: [catalog.stored for _ in files])  # type: ignore[arg-type]
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
@@ -315,12 +307,6 @@ def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCa
     assert "hunter2" in caplog.text
 
 
-def test_documents_of_a_collection_are_listed(documents: DocumentHandlers) -> None:
-    assert "a.txt" in documents.list("library")[0]
-    assert "No documents yet" in documents.list("other")[0]
-    assert "no collection yet" in documents.list(None)[0]
-
-
 @pytest.fixture
 def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file as Gradio leaves it: in its upload folder, in a folder of its own."""
@@ -331,11 +317,9 @@ def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_files_are_handed_in_and_uploads_removed(documents: DocumentHandlers, upload: Path) -> None:
-    message, listing, field = documents.add("library", [str(upload)])
-    assert "1 file was handed in" in message
-    assert "a.txt" in listing
-    assert field is None
+def test_uploads_are_removed_once_they_are_taken(upload: Path) -> None:
+    with taken_uploads([str(upload)]) as files:
+        assert files[0].read_bytes() == b"text"
     assert not upload.exists()
 
 
@@ -371,9 +355,9 @@ def test_no_file_outside_the_upload_folder_is_read(upload: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("paths", [None, [], "note.txt", 5])
-def test_no_files_are_refused(documents: DocumentHandlers, paths: object) -> None:
+def test_no_files_are_refused(paths: Any) -> None:
     with pytest.raises(InputError, match="at least one file"):
-        documents.add("library", paths)
+        take(paths)
 
 
 def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,45 +369,14 @@ def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypa
     assert upload.exists()
 
 
-def test_without_a_way_to_add_files_the_command_is_named(catalog: OneDocumentCatalog) -> None:
-    with pytest.raises(InputError, match="gircse ingest"):
-        DocumentHandlers(catalog=catalog, add_files=None).add("library", ["a"])  # type: ignore[arg-type]
-
-
-def test_a_document_is_deleted_from_its_own_collection_alone(
-    documents: DocumentHandlers, catalog: OneDocumentCatalog
-) -> None:
-    with pytest.raises(UnknownDocumentError, match="'other' has no such document"):
-        documents.delete("other", "d1")
-    with pytest.raises(InputError):
-        documents.delete("library", {"id": "d1"})
-    assert catalog.stored.state is DocumentState.READY
-
-    message, listing = documents.delete("library", "d1")
-    assert "being deleted" in message
-    assert "being deleted" in listing
-    assert catalog.stored.state is DocumentState.DELETING
-
-
-@pytest.fixture(scope="module")
-def client() -> TestClient:
-    api = FastAPI()
-    api.get("/healthz")(lambda: {"status": "ok"})
-    parts = PageParts(
-        search=NoHits(),
-        catalog=OneDocumentCatalog(),  # type: ignore[arg-type]
-        texts=NoHits(),  # type: ignore[arg-type]  # no document is opened here
-        default_steps=5,
-        max_steps=20,
-        about=AboutInfo(model_name="toy", version="0.0"),
-        examples=[Example("Where is my card?", "Same topic.")],
-        add_files=lambda name, files: [],
-    )
-    return TestClient(mount_pages(api, build_pages(parts)))
+@pytest.fixture
+def client(toy_house: Any) -> Iterator[TestClient]:
+    with open_web(toy_house.services) as web:
+        yield TestClient(web)
 
 
 def test_the_page_stands_beside_the_api(client: TestClient) -> None:
-    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/healthz").json()["status"] == "ok"
     assert "gircse-search" in client.get("/").text
 
 
@@ -441,26 +394,3 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
-
-
-def add_files_through_http(client: TestClient, path: str, **extra: object) -> str:
-    """What the "Add" button sends, and all that the server streams back."""
-    config = client.get("/config", params={"page": "documents"}).json()
-    files = {each["id"] for each in config["components"] if each["type"] == "file"}
-    add = next(each for each in config["dependencies"] if files & set(each["inputs"]))
-    file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
-    body = {"data": ["library", [file]], "fn_index": add["id"], "session_hash": uuid.uuid4().hex}
-    client.post("/gradio_api/queue/join", json=body).raise_for_status()
-    return client.get("/gradio_api/queue/data", params={"session_hash": body["session_hash"]}).text
-
-
-def test_an_upload_is_read_but_no_other_file_of_the_server(client: TestClient, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("hunter2")
-    with client:
-        uploaded = client.post("/gradio_api/upload", files={"files": ("note.txt", b"text")}).json()[0]
-        assert "handed in" in add_files_through_http(client, uploaded)
-        assert not Path(uploaded).exists()
-        for extra in ({}, {"is_stream": True}):
-            assert "handed in" not in add_files_through_http(client, str(secret), **extra)
-    assert secret.exists()

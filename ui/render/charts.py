@@ -15,6 +15,7 @@ from app.evaluation_types import Estimate
 from ui.render.text import join
 
 SERIES_COLOURS = 6
+MOST_BANDS = 3  # more of them hide one another
 _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 10, 34
 
@@ -65,11 +66,12 @@ def render_difference(estimate: Estimate, *, reach: float) -> Markup:
 
 
 def render_curve(series: Sequence[Series], *, title: str, measure: str) -> Markup:
-    """Measure over steps of refinement, a line per series, with the intervals as whiskers."""
+    """Measure over steps of refinement, a line per series, with their intervals as bands."""
     drawn = [point for line in series for point in (*line.points.values(), *([line.level] if line.level else []))]
     steps = sorted({step for line in series for step in line.points})
     low, high = _bounds(drawn)
     place = _Place(steps[0], steps[-1], low, high)
+    has_bands = len(series) <= MOST_BANDS
     return Markup(
         '<figure class="curve-figure"><figcaption>{title}</figcaption>'
         '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}. The numbers are in the table of all '
@@ -88,7 +90,7 @@ def render_curve(series: Sequence[Series], *, title: str, measure: str) -> Marku
         ),
         middle=(_LEFT + _WIDTH - _RIGHT) / 2,
         bottom=_HEIGHT - 4,
-        lines=join(_line(line, number, place) for number, line in enumerate(series)),
+        lines=join(_line(line, number, place, has_band=has_bands) for number, line in enumerate(series)),
         legend=_legend(series),
     )
 
@@ -102,38 +104,37 @@ class _Place:
     low: float
     high: float
 
-    def x(self, step: int, shift: float = 0.0) -> float:
+    def x(self, step: int) -> float:
         share = (step - self.first) / max(self.last - self.first, 1)
-        return round(_LEFT + 12 + share * (_WIDTH - _LEFT - _RIGHT - 24) + shift, 1)
+        return round(_LEFT + 12 + share * (_WIDTH - _LEFT - _RIGHT - 24), 1)
 
     def y(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
         return round(_TOP + (1 - share) * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _line(line: Series, number: int, place: _Place) -> Markup:
+def _line(line: Series, number: int, place: _Place, *, has_band: bool) -> Markup:
     colour = number % SERIES_COLOURS + 1
     if line.level is not None:
         return Markup('<line class="level series-{}" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(
             colour, _LEFT, _WIDTH - _RIGHT, y=place.y(line.level.value)
         )
-    shift = (number % 5 - 2) * 2.5  # whiskers of several lines do not hide one another
     points = sorted(line.points.items())
-    path = " ".join(f"{place.x(step, shift)},{place.y(estimate.value)}" for step, estimate in points)
+    path = " ".join(f"{place.x(step)},{place.y(estimate.value)}" for step, estimate in points)
+    around = [(step, estimate.high) for step, estimate in points]
+    around += [(step, estimate.low) for step, estimate in reversed(points)]
+    band = " ".join(f"{place.x(step)},{place.y(value)}" for step, value in around) if has_band else ""
     marks = join(
-        Markup(
-            '<line x1="{x}" x2="{x}" y1="{low}" y2="{high}"/><circle cx="{x}" cy="{y}" '
-            'r="3.4"><title>{said}</title></circle>'
-        ).format(
-            x=place.x(step, shift),
+        Markup('<circle cx="{x}" cy="{y}" r="3.4"><title>{said}</title></circle>').format(
+            x=place.x(step),
             y=place.y(estimate.value),
-            low=place.y(estimate.low),
-            high=place.y(estimate.high),
             said=f"{line.name}, K {step}: {estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})",
         )
         for step, estimate in points
     )
-    return Markup('<g class="series-{}"><polyline points="{}"/>{}</g>').format(colour, path, marks)
+    return Markup('<g class="series-{}"><polygon points="{}"/><polyline points="{}"/>{}</g>').format(
+        colour, band, path, marks
+    )
 
 
 def _legend(series: Sequence[Series]) -> Markup:

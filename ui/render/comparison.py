@@ -15,7 +15,7 @@ from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
 from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
 from ui.render.moves import render_moves
-from ui.render.text import clean, join, render_error, render_note, shorten
+from ui.render.text import join, render_error, render_note, shorten
 from ui.render.tokens import render_refinement
 
 SNIPPET_CHARS = 190
@@ -36,7 +36,7 @@ def render_welcome(examples: Sequence[Example]) -> str:
     ]
     links = join(
         Markup('<li><a href="{}">{}</a> <span>“{}” against “{}”</span></li>').format(
-            f"{COMPARE.path}?{urlencode({'q': first.query, 'i1': first.instruction, 'i2': second.instruction})}",
+            _compare_address(first, second),
             shorten(first.query, 90),
             shorten(first.instruction, 70),
             shorten(second.instruction, 70),
@@ -48,6 +48,11 @@ def render_welcome(examples: Sequence[Example]) -> str:
         "press Enter. You see what each of them makes of your words, what both find, and how far every passage "
         "moves from one list to the other.</p>{}</div>"
     ).format(Markup('<p>For example:</p><ul class="welcome-links">{}</ul>').format(links) if links else "")
+
+
+def _compare_address(first: Example, second: Example) -> str:
+    asked = {"q": first.query, "i1": first.instruction or NO_INSTRUCTION, "i2": second.instruction or NO_INSTRUCTION}
+    return f"{COMPARE.path}?{urlencode(asked, errors='replace')}"
 
 
 def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
@@ -139,7 +144,8 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
         "c": request.collection,
         "x": chosen.to_text(),
     }
-    return f"{SEARCH.path}?{urlencode({name: clean(str(value)) for name, value in asked.items() if value != ''})}"
+    given = {name: value for name, value in asked.items() if value != ""}
+    return f"{SEARCH.path}?{urlencode(given, errors='replace')}"
 
 
 def render_comparison(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:

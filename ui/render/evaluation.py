@@ -1,4 +1,4 @@
-"""HTML of the evaluate page: who judged, how far a measurement is, and what came of it."""
+"""HTML of the evaluate page: how far a measurement is, and what came of it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from app.evaluation_types import (
     EvaluationReport,
     EvaluationRun,
     EvaluationState,
-    ImportReport,
     InstructionPolicy,
     InstructionScores,
-    JudgementSource,
     Measure,
     QueryScores,
     Variant,
     VariantScores,
 )
-from ui.contract import DOCUMENTS, SEARCH
+from ui.contract import SEARCH
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
+from ui.render.judged import counted
 from ui.render.text import clean, join, shorten
 
 QUERIES_SHOWN = 50
@@ -39,67 +38,6 @@ HELP = {
 }
 
 
-def render_sources(sources: Sequence[JudgementSource]) -> str:
-    if not sources:
-        return Markup(
-            '<div class="empty"><h2>Nothing is judged in this collection yet</h2><p>To measure a search, '
-            "somebody has to "
-            'say which documents answer which queries. Give thumbs to hits on the <a href="{}">search page</a>, '
-            "or bring "
-            "in a file of judgements below.</p></div>"
-        ).format(SEARCH.path)
-    return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
-
-
-def render_no_collection() -> str:
-    return Markup(
-        '<div class="empty"><h2>There is no collection yet</h2><p>Add documents under <a '
-        'href="{}">Documents</a> first; '
-        "then say which of them answer your queries.</p></div>"
-    ).format(DOCUMENTS.path)
-
-
-def _render_source(source: JudgementSource) -> Markup:
-    name = source.judged_by.partition(":")[2] if source.is_import else source.judged_by
-    remove = (
-        Markup(
-            '<button type="button" class="plain-button is-danger" data-event="forget" data-source="{by}" '
-            'data-confirm="Remove the imported judgements “{name}”?" aria-label="Remove the import '
-            '{name}">Remove</button>'
-        ).format(by=clean(source.judged_by), name=shorten(name, 80))
-        if source.is_import
-        else ""
-    )
-    return Markup("<li><span><b dir=auto>{}</b> <small>{}</small></span><span>{} · {}</span>{}</li>").format(
-        shorten(name, 80),
-        "imported" if source.is_import else "thumbs",
-        _counted(source.query_count, "query", "queries"),
-        _counted(source.judgement_count, "judgement", "judgements"),
-        remove,
-    )
-
-
-def render_import(report: ImportReport) -> str:
-    lines = [
-        Markup("<p><b>{}</b> of {} and {} are kept.</p>").format(
-            _counted(report.judgement_count, "judgement", "judgements"),
-            _counted(report.query_count, "query", "queries"),
-            _counted(report.document_count, "document", "documents"),
-        )
-    ]
-    for count, names, what in (
-        (report.unmatched_count, report.unmatched, "not in this collection, and left out"),
-        (report.ambiguous_count, report.ambiguous, "the name of several documents, and left out"),
-        (report.unknown_query_count, report.unknown_queries, "a judged query whose text no file told"),
-    ):
-        if count:
-            shown = ", ".join(names) + (", …" if count > len(names) else "")
-            lines.append(Markup("<p>{}: {}. <bdi>{}</bdi></p>").format(f"{count:,}", what, shorten(shown, 400)))
-    if report.scaled_from is not None:
-        lines.append(Markup("<p>Grades went up to {}; they were scaled to 3.</p>").format(f"{report.scaled_from:g}"))
-    return Markup('<div class="notice" role="status">{}</div>').format(join(lines))
-
-
 def render_progress(run: EvaluationRun | None) -> str:
     if run is None:
         return ""
@@ -110,7 +48,7 @@ def render_progress(run: EvaluationRun | None) -> str:
     if run.state is EvaluationState.CANCELLED:
         finished = len(run.report.queries) if run.report else 0
         return Markup('<div class="notice" role="status"><p>Stopped after {} of {}.</p></div>').format(
-            finished, _counted(run.query_count, "query", "queries")
+            finished, counted(run.query_count, "query", "queries")
         )
     if run.state is EvaluationState.DONE:
         return ""
@@ -137,6 +75,7 @@ def render_report(
     return join(
         [
             _render_heading(run, report),
+            _render_verdict(report, best, baseline, chosen),
             _render_cautions(report),
             _render_bars(report, measure, best),
             _render_curves(report.scores, measure),
@@ -151,18 +90,44 @@ def render_report(
 def _render_heading(run: EvaluationRun, report: EvaluationReport) -> Markup:
     address = f"/api/v1/evaluations/{run.id}"
     return Markup(
-        '<div class="report-head"><p>{queries} judged in <b>{collection}</b>, {variants}, measured in {time}. '
+        '<div class="report-head"><p>{queries} judged in <b>{collection}</b>{through}, {variants}, measured in {time}. '
         "Lines mark "
         '95 % intervals over queries.</p><p class="downloads"><span>Download</span> <a href="{address}/scores.csv" '
         'download>Table (CSV)</a> <a href="{address}/queries.csv" download>Queries (CSV)</a> '
         '<a href="{address}" download="evaluation-{id}.json">Everything (JSON)</a></p></div>'
     ).format(
-        queries=_counted(len(report.queries), "query", "queries"),
+        queries=counted(len(report.queries), "query", "queries"),
         collection=clean(run.plan.judged_in),
-        variants=_counted(len(report.scores), "variant", "variants"),
+        through=_through(report),
+        variants=counted(len(report.scores), "variant", "variants"),
         time=_duration(run.elapsed_s),
         address=address,
         id=run.id[:8],
+    )
+
+
+def _through(report: EvaluationReport) -> Markup:
+    """Said once, where all queries were judged through the same instruction."""
+    (first, *others) = report.by_instruction
+    if others or not first.instruction:
+        return Markup("")
+    return Markup(' through <q dir="auto">{}</q>').format(shorten(first.instruction, 160))
+
+
+def _render_verdict(report: EvaluationReport, best: int, baseline: int, differences: Sequence[Difference]) -> Markup:
+    """What a person takes home who reads no further."""
+    if len(report.scores) < 2:
+        return Markup("")
+    name = shorten(report.scores[best].label, 120)
+    if best == baseline:
+        surely = sum(each.estimate.excludes_zero for each in differences)
+        return Markup('<p class="verdict-line"><b>{}</b> did best; {} of the other {} are surely worse.</p>').format(
+            name, surely, len(differences)
+        )
+    against = next(each.estimate for each in differences if each.label == report.scores[best].label)
+    sure = "more than chance" if against.excludes_zero else "could be chance"
+    return Markup('<p class="verdict-line"><b>{}</b> did best. That it is ahead of <b>{}</b> {}.</p>').format(
+        name, shorten(report.scores[baseline].label, 120), f"is {sure}" if against.excludes_zero else sure
     )
 
 
@@ -280,7 +245,7 @@ def _render_by_instruction(groups: Sequence[InstructionScores], measure: Measure
     parts = join(
         Markup('<h3><q dir="auto">{}</q> <small>{}</small></h3>{}').format(
             shorten(group.instruction or "no instruction", 200),
-            _counted(group.query_count, "query", "queries"),
+            counted(group.query_count, "query", "queries"),
             _bar_table(group.scores, measure, end, best=None),
         )
         for group in groups[:12]
@@ -365,10 +330,6 @@ def _figure(estimate: Estimate, *, sign: str = "") -> Markup:
     return Markup("<b>{}</b> <small>{} to {}</small>").format(
         *(f"{number:{sign}.3f}" for number in (estimate.value, estimate.low, estimate.high))
     )
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,148 @@
+"""The about page in the browser, over a working service and over one whose parts fail, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvicorn
+from browser import DESKTOP, PHONE, OpenPage, opened_page
+from page_house import LETTERS
+from playwright.sync_api import Browser, ViewportSize, expect
+
+from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
+from app.testing import ToyEmbedder
+from app.wiring.web import open_web
+
+SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
+
+
+class Faults:
+    """What fails at this moment."""
+
+    def __init__(self) -> None:
+        self.index_is_away = False
+        self.catalog_is_away = False
+
+    def check_index(self) -> bool:
+        if self.index_is_away:
+            raise VectorIndexUnavailableError("http://someone:hunter2@index does not answer")
+        return True
+
+
+@contextmanager
+def serving(services: Any) -> Iterator[str]:
+    with open_web(services) as web, socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not server.started:
+            assert time.monotonic() < deadline, "the server did not start within a minute"
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(timeout=15)
+
+
+@pytest.fixture(scope="module")
+def faults() -> Faults:
+    return Faults()
+
+
+@pytest.fixture(scope="module")
+def faulty_url(toy_house_class: Any, faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service with a model that brings no card, whose parts fail when `faults` says so."""
+    with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("faulty")
+        house = toy_house_class(home, opened, embedder=ToyEmbedder())
+        house.add("One text.")
+        counted = house.services.catalog.collections
+
+        def collections() -> Any:
+            if faults.catalog_is_away:
+                raise CatalogUnavailableError("The catalog does not answer. Start it again.")
+            return counted()
+
+        patch.setattr(house.services.catalog, "collections", collections)
+        (home / "model").mkdir()
+        (home / "model" / "config.json").write_text("{}")
+        services = replace(
+            house.services,
+            settings=house.services.settings.model_copy(update={"model": str(home / "model")}),
+            checks={"catalog": house.services.catalog.is_alive, "index": faults.check_index},
+        )
+        yield opened.enter_context(serving(services))
+
+
+@pytest.fixture
+def faulty_page(chromium: Browser, faulty_url: str, faults: Faults) -> Iterator[Callable[..., OpenPage]]:
+    with ExitStack() as opened:
+
+        def open_about(size: ViewportSize) -> OpenPage:
+            page = opened.enter_context(opened_page(chromium, faulty_url, size=size))
+            page.go("/about")
+            return page
+
+        yield open_about
+    faults.index_is_away = faults.catalog_is_away = False
+
+
+@SIZES
+def test_the_page_tells_what_runs_here_and_that_it_works(
+    open_page: Callable[..., OpenPage], axe: Callable[[OpenPage], None], size: ViewportSize
+) -> None:
+    opened = open_page("/about", size=size)
+    page = opened.page
+    expect(page.get_by_role("heading", level=1)).to_have_text("About gircse-search")
+    expect(page.locator("#health")).to_contain_text("Every part works.")
+    expect(page.locator(".part.is-works b")).to_contain_text(["catalog", "index", "embedder"])
+    expect(page.locator("#model")).to_contain_text("gircse-mini")
+    expect(page.locator("#model")).to_contain_text("384")
+    expect(page.locator("#card")).to_contain_text("A GIRCSE adapter over all-MiniLM-L6-v2")
+    expect(page.locator("#card table")).to_contain_text("plain MiniLM")
+    expect(page.locator("#collections")).to_contain_text(LETTERS)
+    expect(page.locator("#versions")).to_contain_text("transformers")
+    expect(page.locator("#help")).to_contain_text("What is a step?")
+    assert opened.overflows() == []
+    axe(opened)
+
+
+@SIZES
+def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
+    faulty_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
+) -> None:
+    faults.index_is_away = True
+    opened = faulty_page(size)
+    health = opened.page.locator("#health")
+    expect(health).to_contain_text("1 of 2 parts do not work.")
+    expect(health.locator(".part.is-fails")).to_contain_text("gircse doctor")
+    expect(health).not_to_contain_text("hunter2")
+    assert opened.overflows() == []
+    faults.index_is_away = False
+    opened.page.get_by_role("button", name="Ask again").click()
+    expect(health).to_contain_text("Every part works.")
+
+
+@SIZES
+def test_collections_that_cannot_be_counted_take_nothing_else_away(
+    faulty_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
+) -> None:
+    faults.catalog_is_away = True
+    page = faulty_page(size).page
+    expect(page.locator("#collections").get_by_role("alert")).to_contain_text("The catalog does not answer.")
+    expect(page.locator("#model")).to_contain_text("toy")
+    expect(page.locator("#health .part")).to_have_count(2)
+
+
+@SIZES
+def test_a_model_without_a_card_says_so(faulty_page: Callable[..., OpenPage], size: ViewportSize) -> None:
+    opened = faulty_page(size)
+    expect(opened.page.locator("#card")).to_contain_text("brings no card of its own")
+    assert opened.overflows() == []

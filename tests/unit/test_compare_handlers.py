@@ -1,0 +1,243 @@
+"""The compare page's handlers over a real search service, called as the page and as a stranger would call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from seen_html import Seen
+
+from app.errors import InputError, UnknownLensError, VectorIndexUnavailableError
+from app.lenses import STARTERS
+from app.search_types import SearchRequest
+from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.types import ScoredPoint
+from ui.compare_handlers import NOTHING, CompareHandlers, SideFields
+from ui.contract import Example
+from ui.guard import guarded_stream
+from ui.search_handlers import MAX_INSTRUCTION_CHARS, NO_LENS, OWN_WORDS
+
+FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"
+A = ("", 2, "dense", "library", "")
+B = ("kettle kettle kettle", 3, "dense", "library", "")
+
+
+class FallibleIndex(InMemoryVectorIndex):
+    """Away while it is told to be, for indexes of one collection."""
+
+    away = "nothing"
+
+    def search(self, index: str, *values: Any, **options: Any) -> list[ScoredPoint]:
+        if index.startswith(self.away):
+            raise VectorIndexUnavailableError("The vector index is away. Start it again.")
+        return super().search(index, *values, **options)
+
+
+@pytest.fixture
+def index() -> FallibleIndex:
+    return FallibleIndex()
+
+
+@pytest.fixture
+def house(toy_house_factory: Callable[..., Any], index: FallibleIndex) -> Any:
+    house = toy_house_factory(index=index)
+    for text in (FERRY, KETTLE, BOTH):
+        house.add(text)
+    house.add(FERRY, collection="other")
+    return house
+
+
+def handlers_of(house: Any) -> CompareHandlers:
+    return CompareHandlers(
+        search_service=house.services.search,
+        catalog=house.services.catalog,
+        default_steps=2,
+        max_steps=20,
+        examples=[Example("a", "b"), Example("a", "c")],
+    )
+
+
+@pytest.fixture
+def handlers(house: Any) -> CompareHandlers:
+    return handlers_of(house)
+
+
+def scores_of(html: str) -> list[str]:
+    return [piece.split("</span>")[0].rsplit(">", 1)[1] for piece in html.split('class="place-score"')[1:]]
+
+
+def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandlers, house: Any) -> None:
+    bias = json.dumps({"bias": {"ferry": 5}})
+    *_, last = handlers.compare("ferry kettle", *A, *B[:4], bias)
+    left = house.services.search.search(SearchRequest("ferry kettle", "library", "", 2))
+    right = house.services.search.search(SearchRequest("ferry kettle", "library", B[0], 3, token_bias={"ferry": 5.0}))
+    assert scores_of(last[3]) == [f"{hit.score:.3f}" for hit in (*left.hits, *right.hits)]
+    for reading, result in ((last[4], left), (last[5], right)):
+        shown = Seen(reading).text
+        for step in result.refinement:
+            for token in step.tokens[:10]:
+                assert f"{token.token} {token.probability:.3f}" in shown
+    assert last[4] != last[5]
+    assert 'data-action="drop-bias"' in last[2]
+
+
+def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandlers) -> None:
+    first, second, last = handlers.compare("ferry", *A, *B)
+    assert "Looking in two ways" in first[0]
+    assert "Searching" in first[3]
+    assert "<svg" not in first[3]
+    assert "passages" in second[0]
+    assert "<svg" in second[3]
+    assert "<mark>" not in second[3]
+    assert "<mark>" in last[3]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (("", *A, *B), "query is empty"),
+        ((None, *A, *B), "query is empty"),
+        ((7, *A, *B), "must be text"),
+        (("ferry", "x" * (MAX_INSTRUCTION_CHARS + 1), *A[1:], *B), "instruction A is 2,001"),
+        (("ferry", *A, "x" * (MAX_INSTRUCTION_CHARS + 1), *B[1:]), "instruction B is 2,001"),
+        (("ferry", "", 0, *A[2:], *B), "steps of A must be a whole number from 1 to 20"),
+        (("ferry", *A, "", 21, *B[2:]), "steps of B"),
+        (("ferry", *A, "", 2, "psychic", *B[3:]), "dense, sparse, hybrid"),
+        (("ferry", *A, "", 2, "dense", "elsewhere", ""), "No collection named"),
+        (("ferry", "", 2, "dense", None, "", *B), "Choose a collection for A"),
+        (("ferry", *A[:4], "{", *B), "cannot be read"),
+        (("ferry", *A), "Load it again"),
+    ],
+)
+def test_bad_input_is_refused_before_any_search(
+    handlers: CompareHandlers, values: tuple[object, ...], message: str
+) -> None:
+    (view,) = guarded_stream(handlers.compare, outputs=len(NOTHING))(*values)
+    assert 'role="alert"' in view[0]
+    assert message in view[0]
+    assert view[1:] == NOTHING[1:]
+
+
+def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandlers, index: FallibleIndex) -> None:
+    index.away = "other"
+    *_, last = handlers.compare("ferry", *A, "", 2, "dense", "other", "")
+    text = Seen(last[3]).text
+    assert "B could not be answered" in text
+    assert "The vector index is away. Start it again." in text
+    assert FERRY in text
+    assert last[0] == ""
+    assert last[4]
+    assert last[5] == ""
+
+
+def test_the_same_text_in_two_collections_is_recognised(handlers: CompareHandlers) -> None:
+    *_, last = handlers.compare("ferry", *A, "", 2, "dense", "other", "")
+    assert "In two collections it is the same passage" in last[0]
+
+
+def test_nothing_is_said_about_a_choice_before_any_query(handlers: CompareHandlers) -> None:
+    assert list(handlers.compare_again("  ", *A, *B)) == []
+    assert len(list(handlers.compare_again("ferry", *A, *B))) == 3
+
+
+def test_an_address_gives_the_left_no_lens_and_the_right_the_first(handlers: CompareHandlers) -> None:
+    asked = handlers.read_address({"q": " ferry "})
+    assert asked.query == "ferry"
+    assert asked.left == SideFields("", 2, "dense", "library", "")
+    assert asked.right == asked.left._replace(instruction=STARTERS[0].query_instruction)
+    assert handlers.lens_of(asked.left.instruction) == NO_LENS
+    assert handlers.lens_of(asked.right.instruction) == STARTERS[0].name
+
+
+def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: CompareHandlers) -> None:
+    first, second = STARTERS[0].query_instruction, STARTERS[1].query_instruction
+    asked = handlers.read_address({"q": "x", "i1": first, "k1": "7", "m1": "sparse", "c1": "other"})
+    assert asked.right == SideFields(second, 7, "sparse", "other", "")
+    asked = handlers.read_address({"q": "x", "i1": first, "i2": "-", "k1": "7", "k2": "3", "c2": "other"})
+    assert asked.right == SideFields("", 3, "dense", "other", "")
+    assert asked.left.collection == "library"
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"c2": "gone"}, "The collection 'gone' for B does not exist. There are: library, other."),
+        ({"k1": "99"}, "number of steps for A is '99'; 1 to 20"),
+        ({"k2": "²"}, "number of steps for B"),
+        ({"m1": "psychic"}, "mode for A is 'psychic'"),
+        ({"x2": "{"}, "What was chosen for B cannot be read"),
+    ],
+)
+def test_an_address_that_cannot_be_followed_says_so_and_asks_nothing(
+    handlers: CompareHandlers, params: Mapping[str, str], message: str
+) -> None:
+    (view,) = handlers.compare_address({"q": "ferry", **params})
+    assert message in Seen(view[0]).text
+    assert view[1:] == NOTHING[1:]
+
+
+def test_an_address_without_a_query_welcomes_and_one_with_it_compares(handlers: CompareHandlers) -> None:
+    (view,) = handlers.compare_address({})
+    assert "One query, two ways of looking" in view[0]
+    assert "/compare?q=a&amp;i1=b&amp;i2=c" in view[0]
+    *_, last = handlers.compare_address({"q": "ferry", "c2": "other"})
+    assert "<svg" in last[3]
+
+
+def test_an_empty_installation_says_what_to_do(toy_house_factory: Callable[..., Any]) -> None:
+    bare = handlers_of(toy_house_factory("empty"))
+    (view,) = guarded_stream(bare.compare_address, outputs=len(NOTHING))({"q": "ferry"})
+    assert "There is no collection yet" in view[0]
+
+
+def test_lenses_fill_the_instruction_and_own_words_keep_it(handlers: CompareHandlers) -> None:
+    assert handlers.instruction_of(NO_LENS) == ""
+    assert handlers.instruction_of(OWN_WORDS) is None
+    assert handlers.instruction_of("Same place") == "Identify the region of the world the text is about."
+    assert handlers.lens_of("What nobody saved.") == OWN_WORDS
+    with pytest.raises(UnknownLensError):
+        handlers.instruction_of("Elsewhere")
+    assert {NO_LENS, OWN_WORDS, "Same place"} <= set(handlers.lens_names())
+
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())
+GOOD = (st.just("ferry"), st.sampled_from(["dense", "sparse", "hybrid"]), st.just("library"), st.integers(1, 20))
+
+
+@pytest.fixture(scope="module")
+def lasting_house(toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with ExitStack() as opened:
+        house = toy_house_class(tmp_path_factory.mktemp("house"), opened, embedder=ToyEmbedder())
+        house.add(FERRY)
+        yield house
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=12))
+def test_no_junk_reaches_the_unforeseen(lasting_house: Any, values: list[object]) -> None:
+    for view in guarded_stream(handlers_of(lasting_house).compare, outputs=len(NOTHING))(*values):
+        assert "incident" not in view[0]
+        "".join(map(str, view)).encode()
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcx" for side in ("", "1", "2")]), st.text()))
+def test_no_address_reaches_the_unforeseen(lasting_house: Any, params: dict[str, str]) -> None:
+    for view in guarded_stream(handlers_of(lasting_house).compare_address, outputs=len(NOTHING))(params):
+        assert "incident" not in view[0]
+
+
+@given(JUNK, st.dictionaries(st.sampled_from(["action", "subject", "value"]), JUNK))
+def test_junk_clicks_are_refused_in_words(text: object, data: dict[str, object]) -> None:
+    unused: Any = None
+    junked = CompareHandlers(search_service=unused, catalog=unused, default_steps=2, max_steps=20)
+    try:
+        said = junked.choose(text, data)
+    except InputError:
+        return
+    assert isinstance(said, str)

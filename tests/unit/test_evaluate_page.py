@@ -1,0 +1,229 @@
+"""The evaluate page's handlers, called as a stranger would call them, and its HTML with hostile names in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import ConflictError, InputError, NotFoundError
+from app.evaluation_types import (
+    Estimate,
+    EvaluationRun,
+    EvaluationState,
+    ImportReport,
+    InstructionChoice,
+    InstructionPolicy,
+    JudgementSource,
+    Measure,
+)
+from app.judged import Judged
+from app.lenses import STARTERS
+from app.opinions import new_judgement
+from app.search_types import SearchMode
+from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
+from ui.guard import guarded
+from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
+from ui.render.evaluation import render_progress
+from ui.render.judged import render_import, render_sources
+
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
+PLAN = ("library", ["dense"], ["1", "5"], ["As judged"], [], [], ALL_QUERIES)
+
+
+@pytest.fixture
+def handlers(toy_house: Any) -> EvaluateHandlers:
+    """Two judged queries, one of them hostile."""
+    for text, query in (("apple tart", "apple"), ("plum jam", HOSTILE)):
+        said = new_judgement(toy_house.add(text).id, query=query, instruction="", grade=2)
+        toy_house.services.catalog.save_judgement(said)
+    services = toy_house.services
+    return EvaluateHandlers(
+        judged=Judged(services.catalog), evaluations=services.evaluations, catalog=services.catalog, max_steps=20
+    )
+
+
+def finished(handlers: EvaluateHandlers, *plan: object) -> EvaluationRun:
+    run = handlers.start(*(plan or PLAN))  # type: ignore[arg-type]
+    deadline = time.monotonic() + 20
+    while run.state is EvaluationState.RUNNING:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        run = handlers.run(run.id) or run
+    return run
+
+
+def test_a_plan_is_what_was_chosen(handlers: EvaluateHandlers) -> None:
+    lens = STARTERS[0].name
+    chosen = ("library", ["dense"], ["5", "1"], ["No instruction", f"Lens: {lens}"], ["library"], ["local"])
+    plan = finished(handlers, *chosen, "A sample of 20").plan
+    assert (plan.judged_in, plan.collections, plan.judged_by, plan.max_queries) == (
+        "library",
+        ("library",),
+        ("local",),
+        20,
+    )
+    assert (plan.modes, plan.steps) == ((SearchMode.DENSE,), (5, 1))
+    assert [str(each) for each in plan.instructions] == ["none", f"lens:{lens}"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (0, None, "Choose a collection"),
+        (0, "elsewhere", "No collection named"),
+        (1, "dense", "from the list"),
+        (1, ["psychic"], "Search by"),
+        (1, [], "one mode"),
+        (2, ["0"], "from 1 to 20"),
+        (2, ["21"], "from 1 to 20"),
+        (2, ["1e1"], "whole number"),
+        (2, ["٣"], "whole number"),
+        (2, [5], "from the list"),
+        (2, ["1"] * 40 + [str(n) for n in range(40)], "At most 32"),
+        (3, ["mood"], "does not exist"),
+        (3, ["Lens: mood"], "No lens named"),
+        (3, ["Lens: "], "lens goes by its name"),
+        (4, ["nowhere"], "No collection named"),
+        (5, ["nobody"], "No query is judged"),
+        (6, "A sample of 7", "sample of the sizes"),
+        (6, 20, "sample of the sizes"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(handlers: EvaluateHandlers, place: int, value: object, message: str) -> None:
+    chosen = [*PLAN]
+    chosen[place] = value  # type: ignore[call-overload]
+    with pytest.raises((InputError, NotFoundError), match=message):
+        handlers.start(*chosen)  # type: ignore[arg-type]
+    assert handlers.run_names() == []
+
+
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.lists(st.text() | st.integers()),
+    st.dictionaries(st.text(), st.text()),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(JUNK, min_size=7, max_size=7))
+def test_no_junk_reaches_the_unforeseen(handlers: EvaluateHandlers, values: list[object]) -> None:
+    def one(call: Callable[..., object]) -> Callable[..., tuple[Any, ...]]:
+        return guarded(lambda *given: (str(call(*given)),), outputs=1)
+
+    calls: list[tuple[Callable[..., object], int]] = [
+        (handlers.sources, 1),
+        (handlers.judges, 1),
+        (handlers.bring_in, 4),
+        (handlers.forget, 2),
+        (handlers.run, 1),
+        (handlers.cancel, 1),
+        (handlers.start, 7),
+        (lambda *given: handlers.start("library", *given), 6),
+    ]
+    for call, count in calls:
+        assert "incident" not in one(call)(*values[:count])[0]
+
+
+def test_people_cannot_be_forgotten_here(handlers: EvaluateHandlers) -> None:
+    with pytest.raises(ConflictError, match="no import"):
+        handlers.forget("library", "local")
+    assert handlers.judges("library") == ["local"]
+
+
+def test_files_are_taken_and_removed(
+    handlers: EvaluateHandlers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    table = tmp_path / "abc" / "fruit.csv"
+    table.parent.mkdir()
+    table.write_text("query,document,grade\nplum,1,3\nplum,9,1\n")
+    with pytest.raises(InputError, match="not uploaded here"):
+        handlers.bring_in("library", ["/etc/hostname"], "", "")
+    said = handlers.bring_in("library", [str(table)], "", "Same fruit.")
+    assert "<b>1 judgement</b>" in said
+    assert not table.exists()
+    assert handlers.judges("library") == ["import:fruit", "local"]
+    assert "0 judgements" not in handlers.forget("library", "import:fruit")
+
+
+def test_a_report_of_hostile_queries_harms_nobody(handlers: EvaluateHandlers) -> None:
+    run = finished(handlers)
+    html = handlers.report(run, "ndcg_10", "1")
+    assert "<img" not in html
+    assert "<script" not in html
+    assert "Against <bdi>K 5</bdi>" in html
+    assert handlers.report(run, "ndcg_10", "99") == handlers.report(run, "ndcg_10", None)
+    with pytest.raises(InputError, match="measure"):
+        handlers.report(run, HOSTILE, "0")
+    asked = [
+        parse_qs(urlsplit(address.replace("&amp;", "&")).query) for address in re.findall(r'href="(/\?[^"]+)"', html)
+    ]
+    assert {each["q"][0] for each in asked} == {"apple", HOSTILE}
+    assert all(each["i"] == ["-"] and each["c"] == ["library"] and each["k"][0] in "15" for each in asked)
+    assert handlers.report(None, "ndcg_10", "0") == ""
+
+
+def test_names_of_sources_and_imports_are_text() -> None:
+    sources = [JudgementSource(f"import:{HOSTILE}", 1, 2), JudgementSource(HOSTILE, 3, 4)]
+    html = render_sources(sources)
+    html += render_import(ImportReport(HOSTILE, 1, 1, 1, 1, (HOSTILE,), 12, (HOSTILE,) * 10, 1, (HOSTILE,), 100.0))
+    assert "<img" not in html
+    assert html.count('data-event="forget"') == 1  # what people said is not removed with one click
+    assert "12: the name of several documents" in html
+    assert "up to 100" in html
+
+
+def test_progress_tells_how_it_stands(handlers: EvaluateHandlers) -> None:
+    run = replace(finished(handlers), state=EvaluationState.RUNNING, done=3, total=12, remaining_s=150.0)
+    assert "<b>3</b> of 12 searches, about 2 min left" in render_progress(run)
+    assert 'value="3"' in render_progress(run)
+    assert "is-error" in render_progress(replace(run, state=EvaluationState.FAILED, error=HOSTILE))
+    assert "<img" not in render_progress(replace(run, state=EvaluationState.FAILED, error=HOSTILE))
+    assert "Stopped after 2 of 2 queries" in render_progress(replace(run, state=EvaluationState.CANCELLED))
+    assert render_progress(replace(run, state=EvaluationState.DONE)) == ""
+    assert render_progress(None) == ""
+
+
+@pytest.mark.parametrize(("high", "end"), [(0.0, 0.05), (0.05, 0.05), (0.31, 0.4), (0.85, 1.0), (1.0, 1.0)])
+def test_bars_end_at_a_round_number(high: float, end: float) -> None:
+    assert scale_end([Estimate(0.0, 0.0, 0.01), Estimate(high, high, high)]) == end
+
+
+def test_bars_and_differences_are_drawn_to_scale() -> None:
+    bar = render_bar(Estimate(0.2, 0.1, 0.3), end=0.4)
+    assert 'width="50.00%"' in bar
+    assert 'x1="25.00%" x2="75.00%"' in bar
+    worse = render_difference(Estimate(-0.1, -0.2, -0.05), reach=0.2)
+    assert 'cx="25.00%"' in worse
+    assert 'x1="0.00%" x2="37.50%"' in worse
+    assert "is-worse" in worse
+    assert "is-" not in render_difference(Estimate(0.0, -0.1, 0.1), reach=0.2)
+
+
+def test_the_curve_shows_every_line_and_the_level_without_steps() -> None:
+    points = {1: Estimate(0.4, 0.3, 0.5), 20: Estimate(0.6, 0.5, 0.7)}
+    curve = render_curve(
+        [Series(HOSTILE, points), Series("sparse", {}, Estimate(0.5, 0.4, 0.6))], title="nDCG@10", measure="nDCG@10"
+    )
+    assert "<img" not in curve
+    assert curve.count("<circle") == 2
+    assert 'class="level series-2"' in curve
+    heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', curve)]
+    assert heights[0] > heights[1]  # the better one is higher up
+    level = float(re.findall(r'level series-2" x1="[\d.]+" x2="[\d.]+" y1="([\d.]+)"', curve)[0])
+    assert level == pytest.approx(sum(heights) / 2, abs=0.2)
+
+
+def test_instructions_are_read_as_they_are_written() -> None:
+    for choice in (InstructionChoice(), InstructionChoice(InstructionPolicy.LENS, "a: b")):
+        assert InstructionChoice.parse(str(choice)) == choice
+    assert json.dumps({each.label: each.value for each in Measure}).count("@") == len(Measure)

@@ -1,0 +1,76 @@
+"""HTML of the evaluate page: who has judged how much, and what became of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from app.evaluation_types import ImportReport, JudgementSource
+from ui.contract import DOCUMENTS, SEARCH
+from ui.render.text import clean, join, shorten
+
+
+def render_sources(sources: Sequence[JudgementSource]) -> str:
+    if not sources:
+        return Markup(
+            '<div class="empty"><h2>Nothing is judged in this collection yet</h2><p>To measure a search, '
+            "somebody has to "
+            'say which documents answer which queries. Give thumbs to hits on the <a href="{}">search page</a>, '
+            "or bring "
+            "in a file of judgements below.</p></div>"
+        ).format(SEARCH.path)
+    return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
+
+
+def render_no_collection() -> str:
+    return Markup(
+        '<div class="empty"><h2>There is no collection yet</h2><p>Add documents under <a '
+        'href="{}">Documents</a> first; '
+        "then say which of them answer your queries.</p></div>"
+    ).format(DOCUMENTS.path)
+
+
+def _render_source(source: JudgementSource) -> Markup:
+    name = source.judged_by.partition(":")[2] if source.is_import else source.judged_by
+    remove = (
+        Markup(
+            '<button type="button" class="plain-button is-danger" data-event="forget" data-source="{by}" '
+            'data-confirm="Remove the imported judgements “{name}”?" aria-label="Remove the import '
+            '{name}">Remove</button>'
+        ).format(by=clean(source.judged_by), name=shorten(name, 80))
+        if source.is_import
+        else ""
+    )
+    return Markup("<li><span><b dir=auto>{}</b> <small>{}</small></span><span>{} · {}</span>{}</li>").format(
+        shorten(name, 80),
+        "imported" if source.is_import else "thumbs",
+        counted(source.query_count, "query", "queries"),
+        counted(source.judgement_count, "judgement", "judgements"),
+        remove,
+    )
+
+
+def render_import(report: ImportReport) -> str:
+    lines = [
+        Markup("<p><b>{}</b> of {} and {} are kept.</p>").format(
+            counted(report.judgement_count, "judgement", "judgements"),
+            counted(report.query_count, "query", "queries"),
+            counted(report.document_count, "document", "documents"),
+        )
+    ]
+    for count, names, what in (
+        (report.unmatched_count, report.unmatched, "not in this collection, and left out"),
+        (report.ambiguous_count, report.ambiguous, "the name of several documents, and left out"),
+        (report.unknown_query_count, report.unknown_queries, "a judged query whose text no file told"),
+    ):
+        if count:
+            shown = ", ".join(names) + (", …" if count > len(names) else "")
+            lines.append(Markup("<p>{}: {}. <bdi>{}</bdi></p>").format(f"{count:,}", what, shorten(shown, 400)))
+    if report.scaled_from is not None:
+        lines.append(Markup("<p>Grades went up to {}; they were scaled to 3.</p>").format(f"{report.scaled_from:g}"))
+    return Markup('<div class="notice" role="status">{}</div>').format(join(lines))
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
