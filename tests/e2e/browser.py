@@ -46,7 +46,7 @@ _OVERFLOWS = """() => {
     if (!box.width || !box.height || !node.checkVisibility({ visibilityProperty: true }) || box.right < 0) continue;
     if ((box.right > width + 1 || box.left < -1) && !isHeld(node)) {
       found.push(`${name(node)}: ${Math.round(box.left)} to ${Math.round(box.right)} of ${width}`);
-    } else if (content.contains(node) && node.clientWidth && node.scrollWidth > node.clientWidth + 1
+    } else if (content.contains(node) && node.clientWidth && node.scrollWidth > node.clientWidth + 4
         && getComputedStyle(node).overflowX === 'visible' && !isHeld(node)) {
       found.push(`${name(node)}: ${node.scrollWidth} in ${node.clientWidth}`);
     }

@@ -51,7 +51,7 @@ def judge(opened: OpenPage) -> None:
     assert opened.page.evaluate(_SMUGGLED) == []
     for size in (PHONE, DESKTOP):
         opened.page.set_viewport_size(size)
-        assert opened.overflows() == [], size
+        assert "\n".join(opened.overflows()) == "", size
     assert opened.faults() == []
 
 
@@ -92,7 +92,9 @@ def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
 def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
     whole = " ".join(attacks)
     titled = {f"passage {place}": each[:900] for place, each in enumerate(attacks)}
-    choices = {"bias": {"ferry": 5}, "filters": {each[:900]: each[:900] for each in attacks}}
+    # A field with double quotes or backslashes is refused, whatever else it is.
+    filters = {each[:900].replace('"', "'").replace("\\", "/"): each[:900] for each in attacks}
+    choices = {"bias": {"ferry": 5}, "filters": filters}
     opened = open_hostile(
         address("/", q=whole[:9000], i=whole[:1900], c=HOSTILE, n=3, k=1, m="sparse", x=json.dumps(choices))
     )
@@ -133,13 +135,13 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
 
 @pytest.mark.parametrize("attacks", [SCRIPTS, LINKS, FETCHES, LAYOUT, [LONG_WORD]], ids=lambda each: each[0][:12])
 def test_compare_page(open_hostile: Open, attacks: list[str]) -> None:
-    whole = " ".join(attacks)[:1900]
+    whole, first = " ".join(attacks)[:1900], attacks[0][:5000]
     sides = {"c1": HOSTILE, "c2": HOSTILE, "k1": 1, "k2": 2, "m2": "hybrid", "x1": json.dumps({"bias": {"script": 10}})}
     opened = open_hostile(address("/compare", q=f"ferry {whole}", i1=whole, i2="-", **sides))
     expect(opened.page.locator("#comparison").get_by_role("listitem").first).to_be_visible()
     judge(opened)
     for name in ("c1", "x1"):
-        opened.go(address("/compare", **{"q": "ferry", **sides, "k1": attacks[0], "m1": attacks[0], name: attacks[0]}))
+        opened.go(address("/compare", **{"q": "ferry", **sides, "k1": first, "m1": first, name: first}))
         expect(opened.page.get_by_role("alert").first).to_be_visible()
         judge(opened)
 
