@@ -3,7 +3,7 @@
 Beside them BM25 of bm25s, plain MiniLM, and other ways to fuse the same two legs. Weights of these are chosen on the
 tuning half of the queries (even SHA-1 of the text); the table reports the other half, and all.
 
-python -m benchmarks.hybrid --data FOLDER [--home FOLDER] [--into docs/evaluation]
+python -m benchmarks.hybrid --data FOLDER [--home FOLDER] [--vectors FILE] [--into docs/evaluation]
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
+from unittest import mock
 
 import ir_measures
 import numpy as np
@@ -35,6 +37,7 @@ from app.settings import Settings
 from app.types import JobState, ScoredPoint, Source
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
+from benchmarks.kept_vectors import KeepingEmbedder
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
 from embedder.evaluation.data import is_tuning, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder, bm25_scores
@@ -86,15 +89,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
     parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
+    parser.add_argument("--vectors", type=Path, help="an .npz file of vectors that were computed before; grows")
     parser.add_argument("--into", type=Path, help="write hybrid.json there, as it stands in the documentation")
     options = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_services(Settings(home=options.home or Path(folder))) as services,
-    ):
-        judged = [read_judged(options.data, name) for name in COLLECTIONS]
+    judged = [read_judged(options.data, name) for name in COLLECTIONS]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        if options.vectors:
+            make = partial(KeepingEmbedder, file=options.vectors)
+            opened.enter_context(mock.patch("app.wiring.services.LocalEmbedder", make))
+        services = opened.enter_context(open_services(Settings(home=options.home or Path(folder))))
         found = {each.name: search(services, each) for each in judged}
         model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
+        if isinstance(services.embedder, KeepingEmbedder):
+            services.embedder.save()
     minilm = MiniLmEmbedder()
     for each in judged:
         rank_baselines(minilm, each, found[each.name])

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
@@ -34,7 +35,7 @@ from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
-from ui.uploads import MAX_FILES, require_upload, taken_uploads
+from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -394,3 +395,34 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
+
+
+@pytest.fixture
+def upload_client() -> TestClient:
+    """A page with a field for files, mounted as ours are, which says what it was given."""
+    with gr.Blocks() as site:
+        files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
+        said = gr.Textbox()
+        gr.Button().click(lambda paths: " ".join(Path(path).read_text() for path in paths), files, said)
+    site.queue()
+    return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
+
+
+def hand_in(client: TestClient, path: str, **extra: object) -> str:
+    """What the button sends, and all that the server streams back."""
+    (button,) = (each["id"] for each in client.get("/config").json()["dependencies"])
+    file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
+    body = {"data": [[file]], "fn_index": button, "session_hash": uuid.uuid4().hex}
+    client.post("/gradio_api/queue/join", json=body).raise_for_status()
+    return client.get("/gradio_api/queue/data", params={"session_hash": body["session_hash"]}).text
+
+
+def test_an_upload_is_read_but_no_other_file_of_the_server(upload_client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("hunter2")
+    with upload_client:
+        uploaded = upload_client.post("/gradio_api/upload", files={"files": ("note.txt", b"a note")}).json()[0]
+        assert "a note" in hand_in(upload_client, uploaded)
+        for extra in ({}, {"is_stream": True}):
+            assert "hunter2" not in hand_in(upload_client, str(secret), **extra)
+    assert secret.exists()
