@@ -29,8 +29,9 @@ from app.search_types import Hit, HitChunk, HitDocument, RefinementStep, SearchM
 from app.sentences import sentence_spans
 from app.types import Collection, ExtractedText
 from app.wiring.embedding import LocalEmbedder
-from benchmarks.faithfulness_report import write_report
+from benchmarks.faithfulness_report import BY_WORDS, write_report
 from benchmarks.removals import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
+from benchmarks.word_removals import pair_word_sentences
 from embedder import Encoder, load_encoder
 from ingest.splitter import TokenSplitter
 
@@ -71,17 +72,20 @@ def main() -> None:
     results: dict[str, Any] = {}
     for corpus in corpora:
         print(f"{corpus.name}: {len(corpus.documents)} documents, {len(corpus.queries)} queries", flush=True)
-        searched = search(corpus, encoder, local)
+        chunks = split_corpus(corpus, local)
+        searched = search(chunks, corpus.queries, encoder)
         results[corpus.name] = measure(searched, encoder, local, options)
+        results[corpus.name]["pairs"] |= measure_words_mode(chunks, corpus.queries, options)
         results[corpus.name] |= {"documents": len(corpus.documents), "queries": len(corpus.queries)}
-    facts = {
-        "model": options.model,
-        "command": command_of(options),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread(s) of torch",
-        "cpu_seconds": round(time.process_time() - cpu),
-        "seconds": round(time.perf_counter() - started),
-    }
-    write_report(options.out, facts, results, seed=options.seed, resamples=RESAMPLES)
+        facts = {
+            "model": options.model,
+            "command": command_of(options),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread(s) of torch",
+            "cpu_seconds": round(time.process_time() - cpu),
+            "seconds": round(time.perf_counter() - started),
+        }
+        # After each corpus, so that a run which is ended early leaves what it has measured.
+        write_report(options.out, facts, results, seed=options.seed, resamples=RESAMPLES)
 
 
 def parse_options() -> argparse.Namespace:
@@ -130,14 +134,16 @@ def read_aspects(folder: Path, options: argparse.Namespace, rng: random.Random) 
     return Corpus("multiaspect2", rng.sample(texts, min(options.documents, len(texts))), queries)
 
 
-def search(corpus: Corpus, encoder: Encoder, local: LocalEmbedder) -> Searched:
+def split_corpus(corpus: Corpus, local: LocalEmbedder) -> list[str]:
     split = TokenSplitter(local, max_tokens=CHUNK_TOKENS, overlap=CHUNK_OVERLAP)
-    chunks = list(
-        dict.fromkeys(span.text for text in corpus.documents for span in split(ExtractedText(text, "", "text/plain")))
-    )
+    spans = (span.text for text in corpus.documents for span in split(ExtractedText(text, "", "text/plain")))
+    return list(dict.fromkeys(spans))
+
+
+def search(chunks: Sequence[str], queries: Sequence[tuple[str, str]], encoder: Encoder) -> Searched:
     vectors = encoder.encode_documents(chunks).astype(np.float64)  # (N, D)
     hits, gaps, remaining, shared = [], [], [], []
-    for number, (text, instruction) in enumerate(corpus.queries):
+    for number, (text, instruction) in enumerate(queries):
         found = encoder.refine(text, instruction=instruction)
         prefixes = found.prefix_vectors.astype(np.float64)  # (K, D)
         scores = prefixes @ vectors.T  # (K, N)
@@ -171,6 +177,13 @@ def measure(searched: Searched, encoder: Encoder, local: LocalEmbedder, options:
         "settled": measure_settling(searched),
         "pairs": pair_sentence_kinds(drops, [start for each in named for start in each]) | words,
     }
+
+
+def measure_words_mode(
+    chunks: Sequence[str], queries: Sequence[tuple[str, str]], options: argparse.Namespace
+) -> dict[str, list[Pair]]:
+    pairs = pair_word_sentences(chunks, [text for text, _ in queries], hits_per_query=options.sentence_hits, top=TOP)
+    return {BY_WORDS: pairs}
 
 
 def explain(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> list[int]:

@@ -56,6 +56,7 @@ class _Fields:
 
 @dataclass(frozen=True, slots=True)
 class _Views:
+    message: gr.HTML  # about a click; not part of an answer, which would wipe it out
     summary: gr.HTML
     looks: tuple[gr.HTML, gr.HTML]
     lists: gr.HTML
@@ -77,13 +78,14 @@ def build_compare_page(site: gr.Blocks, parts: PageParts) -> None:
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
+    message = gr.HTML("", elem_id="message", js_on_load=None)
     summary = gr.HTML("", elem_id="summary", js_on_load=None)
     with gr.Row(elem_classes="looks", equal_height=True):
         looks = _build_html("look-a", ACT_SCRIPT), _build_html("look-b", ACT_SCRIPT)
     lists = _build_html("comparison", PAIR_SCRIPT)
     with gr.Row(elem_classes="side-readings", equal_height=False):
         readings = _build_html("reading-a", ACT_SCRIPT), _build_html("reading-b", ACT_SCRIPT)
-    _connect(site, handlers, fields, _Views(summary, looks, lists, readings))
+    _connect(site, handlers, fields, _Views(message, summary, looks, lists, readings))
 
 
 def _build_html(elem_id: str, script: str) -> gr.HTML:
@@ -93,7 +95,7 @@ def _build_html(elem_id: str, script: str) -> gr.HTML:
 def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
-            label="Compare for",
+            label="Compare the readings of",
             placeholder="A question, a sentence, a whole message …",
             lines=1,
             max_lines=5,
@@ -215,12 +217,12 @@ def _connect_lens(
 ) -> None:
     def fill(name: object) -> tuple[Any, ...]:
         instruction = handlers.instruction_of(name)
-        return gr.skip(), gr.skip() if instruction is None else instruction
+        return "", gr.skip() if instruction is None else instruction
 
     # Typing an instruction of one's own takes the lens's name away, in the browser alone.
     side.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
     side.lens.input(
-        guarded(fill, outputs=2, on_error=gr.skip()), side.lens, [views.summary, side.instruction], **_QUIET
+        guarded(fill, outputs=2, on_error=gr.skip()), side.lens, [views.message, side.instruction], **_QUIET
     ).success(**comparing(handlers.compare_again)).then(**remember)
 
 
@@ -234,10 +236,10 @@ def _connect_clicks(
 ) -> None:
     def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
-        return guarded(lambda: (gr.skip(), handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
+        return guarded(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
 
     for view in shown:
-        view.choose(choose, side.choices, [views.summary, side.choices], **_QUIET).success(
+        view.choose(choose, side.choices, [views.message, side.choices], **_QUIET).success(
             **comparing(handlers.compare_again)
         ).then(**remember)
 

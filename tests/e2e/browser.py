@@ -25,8 +25,8 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 _BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
 SEVERE = ("serious", "critical")
 
-# What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off whatever is too wide,
-# so that the page itself never scrolls sideways: nobody could reach it.
+# What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off whatever is too
+# wide, so that the page itself never scrolls sideways: nobody could reach it.
 _OVERFLOWS = """() => {
   const found = [];
   const name = (node) => node.nodeName.toLowerCase() + (node.id ? '#' + node.id : '')
@@ -46,7 +46,7 @@ _OVERFLOWS = """() => {
     if (!box.width || !box.height || !node.checkVisibility({ visibilityProperty: true }) || box.right < 0) continue;
     if ((box.right > width + 1 || box.left < -1) && !isHeld(node)) {
       found.push(`${name(node)}: ${Math.round(box.left)} to ${Math.round(box.right)} of ${width}`);
-    } else if (content.contains(node) && node.clientWidth && node.scrollWidth > node.clientWidth + 1
+    } else if (content.contains(node) && node.clientWidth && node.scrollWidth > node.clientWidth + 4
         && getComputedStyle(node).overflowX === 'visible' && !isHeld(node)) {
       found.push(`${name(node)}: ${node.scrollWidth} in ${node.clientWidth}`);
     }

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browser, severe_violations
 from gircse_program import Gircse, Server
+from hostile import take_in
 from page_house import PageHouse, fill, serving_pages
 from playwright.sync_api import Browser
 
 SAMPLE = "sample"
 PAGES = "pages"
+HOSTILE_PAGES = "hostile pages"
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the markers
@@ -28,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(SAMPLE))
         elif "page_house" in names:
             item.add_marker(pytest.mark.xdist_group(PAGES))
+        elif "hostile_house" in names:
+            item.add_marker(pytest.mark.xdist_group(HOSTILE_PAGES))
 
 
 @pytest.fixture
@@ -60,6 +64,16 @@ def page_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHouse]:
     folder = tmp_path_factory.mktemp("page-house")
     with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as house:
         fill(house)
+        yield house
+
+
+@pytest.fixture(scope="session")
+def hostile_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHouse]:
+    """The same with everything of hostile.py: its lenses stand in every list, so no other test should meet them."""
+    folder = tmp_path_factory.mktemp("hostile-house")
+    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as house:
+        fill(house)
+        take_in(house)
         yield house
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -113,7 +112,3 @@ def pdf(pages: tuple[str, ...]) -> bytes:
         canvas.showPage()
     canvas.save()
     return written.getvalue()
-
-
-def to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

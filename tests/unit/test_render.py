@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from app.refinement_view import group_refinement
 from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
-from app.types import Document, DocumentState, FacetValue, Job, JobKind, JobState
+from app.types import Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
+from app.upkeep_types import Fetch, FetchState, ReindexState, ReindexStatus
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
-from ui.render.documents import render_documents
+from ui.render.collections import render_settings
+from ui.render.documents import DocumentPage, render_documents, render_overview
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results, render_welcome
@@ -26,13 +29,15 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
-    "kbd", "figure", "figcaption", "svg", "line", "polyline", "circle", "text", "path"
+    "kbd", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
+    "line", "polyline", "circle", "text", "path"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-grade", "open", "viewbox",
-    "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor", "width", "height", "d"
+    "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
+    "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
 
 
@@ -95,6 +100,15 @@ def job(**changes: object) -> Job:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+COLLECTION = Collection("library", "f", 4, "", 1, 200, 30, "library--1")
+
+
+def listed(documents: Sequence[Document], jobs: Sequence[Job] = (), **changes: object) -> str:
+    by_document = {each.id: jobs[0] for each in documents if jobs}
+    page = DocumentPage("library", documents, by_document, 0, len(documents), 50, is_filtered=False, is_paused=False)
+    return render_documents(replace(page, **changes))  # type: ignore[arg-type]
+
+
 HOSTILE = st.one_of(
     st.text(),
     st.sampled_from(
@@ -149,7 +163,12 @@ def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
     hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
-    assert_harmless(render_documents([hostile], [], total=1))
+    assert_harmless(listed([hostile], [job(state=JobState.DEAD)], collection=title, total=99))
+    fetches = [Fetch(uri, FetchState.FAILED, error), Fetch(title, FetchState.FETCHING)]
+    kept = replace(COLLECTION, document_instruction=title, fingerprint=uri, is_paused=True)
+    assert_harmless(render_overview(kept, dict.fromkeys(DocumentState, 3), fetches))
+    status = ReindexStatus("library", ReindexState.FAILED, 1, 2, error, can_roll_back=True)
+    assert_harmless(render_settings(kept, status))
     assert_harmless(render_error(error, title=title))
     assert_harmless(render_note(error))
     assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
@@ -272,17 +291,49 @@ def test_no_refinement_draws_nothing() -> None:
     [
         (DocumentState.READY, [], "ready"),
         (DocumentState.QUEUED, [], "waiting"),
-        (DocumentState.QUEUED, [job()], "reading 40 %"),
-        (DocumentState.QUEUED, [job(progress=1.7)], "reading 100 %"),
-        (DocumentState.QUEUED, [job(state=JobState.FAILED), job()], "waiting"),
+        (DocumentState.QUEUED, [job(progress=0.01)], "reading"),
+        (DocumentState.QUEUED, [job()], "embedding 40 %"),
+        (DocumentState.QUEUED, [job(progress=1.7)], "embedding 100 %"),
+        (DocumentState.QUEUED, [job(state=JobState.FAILED)], "waits to try again"),
         (DocumentState.FAILED, [], "failed"),
+        (DocumentState.FAILED, [job(state=JobState.CANCELLED)], "cancelled"),
         (DocumentState.DELETING, [], "being deleted"),
     ],
 )
 def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown: str) -> None:
-    assert shown in Tags(render_documents([document(state=state)], jobs, total=1)).text
+    assert shown in Tags(listed([document(state=state)], jobs)).text
 
 
-def test_a_long_list_says_how_much_of_it_is_shown() -> None:
-    assert "Showing 1 of 250." in Tags(render_documents([document()], [], total=250)).text
-    assert "No documents yet" in Tags(render_documents([], [], total=0)).text
+def test_a_list_says_which_page_of_it_is_shown_and_leads_to_the_others() -> None:
+    seen = Tags(listed([document()], total=250, first=100))
+    assert "101–101 of 250" in seen.text
+    assert [each["data-offset"] for each in seen.of("button") if each.get("data-event") == "turn"] == ["50", "101"]
+    assert "No documents yet" in Tags(listed([])).text
+    assert "No document of this collection matches" in Tags(listed([], is_filtered=True)).text
+
+
+def test_the_overview_adds_up() -> None:
+    counts = {state: number for number, state in enumerate(DocumentState, start=1)}
+    seen = Tags(render_overview(COLLECTION, counts, []))
+    assert sum(float(each["width"] or 0) for each in seen.of("rect")) == pytest.approx(100, abs=0.01)
+    assert "Retry all failed" in seen.text
+    assert render_overview(COLLECTION, dict.fromkeys(DocumentState, 0), []) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "buttons"),
+    [
+        (ReindexState.NONE, "", []),
+        (ReindexState.RUNNING, "Indexing anew: 3 of 9 documents", []),
+        (ReindexState.HALF_BUILT, "half built: 3 of 9", ["go-on", "start-over"]),
+        (ReindexState.DONE, "Indexed anew: 9 documents. 2 could not be read", []),
+        (ReindexState.FAILED, "failed at 3 of 9 documents: No room.", ["go-on", "start-over"]),
+    ],
+)
+def test_indexing_anew_says_how_far_it_is_and_what_can_be_done(
+    state: ReindexState, told: str, buttons: list[str]
+) -> None:
+    error = "No room." if state is ReindexState.FAILED else None
+    seen = Tags(render_settings(COLLECTION, ReindexStatus("library", state, 3, 9, error, unreadable=2)))
+    assert told in seen.text
+    assert [each["data-action"] for each in seen.of("button")] == ["pause", *buttons]

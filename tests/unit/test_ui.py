@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +37,7 @@ from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, SearchHandlers
-from ui.uploads import MAX_FILES, require_upload, taken_uploads
+from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -200,14 +203,16 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
     assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == []
-    assert len(list(handlers.search_again("card", "", 4, "dense", "library", 3, ""))) == 1
+    (first, last) = handlers.search_again("card", "", 4, "dense", "library", 3, "")
+    assert first[2] is None  # counting comes last
+    assert "Narrow down" in str(last[2])
     assert len(search.requests) == 1
 
 
 def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
-    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 2
+    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 3
     assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
-    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 1
+    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 2
 
 
 def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
@@ -394,3 +399,39 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
+
+
+@pytest.fixture
+def upload_client() -> TestClient:
+    """A page with a field for files, mounted as ours are, which reads them as ours do and says what they hold."""
+
+    def read(paths: object) -> str:
+        with taken_uploads(paths) as files:
+            return " ".join(path.read_text() for path in files)
+
+    with gr.Blocks() as site:
+        files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
+        said = gr.Textbox()
+        gr.Button().click(read, files, said)
+    site.queue()
+    return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
+
+
+def hand_in(client: TestClient, path: str, **extra: object) -> str:
+    """What the button sends, and all that the server streams back."""
+    (button,) = (each["id"] for each in client.get("/config").json()["dependencies"])
+    file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
+    body = {"data": [[file]], "fn_index": button, "session_hash": uuid.uuid4().hex}
+    client.post("/gradio_api/queue/join", json=body).raise_for_status()
+    return client.get("/gradio_api/queue/data", params={"session_hash": body["session_hash"]}).text
+
+
+def test_an_upload_is_read_but_no_other_file_of_the_server(upload_client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("hunter2")
+    with upload_client:
+        uploaded = upload_client.post("/gradio_api/upload", files={"files": ("note.txt", b"a note")}).json()[0]
+        assert "a note" in hand_in(upload_client, uploaded)
+        for extra in ({}, {"is_stream": True}):
+            assert "hunter2" not in hand_in(upload_client, str(secret), **extra)
+    assert secret.exists()

@@ -48,14 +48,11 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
         Markup('<li class="is-{}"><b>{}</b> {}</li>').format(state.value, f"{counts[state]:,}", _IN_WORDS[state])
         for state in shown
     )
-    bar = join(
-        Markup('<span class="is-{}" style="flex-grow:{}"></span>').format(state.value, counts[state]) for state in shown
-    )
     overview = Markup(
-        '<section class="overview" aria-label="State of the collection"><div class="overview-bar" aria-hidden="true">'
-        '{bar}</div><div class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
+        '<section class="overview" aria-label="State of the collection">{bar}'
+        '<div class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
     ).format(
-        bar=bar,
+        bar=_render_bar([(state, counts[state]) for state in shown]),
         legend=legend,
         retry=_button("retry-all", "Retry all failed") if counts[DocumentState.FAILED] else "",
         paused=Markup('<p class="kept">Reading is paused; go on with it under Collection settings.</p>')
@@ -63,6 +60,23 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
         else "",
     )
     return (overview if total else Markup("")) + _render_fetches(fetches)
+
+
+def _render_bar(counts: Sequence[tuple[DocumentState, int]]) -> Markup:
+    """Shares of the whole width, which is 100."""
+    total = sum(count for _, count in counts)
+    rects, x = [], 0.0
+    for state, count in counts:
+        width = 100 * count / total
+        rects.append(
+            Markup('<rect class="is-{}" x="{}" y="0" width="{}" height="8"/>').format(
+                state.value, f"{x:.3f}", f"{width:.3f}"
+            )
+        )
+        x += width
+    return Markup(
+        '<svg class="overview-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    ).format(join(rects))
 
 
 def render_documents(page: DocumentPage) -> str:

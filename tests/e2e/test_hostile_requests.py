@@ -1,0 +1,265 @@
+"""Every handler of the pages, asked by a stranger through the real queue: each is a public endpoint, whatever is shown.
+
+Which handlers there are, and what each takes, the server itself says; none can be left out.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hostile import ATTACKS, SCRIPTS
+from page_house import PageHouse
+
+ASKED, FOREIGN = "asked", "foreign"
+SECRET = "marzipan-4711"
+BATCH = 24  # fewer than may wait
+TIMEOUT_S = 120
+
+_DEEP: Any = "deep"
+for _ in range(60):
+    _DEEP = [_DEEP]
+JUNK: Sequence[Any] = (
+    None,
+    True,
+    -1.5,
+    float("nan"),
+    10**30,
+    "../../../../etc/passwd",
+    "W" * 200_000,
+    SCRIPTS[0] + "\x00\ud800",
+    {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}},
+    [{"path": "https://attacker.invalid/a", "url": "file:///etc/passwd", "meta": {"_type": "gradio.FileData"}}],
+    {"__type__": "update", "value": SCRIPTS[1], "choices": [["a", "b"]]},
+    _DEEP,
+)
+PLAIN_JUNK: Sequence[Any] = ("W" * 200_000, {"a": [None]})
+ACTIONS = (
+    "boost", "suppress", "filter", "like", "unlike", "drop-bias", "drop-filters", "drop-like", "drop-all",
+    "delete", "retry", "cancel", "retry-all", "retry-url", "forget-url", "pause", "resume", "go-on", "start-over",
+    "roll-back", "absent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One index of the queue; `valid` is what a well-meant request sends."""
+
+    index: int
+    valid: tuple[Any, ...]
+    is_clicked: bool  # in HTML of ours, whose events carry data
+
+    def payloads(self) -> Iterator[dict[str, Any]]:
+        yield {"data": [*self.valid]}
+        yield {"data": []}
+        yield {"data": [*self.valid, "one", "too many", None]}
+        for junk in JUNK:
+            yield {"data": [junk] * len(self.valid)}
+        for place in range(len(self.valid)):
+            for junk in PLAIN_JUNK:
+                yield {"data": [*self.valid[:place], junk, *self.valid[place + 1 :]]}
+        for event in (
+            None,
+            5,
+            "text",
+            [],
+            {"document": {"id": 1}},
+            {"action": _DEEP},
+            dict.fromkeys(("a", "b"), "W" * 9),
+        ):
+            yield {"data": [*self.valid], "event_data": event}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    handler: Handler
+    sent: Mapping[str, Any]
+    message: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.message, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"handler {self.handler.index}, sent {str(self.sent)[:200]}: {self.text[:400]}"
+
+
+@pytest.fixture(scope="module")
+def house(hostile_house: PageHouse) -> PageHouse:
+    """With two more collections: the one that requests name, and one that they have no business with."""
+    for name, word in ((ASKED, "ferry"), (FOREIGN, SECRET)):
+        hostile_house.server.ask("/api/v1/collections", {"name": name})
+        for number in range(3):
+            text = f"A {word} of number {number}. It came late."
+            hostile_house.add_text(name, f"{word} {number}", text, {"kind": word}, uri=f"{word}-{number}")
+    hostile_house.wait_until_read(ASKED, FOREIGN)
+    return hostile_house
+
+
+@pytest.fixture(scope="module")
+def client(house: PageHouse) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=house.url, timeout=TIMEOUT_S, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def handlers(client: httpx.Client) -> list[Handler]:
+    config = client.get("/config").json()
+    components = {each["id"]: each for each in config["components"]}
+    return [
+        Handler(
+            each["id"],
+            tuple(_valid(components[place]) for place in each["inputs"]),
+            any(components.get(place, {}).get("type") == "html" for place, _ in each["targets"]),
+        )
+        for each in config["dependencies"]
+    ]
+
+
+def _valid(component: Mapping[str, Any]) -> Any:
+    kind, properties, name = component["type"], component["props"], str(component["props"].get("elem_id"))
+    if "collection" in name:
+        return ASKED
+    if kind == "dropdown":
+        choices = [value for _, value in properties.get("choices") or []]
+        return choices[:1] if properties.get("multiselect") else next(iter(choices), None)
+    return {
+        "slider": properties.get("minimum"),
+        "radio": properties.get("value"),
+        "checkboxgroup": properties.get("value"),
+        "textbox": "" if "choices" in name else properties.get("value") or "ferry",
+    }.get(kind)
+
+
+def ask(client: httpx.Client, handler: Handler, payloads: Sequence[Mapping[str, Any]]) -> list[Reply]:
+    """What the queue answers last to each of them. Refused before they are queued: the refusal."""
+    replies, waiting, session = [], {}, uuid.uuid4().hex
+    for sent in payloads:
+        body = {**sent, "fn_index": handler.index, "session_hash": session}
+        answer = client.post(
+            "/gradio_api/queue/join", content=json.dumps(body), headers={"content-type": "application/json"}
+        )
+        assert answer.status_code < 500, (handler, sent, answer.text)
+        if answer.status_code == 200:
+            waiting[answer.json()["event_id"]] = sent
+        else:
+            replies.append(Reply(handler, sent, answer.json()))
+    if waiting:
+        with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
+            for line in stream.iter_lines():
+                message = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+                if message.get("msg") in ("process_generating", "process_completed"):
+                    replies.append(Reply(handler, waiting[message["event_id"]], message))
+                if message.get("msg") == "process_completed":
+                    del waiting[message["event_id"]]
+                if message.get("msg") == "close_stream" or not waiting:
+                    break
+    assert not waiting, f"no answer of handler {handler.index} to {list(waiting.values())}"
+    return replies
+
+
+def batches(payloads: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
+    for start in range(0, len(payloads), BATCH):
+        yield payloads[start : start + BATCH]
+
+
+def held_by_the_foreign_collection(house: PageHouse) -> dict[str, Any]:
+    paths = ("documents?limit=1000&", "jobs?limit=1000&", "judgements?", "facets?")
+    held = {path: house.server.ask(f"/api/v1/{path}collection={FOREIGN}").body for path in paths}
+    collections = house.server.ask("/api/v1/collections").body
+    return {**held, "collection": next(each for each in collections if each["name"] == FOREIGN)}
+
+
+def test_no_index_is_left_out(client: httpx.Client, handlers: list[Handler]) -> None:
+    assert [each.index for each in handlers] == list(range(len(handlers)))
+    beyond = {"data": [], "fn_index": len(handlers), "session_hash": "beyond"}
+    assert 400 <= client.post("/gradio_api/queue/join", json=beyond).status_code < 500
+
+
+def test_malformed_requests(house: PageHouse, client: httpx.Client, handlers: list[Handler]) -> None:
+    before = held_by_the_foreign_collection(house)
+    silent: list[Reply] = []
+    for handler in handlers:
+        for payloads in batches(list(handler.payloads())):
+            for reply in ask(client, handler, payloads):
+                assert "Traceback" not in reply.text
+                assert "root:" not in reply.text
+                assert SECRET not in reply.text, reply
+                silent += [reply] if not reply.message.get("success", True) else []
+    assert held_by_the_foreign_collection(house) == before
+    Path("/tmp/w/ps-work/silent.txt").write_text("\n".join(map(repr, silent)))
+    assert silent == []
+    assert house.incidents() == []
+
+
+def test_ids_of_another_collection(house: PageHouse, client: httpx.Client, handlers: list[Handler]) -> None:
+    before = held_by_the_foreign_collection(house)
+    hits = house.server.search("late", collection=FOREIGN)["hits"]
+    document, chunk = hits[0]["document"]["id"], hits[0]["chunk"]["id"]
+    job = house.server.ask(f"/api/v1/jobs?collection={FOREIGN}&limit=1").body[0]["id"]
+    said = []
+    for handler in handlers:
+        if not handler.is_clicked:
+            continue
+        events = [
+            {"action": action, "document": one, "chunk": chunk, "subject": subject, "job": job, "value": SECRET[:3],
+             "grade": 3, "url": FOREIGN, "source": FOREIGN, "offset": "0", "start": "0", "end": "9"}
+            for action in ACTIONS
+            for one, subject in ((document, chunk), (job, document))
+        ]  # fmt: skip
+        for payloads in batches([{"data": [*handler.valid], "event_data": event} for event in events]):
+            said += [reply for reply in ask(client, handler, payloads) if SECRET in reply.text]
+    assert said == []
+    chosen = json.dumps({"like": {chunk: "x"}, "unlike": {chunk: "y"}})
+    for handler in handlers:
+        data = [chosen if each == "" else each for each in handler.valid]
+        for reply in ask(client, handler, [{"data": data}]):
+            assert SECRET not in reply.text, reply
+    assert held_by_the_foreign_collection(house) == before
+    assert house.incidents() == []
+
+
+@pytest.mark.parametrize(
+    "attack", [ATTACKS[0], "a/b", "../../x", "", " ", "\x00", "\ud800", "W" * 81, "No lens", "\u202e"]
+)
+def test_names_of_lenses(house: PageHouse, client: httpx.Client, handlers: list[Handler], attack: str) -> None:
+    """Saved as they are, or refused with a reason; either way the page still answers."""
+    for handler in handlers:
+        if len(handler.valid) == 2 and not handler.is_clicked:
+            for reply in ask(client, handler, [{"data": [attack, "Find texts."]}]):
+                assert reply.message.get("success", True), reply
+    assert client.get("/").status_code == 200
+    assert client.get("/api/v1/lenses").status_code == 200
+    assert house.incidents() == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "../../../etc/passwd",
+        "..%2f..%2fetc%2fpasswd",
+        "https://attacker.invalid/a",
+        "file:///etc/passwd",
+    ],
+)
+def test_no_file_of_the_server_is_given_out(client: httpx.Client, path: str) -> None:
+    for prefix in ("/gradio_api/file=", "/file=", "/static/", "/assets/", "/gradio_api/stream/"):
+        answer = client.get(prefix + path)
+        assert 400 <= answer.status_code < 500, (prefix, answer.status_code)
+        assert "root:" not in answer.text
+
+
+def test_handlers_have_no_names_to_call_them_by(client: httpx.Client, handlers: list[Handler]) -> None:
+    for name in ("search", "predict", "show", "restore", "lambda"):
+        assert client.post(f"/gradio_api/call/{name}", json={"data": []}).status_code >= 400
+        assert client.post(f"/gradio_api/api/{name}", json={"data": []}).status_code >= 400
+    for handler in handlers:
+        answer = client.post("/gradio_api/run/predict", json={"data": [], "fn_index": handler.index})
+        assert 400 <= answer.status_code < 500, (handler, answer.status_code, answer.text)

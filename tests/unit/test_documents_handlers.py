@@ -1,0 +1,279 @@
+"""The documents page's handlers over a house of real parts, called as a stranger would call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnknownCollectionError
+from app.types import Collection, DocumentState
+from app.upkeep_types import ContractChange, Fetch, FetchState, ReindexState, ReindexStatus
+from ui.collection_handlers import CollectionHandlers
+from ui.documents_handlers import (
+    BUSY_POLL_S,
+    IDLE_POLL_S,
+    MAX_URLS_AT_ONCE,
+    PAGE_SIZE,
+    DocumentHandlers,
+    read_offset,
+    read_state,
+)
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())
+URL = "https://example.org/page"
+
+
+class Noted:
+    """Fetches and re-indexes nothing, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.fetching: list[Fetch] = []
+        self.reindexed = ReindexStatus("library", ReindexState.NONE)
+
+    def add(self, collection: str, urls: Sequence[str]) -> None:
+        self.asked.append(("add", collection, list(urls)))
+
+    def fetches(self, collection: str) -> list[Fetch]:
+        return self.fetching
+
+    def retry(self, collection: str, url: str) -> None:
+        self.asked.append(("retry", collection, url))
+
+    def forget(self, collection: str, url: str) -> None:
+        self.asked.append(("forget", collection, url))
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
+        self.asked.append(("start", name, change, restart))
+        return self.reindexed
+
+    def status(self, name: str) -> ReindexStatus:
+        return self.reindexed
+
+    def roll_back(self, name: str) -> Collection:
+        raise ConflictError("There is no previous index.")
+
+
+@pytest.fixture
+def noted() -> Noted:
+    return Noted()
+
+
+@pytest.fixture
+def house(toy_house: Any) -> Any:
+    toy_house.add("The ferry was late.")
+    toy_house.add("The kettle is broken.", collection="other")
+    return toy_house
+
+
+@pytest.fixture
+def handlers(house: Any, noted: Noted) -> DocumentHandlers:
+    return DocumentHandlers(catalog=house.services.catalog, fetching=noted, reindexing=noted)
+
+
+@pytest.fixture
+def keeping(house: Any, noted: Noted) -> CollectionHandlers:
+    services = house.services
+    return CollectionHandlers(catalog=services.catalog, collections=services.library, reindexing=noted, max_steps=20)
+
+
+@pytest.fixture
+def submitted(house: Any) -> Callable[[bytes, str], str]:
+    def submit(content: bytes, uri: str) -> str:
+        document, _ = house.services.library.add_document("library", content, uri=uri, media_type="text/plain")
+        return str(document.id)
+
+    return submit
+
+
+def first_id(house: Any, collection: str = "library") -> str:
+    return str(house.services.catalog.documents(collection)[0].id)
+
+
+def test_what_goes_on_is_looked_at_more_often(
+    house: Any, handlers: DocumentHandlers, noted: Noted, submitted: Callable[[bytes, str], str]
+) -> None:
+    assert handlers.show("library").poll_s == IDLE_POLL_S
+    submitted(b"Later.", "later.txt")
+    assert handlers.show("library").poll_s == BUSY_POLL_S
+    house.work_off()
+    assert handlers.show("library").poll_s == IDLE_POLL_S
+    noted.fetching = [Fetch(URL, FetchState.FAILED, "404")]
+    assert handlers.show("library").poll_s == IDLE_POLL_S
+    noted.fetching = [Fetch(URL, FetchState.FETCHING)]
+    assert handlers.show("library").poll_s == BUSY_POLL_S
+    noted.fetching, noted.reindexed = [], ReindexStatus("library", ReindexState.RUNNING, 1, 2)
+    assert handlers.show("library").poll_s == BUSY_POLL_S
+
+
+def test_without_a_collection_the_page_says_how_to_begin(handlers: DocumentHandlers) -> None:
+    for nothing in (None, "", []):
+        assert "Nothing here yet" in handlers.show(nothing).listing
+
+
+def test_the_list_is_filtered_and_has_pages(
+    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+) -> None:
+    for number in range(PAGE_SIZE + 5):
+        submitted(b"", f"empty-{number}.txt")
+    house.work_off()
+    listing = handlers.show("library").listing
+    assert listing.count("<tr>") == PAGE_SIZE + 1
+    assert f"1–{PAGE_SIZE} of {PAGE_SIZE + 6}" in listing
+    assert f"{PAGE_SIZE + 1}–{PAGE_SIZE + 6} of" in handlers.show("library", "", "", str(PAGE_SIZE)).listing
+    assert f"{PAGE_SIZE + 1}–{PAGE_SIZE + 6} of" in handlers.show("library", "", "", "99999").listing
+    assert handlers.show("library", "", "ready").listing.count("<tr>") == 2
+    assert handlers.show("library", "EMPTY-1.", "failed").listing.count("<tr>") == 2
+    assert "matches" in handlers.show("library", "empty-1.", "ready").listing
+
+
+def test_a_document_is_deleted_cancelled_and_tried_again(
+    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+) -> None:
+    catalog, document_id = house.services.catalog, submitted(b"Later.", "later.txt")
+    assert "cancelled" in handlers.act("library", {"action": "cancel", "document": document_id})
+    assert catalog.document(document_id).state is DocumentState.FAILED
+    assert "“later.txt” is read again" in handlers.act("library", {"action": "retry", "document": document_id})
+    house.work_off()
+    assert catalog.document(document_id).state is DocumentState.READY
+    with pytest.raises(ConflictError, match="is done"):
+        handlers.act("library", {"action": "cancel", "document": document_id})
+    assert "being deleted" in handlers.act("library", {"action": "delete", "document": document_id})
+    house.work_off()
+    with pytest.raises(NotFoundError):
+        handlers.act("library", {"action": "delete", "document": document_id})
+
+
+def test_all_that_failed_in_this_collection_are_tried_again(
+    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+) -> None:
+    submitted(b"", "a.txt")
+    submitted(b"", "b.txt")
+    house.work_off()
+    assert "2 documents are read again" in handlers.act("library", {"action": "retry-all"})
+    assert house.services.catalog.count_documents("library")[DocumentState.QUEUED] == 2
+    assert "0 documents" in handlers.act("other", {"action": "retry-all"})
+
+
+@pytest.mark.parametrize("action", ["delete", "retry", "cancel"])
+def test_nobody_touches_the_documents_of_another_collection(
+    house: Any, handlers: DocumentHandlers, action: str
+) -> None:
+    for document in (first_id(house, "other"), "no-such-id"):
+        with pytest.raises(NotFoundError):
+            handlers.act("library", {"action": action, "document": document})
+    for document in (None, ["x"], {"id": 1}, "", 5):
+        with pytest.raises(InputError):
+            handlers.act("library", {"action": action, "document": document})
+    with pytest.raises(UnknownCollectionError):
+        handlers.act("third", {"action": action, "document": first_id(house)})
+    assert [each.state for each in house.services.catalog.documents()] == [DocumentState.READY] * 2
+
+
+def test_addresses_are_handed_over_line_by_line(handlers: DocumentHandlers, noted: Noted) -> None:
+    said = handlers.add_urls("library", f"\n {URL} \r\n\nhttps://example.org/b\n")
+    assert "2 pages are being fetched" in said
+    assert noted.asked == [("add", "library", [URL, "https://example.org/b"])]
+    for action in ("retry", "forget"):
+        handlers.act("library", {"action": f"{action}-url", "url": URL})
+        assert noted.asked[-1] == (action, "library", URL)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n ", None, ["a"], 5, "\n".join(["https://a"] * (MAX_URLS_AT_ONCE + 1)), "x" * 10**6]
+)
+def test_lists_of_addresses_that_cannot_be_are_refused(handlers: DocumentHandlers, noted: Noted, text: object) -> None:
+    with pytest.raises(InputError):
+        handlers.add_urls("library", text)
+    assert noted.asked == []
+
+
+def test_a_collection_is_made_shown_and_deleted_by_its_name(house: Any, keeping: CollectionHandlers) -> None:
+    said, name = keeping.create(" letters ", "Find the feeling.", "3", "64", "8")
+    assert ("letters" in said, name) == (True, "letters")
+    assert keeping.settings_of("letters") == ("Find the feeling.", "3", "64", "8")
+    assert keeping.create("plain", "", "", "", "")[1] == "plain"
+    assert keeping.settings_of("plain") == ("", "1", "200", "30")
+    assert keeping.settings_of(None) == ("", "", "", "")
+    for typed in ("", "library", "Letters", None, ["letters"]):
+        with pytest.raises(InputError):
+            keeping.delete("letters", typed)
+    keeping.delete("letters", " letters ")
+    assert "letters" not in [each.name for each in house.services.catalog.collections()]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (("", "", "", "", ""), "Write a name"),
+        (("No!", "", "", "", ""), "cannot name"),
+        (("a", "", "21", "", ""), "from 1 to 20"),
+        (("a", "", "x", "", ""), "whole number"),
+        (("a", "", "٣", "", ""), "whole number"),
+        (("a", "", "", "8", ""), "from 16 to 8192"),
+        (("a", "", "", "100", "90"), "half of chunk_tokens"),
+        (("a", "x" * 2001, "", "", ""), "2,001 characters"),
+        (("a", "", 5, "", ""), "must be text"),
+        (("a", ""), "not complete"),
+        (("a" * 64, "", "", "", ""), "64 characters"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(keeping: CollectionHandlers, values: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        keeping.create(*values)
+
+
+def test_only_what_differs_is_changed_by_indexing_anew(keeping: CollectionHandlers, noted: Noted) -> None:
+    keeping.reindex("library", "", "1", "100", "30")
+    assert noted.asked == [("start", "library", ContractChange(chunk_tokens=100), False)]
+
+
+def test_what_is_half_built_goes_on_or_starts_over_as_it_was_begun(keeping: CollectionHandlers, noted: Noted) -> None:
+    contract = {"fingerprint": "f", "dimension": 4, "document_steps": 2, "chunk_tokens": 50, "chunk_overlap": 5}
+    noted.reindexed = ReindexStatus("library", ReindexState.HALF_BUILT, 1, 2, contract=contract)
+    keeping.manage("library", {"action": "go-on"})
+    keeping.manage("library", {"action": "start-over"})
+    begun = ContractChange(document_steps=2, chunk_tokens=50, chunk_overlap=5)
+    assert noted.asked == [("start", "library", ContractChange(), False), ("start", "library", begun, True)]
+
+
+def test_reading_is_paused_and_goes_on(house: Any, keeping: CollectionHandlers, handlers: DocumentHandlers) -> None:
+    keeping.manage("library", {"action": "pause"})
+    assert house.services.catalog.collection("library").is_paused
+    assert "Go on reading" in handlers.show("library").settings
+    keeping.manage("library", {"action": "resume"})
+    assert "Pause reading" in handlers.show("library").settings
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK), st.dictionaries(st.sampled_from(["action", "document", "url"]), JUNK))
+def test_junk_gets_an_answer_or_a_reason(
+    house: Any, handlers: DocumentHandlers, keeping: CollectionHandlers, values: Any, data: dict[str, object]
+) -> None:
+    for collection in (values[0], "library"):
+        for use in (
+            lambda name: handlers.show(name, *values[1:4]),
+            lambda name: handlers.act(name, data),
+            lambda name: handlers.add_urls(name, values[1]),
+            lambda name: keeping.settings_of(name),
+            lambda name: keeping.reindex(name, *values[1:]),
+            lambda name: keeping.manage(name, data),
+            lambda name: keeping.delete(name, values[1]),
+        ):
+            try:
+                use(collection)
+            except GircseError:
+                continue
+
+
+@given(JUNK)
+def test_states_and_offsets_are_what_they_promise(value: object) -> None:
+    for read, kinds in ((read_state, (DocumentState, type(None))), (read_offset, (int,))):
+        try:
+            assert isinstance(read(value), kinds)
+        except InputError:
+            continue
