@@ -19,7 +19,7 @@ from app.types import Collection
 
 MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
 KEPT_SENTENCES = 4096
-# More name the same sentence, with gircse-mini, and cost half as much again.
+# Of a sentence, whatever the collection's own: what docs/evaluation/faithfulness.md measures. More cost more time.
 NAMING_STEPS = 1
 
 Spans = Sequence[tuple[int, int]]

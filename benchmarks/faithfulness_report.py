@@ -148,7 +148,8 @@ def describe_sentences(record: Mapping[str, Any]) -> list[str]:
         *table(record, SENTENCES),
         "",
         wrap(
-            f"Seconds of CPU for each hit, of the shipped way and of leave-one-out: {'; '.join(costs)}.",
+            "Seconds of CPU for each hit, of the shipped way, and of leave-one-out together with embedding the",
+            f"sentences, which the other rows need: {'; '.join(costs)}.",
             "Leave-one-out names the sentence by the very number that is measured here: it is the bound of what",
             "can be reached.",
         ),

@@ -13,8 +13,8 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -93,15 +93,12 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="write hybrid.json there, as it stands in the documentation")
     options = parser.parse_args()
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        if options.vectors:
-            make = partial(KeepingEmbedder, file=options.vectors)
-            opened.enter_context(mock.patch("app.wiring.services.LocalEmbedder", make))
-        services = opened.enter_context(open_services(Settings(home=options.home or Path(folder))))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_house(Settings(home=options.home or Path(folder)), options.vectors) as services,
+    ):
         found = {each.name: search(services, each) for each in judged}
         model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
-        if isinstance(services.embedder, KeepingEmbedder):
-            services.embedder.save()
     minilm = MiniLmEmbedder()
     for each in judged:
         rank_baselines(minilm, each, found[each.name])
@@ -112,6 +109,19 @@ def main() -> None:
     if options.into:
         content = {"facts": facts, "figures": figures(judged, scores)}
         (options.into / "hybrid.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def open_house(settings: Settings, vectors: Path | None) -> Iterator[Services]:
+    """The services as they are, over an embedder that keeps its vectors where a file is given."""
+    if vectors is None:
+        with open_services(settings) as services:
+            yield services
+        return
+    make = partial(KeepingEmbedder, file=vectors)
+    with mock.patch("app.wiring.services.LocalEmbedder", make), open_services(settings) as services:
+        yield services
+        cast("KeepingEmbedder", services.embedder).save()
 
 
 def read_judged(folder: Path, name: str) -> Judged:

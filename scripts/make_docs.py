@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
 from app.evaluations import evaluations_over
 from app.library import Library
+from app.reindexing import Reindexing
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
@@ -152,7 +154,8 @@ def openapi_schema() -> dict[str, Any]:
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             checks={},
         )
-        schema = create_app(services).openapi()
+        reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
+        schema = create_app(services, reindexing=reindexing).openapi()
         engine.dispose()
     return schema
 

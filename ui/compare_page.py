@@ -95,7 +95,7 @@ def _build_html(elem_id: str, script: str) -> gr.HTML:
 def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
-            label="Compare for",
+            label="Compare the readings of",
             placeholder="A question, a sentence, a whole message …",
             lines=1,
             max_lines=5,

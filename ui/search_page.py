@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def _connect(
 
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded_stream(handler, outputs=3),
+            "fn": _skipping_none(guarded_stream(handler, outputs=3)),
             "inputs": fields.request,
             "outputs": views.searched,
             "api_visibility": "private",
@@ -187,6 +187,14 @@ def _connect(
         return _restore(handlers, parts, request)
 
     site.load(restore, outputs=[*fields.request, fields.lens], **_QUIET).then(**searching(handlers.search_again))
+
+
+def _skipping_none(handler: Callable[..., Iterator[tuple[Any, ...]]]) -> Callable[..., Iterator[tuple[Any, ...]]]:
+    def answer(*values: Any) -> Iterator[tuple[Any, ...]]:
+        for views in handler(*values):
+            yield tuple(gr.skip() if view is None else view for view in views)
+
+    return answer
 
 
 def _connect_lenses(

@@ -25,8 +25,8 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 _BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
 SEVERE = ("serious", "critical")
 
-# What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off what is too wide, so
-# that the page itself never scrolls sideways: nobody could reach it.
+# What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off whatever is too
+# wide, so that the page itself never scrolls sideways: nobody could reach it.
 _OVERFLOWS = """() => {
   const found = [];
   const name = (node) => node.nodeName.toLowerCase() + (node.id ? '#' + node.id : '')

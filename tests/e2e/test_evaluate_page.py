@@ -7,11 +7,10 @@ import csv
 import io
 import json
 import re
-import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from browser import DESKTOP, PHONE, OpenPage, opened_page
+from playwright.sync_api import Browser, Page, expect
 
 from app.opinions import new_judgement, new_lens
 from app.search_types import QueryEmbedding
 from app.testing import ToyEmbedder
-from app.wiring.web import create_web
+from app.wiring.web import open_web
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("evaluate-page")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
-WIDTHS = {"desk": 1280, "phone": 390}
 HOSTILE = "<img src=x onerror=window.attacked=1> <script>window.attacked=1</script> ${window.attacked=1}"
 FRUITS = ("apple", "pear", "plum", "fig", "cherry", "quince", "peach", "grape")
 DISHES = ("tart", "jam", "cake", "juice")
@@ -85,8 +83,9 @@ def server_url(
     with ExitStack() as opened:
         house = toy_house_class(tmp_path_factory.mktemp("home"), opened, embedder=embedder)
         fill(house)
+        web = opened.enter_context(open_web(house.services))
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = uvicorn.Server(uvicorn.Config(create_web(house.services), log_level="warning"))
+            server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             deadline = time.monotonic() + 60
@@ -98,41 +97,24 @@ def server_url(
             thread.join(timeout=15)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    expect.set_options(timeout=20_000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+@pytest.fixture(params=["desk", "phone"])
+def opened(
+    request: pytest.FixtureRequest, chromium: Browser, server_url: str, embedder: PatientEmbedder
+) -> Iterator[OpenPage]:
+    """At the evaluate page. In the end: no text of others ran, nothing sticks out, and what `opened_page` asserts."""
+    size, is_dark = (DESKTOP, False) if request.param == "desk" else (PHONE, True)
+    with opened_page(chromium, server_url, size=size, is_dark=is_dark) as opened:
+        opened.go("/evaluate")
+        expect(opened.page.locator("#evaluate-sources")).not_to_be_empty()
+        yield opened
+        embedder.wait_s = 0.0
+        assert opened.page.evaluate("window.attacked") is None
+        assert opened.overflows() == []
 
 
-@pytest.fixture(params=WIDTHS)
-def page(
-    request: pytest.FixtureRequest, browser: Browser, server_url: str, embedder: PatientEmbedder
-) -> Iterator[Page]:
-    """Open at the evaluate page. In the end: nobody else was asked, nothing complained, ran, or stuck out."""
-    context = browser.new_context(viewport={"width": WIDTHS[request.param], "height": 900}, accept_downloads=True)
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    hosts: set[str | None] = set()
-    complaints: list[str] = []
-    page.on("request", lambda asked: hosts.add(urlsplit(asked.url).hostname))
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{server_url}/evaluate")
-    expect(page.locator("#evaluate-sources")).not_to_be_empty()
-    yield page
-    width = page.evaluate("document.documentElement.scrollWidth")
-    attacked = page.evaluate("window.attacked")
-    context.close()
-    embedder.wait_s = 0.0
-    assert hosts - {None} == {"127.0.0.1"}, "the page asked another machine for something"
-    assert complaints == []
-    assert attacked is None
-    assert width <= WIDTHS[request.param]
+@pytest.fixture
+def page(opened: OpenPage) -> Page:
+    return opened.page
 
 
 def choose_collection(page: Page, name: str) -> None:
@@ -151,9 +133,11 @@ def expect_report(page: Page) -> None:
     expect(page.locator("#evaluate-progress .progress")).to_have_count(0)
 
 
-def test_measure_and_read_the_results(page: Page, server_url: str) -> None:
+def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage], None]) -> None:
+    page = opened.page
     choose_collection(page, "kitchen")
     expect(page.locator(".sources")).to_contain_text("24 queries · 24 judgements")
+    page.locator("#evaluate-modes").get_by_label("Words (sparse)").check()
     page.get_by_label("Seen through").click()
     page.get_by_role("option", name="No instruction").click()
     page.keyboard.press("Escape")
@@ -161,11 +145,13 @@ def test_measure_and_read_the_results(page: Page, server_url: str) -> None:
     expect_report(page)
 
     rows = page.locator("#evaluate-report section").first.locator("tbody tr")
-    expect(rows).to_have_count(6)  # three K, two instructions
-    expect(rows.first.locator("th")).to_have_text("K 1 · instruction judged")
+    expect(rows).to_have_count(7)  # three K by two instructions, and words alone
+    expect(rows.first.locator("th")).to_have_text("dense · K 1 · instruction judged")
     expect(rows.first.locator(".figure")).to_contain_text("1.000")
-    expect(page.locator(".curve-figure .legend li")).to_have_text(["instruction judged", "instruction none"])
-    against = page.locator("table.differences tr", has_text="K 1 · instruction none")
+    expect(page.locator(".curve-figure .legend li")).to_have_text(
+        ["dense · instruction judged", "dense · instruction none", "sparse"]
+    )
+    against = page.locator("table.differences tr", has_text="dense · K 1 · instruction none")
     expect(against).to_contain_text("worse")
     expect(page.locator("#evaluate-report h3").first).to_contain_text("no instruction")
 
@@ -181,31 +167,34 @@ def test_measure_and_read_the_results(page: Page, server_url: str) -> None:
     assert {
         row["mrr_10"] for row in table if row["queries_judged_through"] == "all" and row["instruction"] == "judged"
     } == {"1.000000"}
-    page.goto(server_url + address)
+    axe(opened)
+    opened.go(address)
     expect(page.get_by_label("Search for")).to_have_value(re.compile("|".join(FRUITS)))
 
 
 def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
-    page: Page, embedder: PatientEmbedder, server_url: str
+    opened: OpenPage, embedder: PatientEmbedder
 ) -> None:
+    page = opened.page
     embedder.wait_s = 0.5
     measure(page)
     expect(page.locator(".progress")).to_contain_text("of 72 searches")
-    page.goto(server_url)
+    opened.go("/")
     expect(page.get_by_label("Search for")).to_be_visible()
-    page.goto(f"{server_url}/evaluate")
+    opened.go("/evaluate")
     expect(page.locator(".progress")).to_contain_text(
         re.compile(r"Measuring: [1-9]\d* of 72 searches, about \d+ s left")
     )
 
     page.get_by_role("button", name="Measure", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="running already")).to_be_visible()
-    page.reload()
+    opened.go("/evaluate")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#evaluate-progress")).to_contain_text(re.compile("Stopped after .* of 24 queries"))
 
 
-def test_judgements_are_brought_in_and_removed(page: Page, tmp_path: Path) -> None:
+def test_judgements_are_brought_in_and_removed(opened: OpenPage, tmp_path: Path) -> None:
+    page = opened.page
     queries, qrels = tmp_path / "queries.jsonl", tmp_path / "fruit.tsv"
     texts = {"1": "apple jam", "2": HOSTILE}
     queries.write_text("\n".join(json.dumps({"_id": number, "text": text}) for number, text in texts.items()))
@@ -225,7 +214,7 @@ def test_judgements_are_brought_in_and_removed(page: Page, tmp_path: Path) -> No
     expect(page.locator(".caution")).to_contain_text("With fewer than 20 queries")
     expect(page.locator("table.queries")).to_contain_text(HOSTILE)
 
-    page.once("dialog", lambda dialog: dialog.accept())
+    opened.accept_next_dialog()
     page.get_by_role("button", name="Remove the import fruit").click()
     expect(page.locator(".empty")).to_contain_text("Nothing is judged")
 
@@ -267,11 +256,12 @@ def test_nothing_chosen_gets_advice(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
 
 
-def test_a_measurement_in_the_address_is_shown_again(page: Page, server_url: str) -> None:
+def test_a_measurement_in_the_address_is_shown_again(opened: OpenPage) -> None:
+    page = opened.page
     measure(page)
     expect_report(page)
     page.wait_for_url(re.compile(r"/evaluate\?run=[0-9a-f]{32}"))
-    page.reload()
+    opened.go(urlsplit(page.url).path + "?" + urlsplit(page.url).query)
     expect_report(page)
-    page.goto(f"{server_url}/evaluate?run=nothing-like-it")
+    opened.go("/evaluate?run=nothing-like-it")
     expect_report(page)  # the newest one

@@ -16,7 +16,7 @@ import embedder
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
 from app.settings import Settings
 from app.types import CountedCollection
-from app.wiring.about import catalog_kind, describe_installation, index_kind, read_card
+from app.wiring.about import FAITHFULNESS, catalog_kind, describe_installation, index_kind, read_card
 from ui.about_handlers import AboutHandlers
 from ui.contract import AboutInfo, ModelFacts
 from ui.guard import guarded
@@ -161,6 +161,8 @@ def test_a_folder_may_have_no_card_and_an_unknown_model_has_none(tmp_path: Path)
         ("[a](other.md)", "<p><span>a</span></p>\n"),
         ("<b onclick=x>a</b>", "<p>a</p>\n"),
         ("<!-- note -->\n\na", "<p>a</p>\n"),
+        ("```html\n<b>\n```", '<pre tabindex="0"><code>&lt;b&gt;\n</code></pre>\n'),
+        ("    <b>", '<pre tabindex="0"><code>&lt;b&gt;\n</code></pre>\n'),
         ("`<b>` & c", "<p><code>&lt;b&gt;</code> &amp; c</p>\n"),
     ],
 )
@@ -211,3 +213,18 @@ def test_help_answers_what_people_ask() -> None:
 def test_a_house_without_checks_has_nothing_to_ask(toy_house_factory: Callable[..., Any]) -> None:
     handlers = AboutHandlers(catalog=toy_house_factory().services.catalog, checks={}, fingerprint="")
     assert "nothing to ask" in list(handlers.health())[-1][0]
+
+
+def test_what_is_said_of_explanations_is_what_was_measured() -> None:
+    report = (Path(__file__).parents[2] / "docs" / "evaluation" / "faithfulness.md").read_text(encoding="utf-8")
+
+    def row(name: str) -> list[str]:
+        (line,) = (line for line in report.splitlines() if line.startswith(f"| {name} | all |"))
+        return [cell.strip() for cell in line.strip("|").split("|")]
+
+    nearest, words, suppressed = row("nearest sentence (shipped)"), row("marked sentence"), row("suppressed in both")
+    said = FAITHFULNESS["gircse-mini"]
+    assert f"falls by {float(nearest[3]):.3f}, without another one of its length by {float(nearest[4]):.3f}" in said
+    assert f"In {nearest[6].replace('%', ' %')} of {nearest[2]} passages" in said
+    assert f"falls by {float(words[3]):.0%}, without another one by {float(words[4]):.0%}".replace("%", " %") in said
+    assert f"lowers the score by {float(suppressed[3]):.4f}" in said

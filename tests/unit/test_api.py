@@ -264,6 +264,13 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/lenses",
         "/api/v1/lenses/{name}",
         "/api/v1/judgements",
+        "/api/v1/judgements/import",
+        "/api/v1/judgements/sources",
+        "/api/v1/evaluations/{run_id}/scores.csv",
+        "/api/v1/evaluations",
+        "/api/v1/evaluations/{run_id}",
+        "/api/v1/evaluations/{run_id}/differences",
+        "/api/v1/evaluations/{run_id}/queries.csv",
         "/healthz",
         "/readyz",
     } == set(openapi["paths"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -201,14 +203,16 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
     assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == []
-    assert len(list(handlers.search_again("card", "", 4, "dense", "library", 3, ""))) == 1
+    (first, last) = handlers.search_again("card", "", 4, "dense", "library", 3, "")
+    assert first[2] is None  # counting comes last
+    assert "Narrow down" in str(last[2])
     assert len(search.requests) == 1
 
 
 def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
-    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 2
+    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 3
     assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
-    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 1
+    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 2
 
 
 def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
@@ -399,11 +403,16 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 
 @pytest.fixture
 def upload_client() -> TestClient:
-    """A page with a field for files, mounted as ours are, which says what it was given."""
+    """A page with a field for files, mounted as ours are, which reads them as ours do and says what they hold."""
+
+    def read(paths: object) -> str:
+        with taken_uploads(paths) as files:
+            return " ".join(path.read_text() for path in files)
+
     with gr.Blocks() as site:
         files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
         said = gr.Textbox()
-        gr.Button().click(lambda paths: " ".join(Path(path).read_text() for path in paths), files, said)
+        gr.Button().click(read, files, said)
     site.queue()
     return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
 

@@ -110,18 +110,25 @@ window.gircse = (() => {
 
   /* Lists that are drawn again while somebody walks through their buttons: the same button keeps the focus. */
   function keepFocus(element) {
-    let last = null;
+    let last = null, lostAt = Infinity;
     const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });
     element.addEventListener("focusin", (event) => {
       const button = event.target.closest("[data-event]");
       last = button && nameOf(button);
+      lostAt = Infinity;
     });
-    element.addEventListener("focusout", (event) => { if (event.target.isConnected) last = null; });
+    /* Also told of when the button is taken out of the page; but then it is drawn again in the same moment. */
+    element.addEventListener("focusout", () => { lostAt = performance.now(); });
     new MutationObserver(() => {
-      if (!last || document.activeElement !== document.body) return;
+      if (!last) return;
+      const active = document.activeElement;
+      /* Gradio changes elements in place: the one with the focus may have become another document's. */
+      const hasChanged = element.contains(active) && active.matches("[data-event]") && nameOf(active) !== last;
+      if (!hasChanged && (active !== document.body || performance.now() - lostAt > 200)) return;
       const same = [...element.querySelectorAll("[data-event]")].find((each) => nameOf(each) === last);
       if (same) same.focus({ preventScroll: true });
-    }).observe(element, { childList: true, subtree: true });
+      else if (hasChanged) active.blur();
+    }).observe(element, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-document"] });
   }
 
   addEventListener("popstate", () => location.reload());

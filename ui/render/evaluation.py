@@ -210,7 +210,7 @@ def _render_differences(baseline: str, differences: Sequence[Difference]) -> Mar
     rows = join(
         Markup(
             '<tr><th scope="row"><bdi>{}</bdi></th><td class="chart">{}</td><td class="figure">{}</td><td '
-            'class="verdict">'
+            'class="chance">'
             "<b>{}</b> <small>{} better, {} worse</small></td></tr>"
         ).format(
             shorten(each.label, 120),
@@ -306,9 +306,8 @@ def _render_query(
         )
         for place in shown
     )
-    through = (
-        Markup('<small dir="auto">{}</small>').format(shorten(query.instruction, 160)) if query.instruction else ""
-    )
+    tells = bool(query.instruction) and len(report.by_instruction) > 1
+    through = Markup('<small dir="auto">{}</small>').format(shorten(query.instruction, 160)) if tells else ""
     return Markup('<tr><th scope="row"><span dir="auto">{}</span>{}</th><td>{}</td>{}</tr>').format(
         shorten(query.query, 200), through, query.relevant_count, cells
     )

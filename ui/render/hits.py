@@ -37,7 +37,7 @@ def render_results(
         _render_hit(hit, result.mode, move=_render_move(hit, ranks), is_chosen=hit.chunk.id in chunks)
         for hit in result.hits
     )
-    return choices + _render_summary(result, total_steps) + Markup('<ol class="hits">{}</ol>').format(hits)
+    return choices + _render_summary(result, chosen, total_steps) + Markup('<ol class="hits">{}</ol>').format(hits)
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:
@@ -77,16 +77,16 @@ def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 
-def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
+def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None) -> Markup:
     count = len(result.hits)
     sense = (
         Markup("read as <q>{}</q>").format(shorten(result.instruction, 160))
         if result.instruction
         else Markup("read without an instruction")
     )
-    if result.mode is SearchMode.SPARSE:
-        sense = Markup("by their words alone")
     steps = f"{result.steps} {'step' if result.steps == 1 else 'steps'}"
+    if result.mode is SearchMode.SPARSE:
+        sense, steps = Markup("by their words alone"), "without the model"
     if total_steps is not None:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
@@ -98,15 +98,16 @@ def _render_summary(result: SearchResult, total_steps: int | None) -> Markup:
         sense,
         steps,
         f"{round(_total_ms(result.timings_ms)):,}",
-        _compare_address(result),
+        _compare_address(result, chosen),
     )
 
 
-def _compare_address(result: SearchResult) -> str:
+def _compare_address(result: SearchResult, chosen: Choices) -> str:
     """This search on the right, the same without an instruction on the left."""
     asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
-    side = {"c1": result.collection, "c2": result.collection, "m1": result.mode.value, "m2": result.mode.value}
-    return f"{COMPARE.path}?{urlencode({**asked, **side}, errors='replace')}"
+    sides = {"c": result.collection, "m": result.mode.value, "k": str(result.steps or ""), "x": chosen.to_text()}
+    both = {f"{name}{side}": value for name, value in sides.items() for side in (1, 2) if value}
+    return f"{COMPARE.path}?{urlencode({**asked, **both}, errors='replace')}"
 
 
 def _total_ms(timings_ms: Mapping[str, float]) -> float:

@@ -24,6 +24,8 @@ def render_markdown(text: str, *, first_heading: int = 3) -> Markup:
     parser = MarkdownIt("commonmark").enable("table").disable("image")
     for name in ("html_block", "html_inline"):
         parser.add_render_rule(name, _leave_out)
+    for name in ("fence", "code_block"):
+        parser.add_render_rule(name, _render_code)
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("link_close", _close_link)
     tokens = parser.parse(clean(text[:MAX_CHARS]))
@@ -40,6 +42,13 @@ def _leave_out(
     renderer: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
     return ""
+
+
+def _render_code(
+    renderer: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
+    """Long lines scroll, and what scrolls must be reached by keys."""
+    return str(Markup('<pre tabindex="0"><code>{}</code></pre>\n').format(tokens[place].content))
 
 
 def _open_link(
