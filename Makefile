@@ -69,7 +69,7 @@ tour: $(VENV)/dev.stamp ## measure the tour of the README again
 	$(BIN)/python scripts/make_tour.py $(ARGS)
 
 screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs chromium)
-	$(BIN)/python scripts/make_screenshots.py $(ARGS)
+	$(TEST_ENV) $(BIN)/python -m pytest tests/e2e/test_screenshots.py --screenshots $(ARGS)
 
 clean: ## remove the environment and caches; GIRCSE_HOME stays
 	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

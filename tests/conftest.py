@@ -78,6 +78,7 @@ class ToyHouse:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run the tests marked `long`, too.")
+    parser.addoption("--screenshots", action="store_true", help="Write the pictures of docs/images.")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

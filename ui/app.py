@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import gradio as gr
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 
 from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
 from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
+from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
@@ -47,14 +48,22 @@ def build_pages(parts: PageParts) -> gr.Blocks:
             with site.route(link.name, link.path, show_in_navbar=False):
                 _frame(site, parts, link, build)
     site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
+    check_inputs(site)
     return site
 
 
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
+    for way in ("call", "api", "run"):
+        api.add_api_route(f"/gradio_api/{way}/{{name:path}}", _refuse_name, methods=["POST"], include_in_schema=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
         return _mount(api, site)
+
+
+def _refuse_name(name: str) -> None:
+    """Handlers have no names, and Gradio fails over one that it does not know."""
+    raise HTTPException(404, "Nothing here can be called by a name; see /docs for the API.")
 
 
 def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:

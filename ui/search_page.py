@@ -200,9 +200,9 @@ def _skipping_none(handler: Callable[..., Iterator[tuple[Any, ...]]]) -> Callabl
 def _connect_lenses(
     handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
 ) -> None:
-    def fill_instruction(name: object) -> Any:
+    def fill_instruction(name: object) -> tuple[Any, ...]:
         instruction = handlers.instruction_of(name)
-        return gr.skip() if instruction is None else instruction
+        return "", gr.skip() if instruction is None else instruction
 
     def save(name: object, instruction: object) -> tuple[Any, ...]:
         saved = handlers.save_lens(name, instruction)
@@ -210,9 +210,12 @@ def _connect_lenses(
 
     # Typing an instruction of one's own takes the lens's name away, in the browser alone.
     fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
-    fields.lens.input(fill_instruction, fields.lens, fields.instruction, **_QUIET).success(
-        **searching(handlers.search_again)
-    ).then(**remember)
+    fields.lens.input(
+        guarded(fill_instruction, outputs=2, on_error=gr.skip()),
+        fields.lens,
+        [views.message, fields.instruction],
+        **_QUIET,
+    ).success(**searching(handlers.search_again)).then(**remember)
     gr.on(
         [fields.save_lens.click, fields.lens_name.submit],
         fn=guarded(save, outputs=3, on_error=gr.skip()),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browser import DESKTOP, OpenPage, opened_page, severe_violations
+from browser import OpenPage, opened_page, severe_violations
 from page_house import PageHouse
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 Open = Callable[..., OpenPage]
 
@@ -52,18 +52,3 @@ def test_axe_judges_what_is_there_now(open_page: Open, axe: Callable[[OpenPage],
     with pytest.raises(AssertionError, match="critical button-name"):
         axe(opened)
     assert severe_violations(opened.page)
-
-
-def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
-    opened = open_page(size=DESKTOP, is_dark=False)
-    page = opened.page
-    switch = page.get_by_role("button", name="Dark colours")
-    expect(switch).to_have_attribute("aria-pressed", "false")
-    switch.click()
-    expect(switch).to_have_attribute("aria-pressed", "true")
-    opened.go("/documents")
-    expect(page.locator("body.dark")).to_have_count(1)
-    expect(switch).to_have_attribute("aria-pressed", "true")
-    switch.click()
-    opened.go("/")
-    expect(page.locator("body.dark")).to_have_count(0)

@@ -1,0 +1,135 @@
+"""What all pages have in common: colours that stay, a start that loses nothing, and a policy that browsers follow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from browser import DESKTOP, OpenPage
+from page_house import PageHouse
+from playwright.sync_api import Browser, Route, expect
+
+Open = Callable[..., OpenPage]
+
+
+class Elsewhere(ThreadingHTTPServer):
+    """Another server, which remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Remembering)
+        self.asked: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Remembering(BaseHTTPRequestHandler):
+    server: Elsewhere
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("content-type", "text/plain")
+        self.end_headers()
+
+    do_POST = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    with Elsewhere() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
+    opened = open_page(size=DESKTOP, is_dark=False)
+    page = opened.page
+    switch = page.get_by_role("button", name="Dark colours")
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    opened.go("/documents")
+    expect(page.locator("body.dark")).to_have_count(1)
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    switch.click()
+    opened.go("/")
+    expect(page.locator("body.dark")).to_have_count(0)
+
+
+def test_what_was_typed_before_the_page_was_ready_stays(open_page: Open) -> None:
+    opened = open_page()
+    page = opened.page
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/queue/join*", hold_the_first)
+    opened.go("/")
+    query = page.get_by_label("Search for")
+    query.fill("I am angry about the ferry")
+    page.wait_for_timeout(500)
+    held[0].continue_()
+    opened.wait_until_still()
+    expect(query).to_have_value("I am angry about the ferry")
+    expect(page.locator("#passages .hit").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "smuggled",
+    [
+        "<img src={url}/image>",
+        "<svg><image href={url}/svg></image></svg>",
+        "<iframe src={url}/frame></iframe>",
+        "<object data={url}/object></object>",
+        "<link rel=stylesheet href={url}/style>",
+        "<style>body {{ background: url({url}/background) }} @import url({url}/import);</style>",
+        "<video src={url}/video autoplay></video>",
+        "<img src=x onerror=\"fetch('{url}/fetch').catch(() => 0)\">",
+        "<img src=x onerror=\"import('{url}/js').catch(() => 0)\">",
+        '<form action={url}/form><button id=go></button></form><img src=x onerror="document.forms[0].submit()">',
+    ],
+)
+def test_a_browser_fetches_nothing_elsewhere_even_for_markup_that_got_in(
+    chromium: Browser, page_house: PageHouse, elsewhere: Elsewhere, smuggled: str
+) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(page_house.url)
+        page.locator(".site-footer").wait_for()
+        page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", smuggled.format(url=elsewhere.url))
+        page.wait_for_timeout(700)
+    assert elsewhere.asked == []
+
+
+def test_no_other_site_may_frame_a_page(chromium: Browser, page_house: PageHouse, elsewhere: Elsewhere) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(elsewhere.url)
+        page.evaluate(
+            "url => document.body.append(Object.assign(document.createElement('iframe'), {src: url}))", page_house.url
+        )
+        page.wait_for_timeout(1500)
+        assert [frame.url for frame in page.frames[1:]] == ["chrome-error://chromewebdata/"]
+
+
+def test_the_other_server_would_have_noticed(chromium: Browser, elsewhere: Elsewhere) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(elsewhere.url + "/page")
+        page.evaluate("document.body.innerHTML = '<img src=/image>'")
+        page.wait_for_timeout(500)
+    assert "/image" in elsewhere.asked

@@ -1,0 +1,118 @@
+"""Every page over the sample library shows its main parts, in light and dark, on a desktop and on a phone.
+
+With --screenshots (`make screenshots`) the pictures of docs/images are taken along the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from browser import PHONE, OpenPage, opened_page
+from gircse_program import Server
+from playwright.sync_api import Browser, ViewportSize, expect
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+PICTURE: ViewportSize = {"width": 1280, "height": 860}
+PLACE = "Identify the region of the world the text is about."
+TOPIC = "Identify the topic of the text, such as economy, government or geography."
+QUERY = "The navy of Samoa has no warships, only patrol boats."
+JUDGED = 6
+
+
+def address(path: str, **parameters: object) -> str:
+    return f"{path}?{urlencode({'c': 'sample', **parameters})}"
+
+
+def show_search(opened: OpenPage) -> None:
+    opened.go(address("/", q=QUERY, i=PLACE, k=20))
+    for part in (".hit mark", ".group .token", ".curve svg"):
+        expect(opened.page.locator(part).first).to_be_visible()
+
+
+def show_compare(opened: OpenPage) -> None:
+    opened.go(address("/compare", q=QUERY, i1=PLACE, i2=TOPIC, c1="sample", c2="sample"))
+    expect(opened.page.locator("#comparison mark").first).to_be_visible()
+    expect(opened.page.locator("#reading-b .token").first).to_be_visible()
+
+
+def show_documents(opened: OpenPage) -> None:
+    opened.go(address("/documents"))
+    expect(opened.page.locator("table.documents tbody tr").first).to_be_visible()
+
+
+def show_evaluate(opened: OpenPage) -> None:
+    opened.go(address("/evaluate"))
+    opened.wait_until_still()
+    if not opened.page.locator("#evaluate-report table").count():
+        opened.page.get_by_role("button", name="Measure").click()
+    expect(opened.page.locator("#evaluate-report table").first).to_be_visible(timeout=300_000)
+
+
+def show_about(opened: OpenPage) -> None:
+    opened.go("/about")
+    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
+
+
+PAGES: dict[str, Callable[[OpenPage], None]] = {
+    "search": show_search,
+    "compare": show_compare,
+    "documents": show_documents,
+    "evaluate": show_evaluate,
+    "about": show_about,
+}
+
+
+@pytest.fixture(scope="module")
+def judged_server(sample_server: Server) -> Server:
+    """With judgements of some planted queries: documents that carry the label of a view answer it."""
+    rows = [json.loads(line) for line in files("sample").joinpath("library.jsonl").read_text("utf-8").splitlines()]
+    labels = {row["id"]: row["metadata"] for row in rows}
+    for planted in json.loads(files("sample").joinpath("planted.json").read_text("utf-8"))[:JUDGED]:
+        for view in planted["views"]:
+            for hit in sample_server.search(planted["query"], collection="sample", instruction=view["instruction"])[
+                "hits"
+            ]:
+                identifier = hit["document"]["uri"].rpartition("/")[2]
+                is_right = labels.get(identifier, {}).get(view["aspect"]) == view["label"]
+                judgement = {
+                    "document_id": hit["document"]["id"],
+                    "query": planted["query"],
+                    "instruction": view["instruction"],
+                    "grade": 3 if is_right else 0,
+                }
+                assert sample_server.ask("/api/v1/judgements", judgement).status == 200
+    return sample_server
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize("size", [pytest.param(PICTURE, id="desktop"), pytest.param(PHONE, id="phone")])
+@pytest.mark.parametrize("name", PAGES)
+def test_page_shows_its_main_parts(
+    chromium: Browser,
+    judged_server: Server,
+    name: str,
+    size: ViewportSize,
+    look: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    folder = IMAGES if request.config.getoption("--screenshots") else tmp_path
+    with opened_page(chromium, judged_server.url, size=size, is_dark=look == "dark") as opened:
+        PAGES[name](opened)
+        opened.wait_until_still()
+        opened.page.evaluate("document.activeElement?.blur()")
+        if size is PICTURE:
+            taken = opened.page.screenshot(path=folder / f"{name}-{look}.png")
+        elif name == "search":
+            taken = opened.page.screenshot(path=folder / f"{name}-phone-{look}.png")
+        else:
+            taken = opened.page.screenshot()
+        assert taken.startswith(b"\x89PNG")
+        assert opened.overflows() == []

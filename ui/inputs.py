@@ -1,0 +1,80 @@
+"""What strangers send to the pages' queue, refused before Gradio works on it; what remains, each handler checks itself.
+
+Left alone, Gradio copies any file of the server, or fetches any address, that a value of any field names as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from app.errors import InputError
+from ui.uploads import require_upload
+
+_REFUSAL = "The page sent what this server cannot read. Load it again."
+
+
+def check_inputs(site: gr.Blocks) -> None:
+    """Puts the checks into a site whose queue is set up. Fields pass on raw values, for handlers say what is wrong with
+    them; Gradio would do so without a word, or with one that only its log has."""
+    for each in site.fns.values():
+        each.preprocess = any(isinstance(field, gr.File) for field in each.inputs)
+    process, push = site.process_api, site._queue.push
+
+    async def process_checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
+        _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
+        return await process(block_fn, inputs, *rest, **options)
+
+    async def push_known(body: Any, request: Any, username: str | None) -> Any:
+        if body.fn_index is not None and body.fn_index not in site.fns:
+            return False, _REFUSAL, "error"
+        return await push(body, request, username)
+
+    site.process_api = process_checked  # type: ignore[method-assign]
+    site._queue.push = push_known  # type: ignore[method-assign]
+
+
+def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
+    is_readable = handler.fn is not None and len(inputs) >= len(handler.inputs)
+    parts = [*_parts(inputs), *_parts(event._data if event is not None else None)]
+    if not is_readable or any(isinstance(each, str) and not _is_unicode(each) for each in parts):
+        raise gr.Error(_REFUSAL, print_exception=False)
+    for field, value in zip(handler.inputs, inputs, strict=False):
+        if isinstance(field, gr.File):
+            _require_uploads(value)
+        elif any(
+            isinstance(each, dict) for each in _parts(value)
+        ):  # none of our other fields sends anything with names
+            raise gr.Error(_REFUSAL, print_exception=False)
+
+
+def _require_uploads(value: object) -> None:
+    """Nothing, or a list of files that a browser has uploaded."""
+    try:
+        for file in [] if value is None else value if isinstance(value, list) else [value]:
+            require_upload(file.get("path") if isinstance(file, dict) else file)
+    except InputError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value, and all that is in it, however deep."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, (list, tuple)):
+            waiting += part
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be sent back: lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
