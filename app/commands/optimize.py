@@ -53,4 +53,4 @@ def _summary(collection: str, report: OptimizeReport) -> str:
 
 def _shape(condition: IndexCondition) -> str:
     segments = "1 segment" if condition.segments == 1 else f"{condition.segments} segments"
-    return f"{condition.points:,} points in {segments}, {condition.indexed_vectors:,} vectors in a graph"
+    return f"{condition.points:,} points in {segments}, {condition.indexed_vectors:,} vectors indexed"

@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from app.api.main import create_app
 from app.errors import InputError
+from app.lenses import STARTERS
 from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.types import Lens
 
@@ -45,7 +46,8 @@ def test_unusable_judgements_are_refused(query: str, grade: int) -> None:
 def test_a_search_through_a_lens_is_one_with_its_instruction(client: TestClient) -> None:
     saved = {"name": "a/b feeling", "query_instruction": "Identify the feeling"}
     assert client.post("/api/v1/lenses", json=saved).status_code == 200
-    assert [lens["name"] for lens in client.get("/api/v1/lenses").json()] == ["a/b feeling"]
+    names = [lens["name"] for lens in client.get("/api/v1/lenses").json()]
+    assert names == ["a/b feeling", *(starter.name for starter in STARTERS)]
     assert client.get("/api/v1/lenses/a/b feeling").json()["query_instruction"] == "Identify the feeling"
     question = {"query": "card", "collection": "library"}
     through = client.post("/api/v1/search", json={**question, "lens": "a/b feeling"}).json()

@@ -18,6 +18,7 @@ from app.audit import Audit
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.reindex import Reindexer
+from app.search import SearchService
 from app.search_types import QueryEmbedding, SearchMode, SearchRequest
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Collection, Document, IndexRole, JobState
@@ -115,7 +116,10 @@ def contents(house: Any) -> dict[str, tuple[object, list[float]]]:
 
 
 def searched(house: Any) -> list[str]:
-    result = house.services.search.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
+    """By a service that remembers no query, as that of another process."""
+    services = house.services
+    service = SearchService(services.catalog, services.index, services.embedder)
+    result = service.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
     return [hit.chunk.text for hit in result.hits]
 
 
