@@ -88,6 +88,8 @@ class SearchHandlers:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
         if isinstance(values[0], str) and values[0].strip():
             yield from self.search(*values)
+        else:
+            yield None, None, None  # with no answer at all Gradio would empty the page
 
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
         """What was chosen until now, with what a click says."""

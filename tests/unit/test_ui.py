@@ -202,7 +202,7 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == []
+    assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == [(None, None, None)]
     (first, last) = handlers.search_again("card", "", 4, "dense", "library", 3, "")
     assert first[2] is None  # counting comes last
     assert "Narrow down" in str(last[2])
