@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage
+from page_house import EMPTY, LETTERS, PageHouse
 from playwright.sync_api import ViewportSize, expect
 
 LOOKS = pytest.mark.parametrize(
@@ -49,8 +50,65 @@ def test_search_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: boo
 
 
 @LOOKS
+def test_a_document_that_is_opened(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
+    opened = open_page(f"/?q=ferry&c={LETTERS}&k=1&m=hybrid", size=size, is_dark=is_dark)
+    opened.page.locator(".hit .open").first.click()
+    expect(opened.page.locator("#document-view dialog[open]")).to_be_visible()
+    axe(opened)
+    assert opened.overflows() == []
+
+
+@LOOKS
+def test_compare_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
+    opened = open_page("/compare", size=size, is_dark=is_dark)
+    axe(opened)
+    opened.go(f"/compare?q=angry+ferry&i1=-&i2=Same+feeling&k1=2&k2=6&c1={LETTERS}&c2={LETTERS}")
+    expect(opened.page.locator("#comparison mark").first).to_be_visible()
+    opened.page.locator("#settings button").first.click()
+    axe(opened)
+    assert opened.overflows() == []
+    opened.go("/compare?q=angry+ferry&c1=absent")
+    expect(opened.page.get_by_role("alert").first).to_be_visible()
+    axe(opened)
+
+
+@LOOKS
 def test_documents_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
-    opened = open_page("/documents", size=size, is_dark=is_dark)
-    expect(opened.page.get_by_text("Late again").first).to_be_visible()
+    opened = open_page(f"/documents?c={LETTERS}", size=size, is_dark=is_dark)
+    page = opened.page
+    expect(page.get_by_text("Late again").first).to_be_visible()
+    axe(opened)
+    for closed in page.locator("#content button.label-wrap").all():
+        closed.click()
+    axe(opened)
+    assert opened.overflows() == []
+    page.locator("#documents-list .open").first.click()
+    expect(page.locator("#document-view dialog[open]")).to_be_visible()
+    axe(opened)
+    opened.go(f"/documents?c={EMPTY}")
+    axe(opened)
+
+
+@LOOKS
+def test_evaluate_page(open_page: Open, page_house: PageHouse, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
+    opened = open_page("/evaluate", size=size, is_dark=is_dark)
+    page = opened.page
+    axe(opened)
+    for document in page_house.server.ask(f"/api/v1/documents?collection={LETTERS}").body[:3]:
+        judgement = {"document_id": document["id"], "query": "angry ferry", "instruction": "", "grade": 2}
+        assert page_house.server.ask("/api/v1/judgements", judgement).status == 200
+    opened.go(f"/evaluate?c={LETTERS}")
+    page.get_by_role("button", name="Measure").click()
+    expect(page.locator("#evaluate-report table").first).to_be_visible()
+    page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
+    axe(opened)
+    assert opened.overflows() == []
+
+
+@LOOKS
+def test_about_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
+    opened = open_page("/about", size=size, is_dark=is_dark)
+    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
+    opened.page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
     axe(opened)
     assert opened.overflows() == []

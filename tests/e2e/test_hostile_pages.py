@@ -16,6 +16,8 @@ from hostile import ATTACKS, FETCHES, HOSTILE, LAYOUT, LINKS, LONG_WORD, SCRIPTS
 from page_house import LETTERS, PageHouse
 from playwright.sync_api import Browser, expect
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
+
 MOST_DIALOGS = 25
 
 # What none of our HTML ever holds, and links that lead anywhere but to this server or the web.
@@ -169,4 +171,10 @@ def test_evaluate_page(open_hostile: Open, hostile_house: PageHouse) -> None:
     expect(page.locator("#evaluate-report").get_by_role("table").first).to_be_visible()
     judge(opened)
     page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
+    judge(opened)
+
+
+def test_about_page(open_hostile: Open) -> None:
+    opened = open_hostile(address("/about", c=ATTACKS[0], q=ATTACKS[0]))
+    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
     judge(opened)

@@ -16,6 +16,8 @@ import pytest
 from hostile import ATTACKS, SCRIPTS
 from page_house import PageHouse
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
+
 ASKED, FOREIGN = "asked", "foreign"
 SECRET = "marzipan-4711"
 BATCH = 24  # fewer than may wait
