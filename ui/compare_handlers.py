@@ -12,9 +12,9 @@ from app.ports import Catalog
 from app.search_types import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
-from ui.contract import Example, SearchService
+from ui.contract import SearchService
 from ui.guard import read_choice, read_text, read_whole_number
-from ui.render.comparison import render_comparison, render_look, render_reading, render_summary, render_welcome
+from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, read_mode
 
@@ -22,10 +22,12 @@ SHOWN = 10  # passages on each side
 DEPTH = 50  # how far down a passage of the other list is looked for
 LEFT, RIGHT = "A", "B"
 
-CompareView = tuple[str, str, str, str, str, str]
-"""HTML: the summary, both ways of looking, both lists with the moves between them, and both readings."""
+CompareView = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+"""HTML, and None for what stays as it is: the summary, both ways of looking, both lists with the moves between them,
+and both readings."""
 FIELDS = 11
 NOTHING: CompareView = ("", "", "", "", "", "")
+AS_IT_IS: CompareView = (None,) * 6
 
 
 class SideFields(NamedTuple):
@@ -54,7 +56,6 @@ class CompareHandlers:
     catalog: Catalog
     default_steps: int
     max_steps: int
-    examples: Sequence[Example] = ()
 
     def compare(self, *values: object) -> Iterator[CompareView]:
         """The query, then five values for each side. Left first, then right, then the sentences that matter."""
@@ -73,6 +74,8 @@ class CompareHandlers:
         """After another choice: the same comparison, and no complaint while nothing has been asked yet."""
         if isinstance(values[0], str) and values[0].strip():
             yield from self.compare(*values)
+        else:
+            yield AS_IT_IS
 
     def compare_address(self, params: Mapping[str, str]) -> Iterator[CompareView]:
         """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
@@ -80,7 +83,7 @@ class CompareHandlers:
         if asked.faults:
             yield (render_error(" ".join(asked.faults), title="This address cannot be followed"), *NOTHING[1:])
         elif not asked.query:
-            yield (render_welcome(self.examples), *NOTHING[1:])
+            yield AS_IT_IS
         else:
             yield from self.compare(asked.query, *asked.left, *asked.right)
 

@@ -10,9 +10,11 @@ import gradio as gr
 from app.errors import GircseError
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
-from ui.guard import event_data, guarded, guarded_stream
+from ui.guard import event_data, guarded
+from ui.render.comparison import render_welcome
 from ui.search_handlers import OWN_WORDS
 from ui.search_page import ACT_SCRIPT, MODES
+from ui.streams import skipping_none
 
 # Passages, and the lines that join them, light up together.
 PAIR_SCRIPT = "gircse.lightPairs(element)"
@@ -74,12 +76,11 @@ def build_compare_page(site: gr.Blocks, parts: PageParts) -> None:
         catalog=parts.catalog,
         default_steps=parts.default_steps,
         max_steps=parts.max_steps,
-        examples=parts.examples,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
     message = gr.HTML("", elem_id="message", js_on_load=None)
-    summary = gr.HTML("", elem_id="summary", js_on_load=None)
+    summary = gr.HTML(render_welcome(parts.examples), elem_id="summary", js_on_load=None)
     with gr.Row(elem_classes="looks", equal_height=True):
         looks = _build_html("look-a", ACT_SCRIPT), _build_html("look-b", ACT_SCRIPT)
     lists = _build_html("comparison", PAIR_SCRIPT)
@@ -156,7 +157,7 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
 
     def comparing(handler: Any) -> dict[str, Any]:
         return {
-            "fn": guarded_stream(handler, outputs=len(NOTHING)),
+            "fn": skipping_none(handler, outputs=len(NOTHING)),
             "inputs": fields.request,
             "outputs": views.all,
             "api_visibility": "private",
@@ -199,7 +200,7 @@ def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields
             return tuple(gr.skip() for _ in fields.all)
 
     def follow(request: gr.Request) -> Any:
-        yield from guarded_stream(handlers.compare_address, outputs=len(NOTHING))(dict(request.query_params))
+        yield from skipping_none(handlers.compare_address, outputs=len(NOTHING))(dict(request.query_params))
 
     site.load(restore, outputs=fields.all, **_QUIET)
     site.load(
@@ -259,4 +260,5 @@ def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ..
         )
         for side in (asked.left, asked.right)
     ]
-    return asked.query, *sides[0], *sides[1]
+    # Whoever is quick has typed a query already.
+    return asked.query or gr.skip(), *sides[0], *sides[1]

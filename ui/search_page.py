@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
-from ui.guard import event_data, guarded, guarded_stream
+from ui.guard import event_data, guarded
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
+from ui.streams import skipping_none
 
 FIRST_LENS = 1  # the one after "No lens"
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
@@ -118,7 +119,7 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
         with gr.Row(elem_classes="ask-row"):
             lens_name = gr.Textbox(
-                label="Save this instruction as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
+                label="Save as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
             )
             save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
@@ -157,7 +158,7 @@ def _connect(
 
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": _skipping_none(guarded_stream(handler, outputs=3)),
+            "fn": skipping_none(handler, outputs=3),
             "inputs": fields.request,
             "outputs": views.searched,
             "api_visibility": "private",
@@ -187,14 +188,6 @@ def _connect(
         return _restore(handlers, parts, request)
 
     site.load(restore, outputs=[*fields.request, fields.lens], **_QUIET).then(**searching(handlers.search_again))
-
-
-def _skipping_none(handler: Callable[..., Iterator[tuple[Any, ...]]]) -> Callable[..., Iterator[tuple[Any, ...]]]:
-    def answer(*values: Any) -> Iterator[tuple[Any, ...]]:
-        for views in handler(*values):
-            yield tuple(gr.skip() if view is None else view for view in views)
-
-    return answer
 
 
 def _connect_lenses(

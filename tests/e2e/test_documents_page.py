@@ -181,6 +181,10 @@ def test_a_failure_says_why_and_can_be_tried_again(
     shown.page.get_by_role("button", name="Retry all failed").click()
     shown.expect_message("1 document is read again")
     (document,) = service.catalog.find_documents(name)
+    for _ in range(100):
+        if service.catalog.latest_jobs([document.id])[document.id].attempts == 1:
+            break
+        shown.page.wait_for_timeout(100)
     assert service.catalog.latest_jobs([document.id])[document.id].attempts == 1
 
     (papers / "notes.txt").write_text("Now there is something to read.")
