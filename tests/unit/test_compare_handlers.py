@@ -217,7 +217,7 @@ def lasting_house(toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory
 @given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=12))
 def test_no_junk_reaches_the_unforeseen(lasting_house: Any, values: list[object]) -> None:
     for view in guarded_stream(handlers_of(lasting_house).compare, outputs=len(NOTHING))(*values):
-        assert "incident" not in view[0]
+        assert "incident" not in str(view[0])
         "".join(map(str, view)).encode()
 
 
@@ -225,7 +225,7 @@ def test_no_junk_reaches_the_unforeseen(lasting_house: Any, values: list[object]
 @given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcx" for side in ("", "1", "2")]), st.text()))
 def test_no_address_reaches_the_unforeseen(lasting_house: Any, params: dict[str, str]) -> None:
     for view in guarded_stream(handlers_of(lasting_house).compare_address, outputs=len(NOTHING))(params):
-        assert "incident" not in view[0]
+        assert "incident" not in str(view[0])
 
 
 @given(JUNK, st.dictionaries(st.sampled_from(["action", "subject", "value"]), JUNK))
