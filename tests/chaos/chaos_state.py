@@ -12,6 +12,7 @@ import numpy as np
 
 from app.services import Services
 from app.types import Document, DocumentState, JobState
+from app.vectors.points import WORDS
 
 _MOST_DOCUMENTS = 10_000
 _PAGE = 500
@@ -23,6 +24,7 @@ class StoredPoint:
     id: str
     payload: str  # JSON without the document's id
     vector: np.ndarray
+    words: Mapping[int, float]  # the sparse vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def differences(expected: State, found: State) -> list[str]:
 
 
 def _are_apart(one: StoredPoint, other: StoredPoint) -> bool:
-    return bool(np.abs(one.vector - other.vector).max() > _VECTOR_TOLERANCE)
+    return one.words != other.words or bool(np.abs(one.vector - other.vector).max() > _VECTOR_TOLERANCE)
 
 
 def _bad_jobs(services: Services) -> dict[JobState, int]:
@@ -120,6 +122,8 @@ def _points_by_document(services: Services, index: str) -> dict[str, list[Stored
             metadata = dict(record.payload["metadata"])
             document_id = metadata.pop("document_id", "?")
             payload = json.dumps({**record.payload, "metadata": metadata}, sort_keys=True)
-            found[document_id].append(StoredPoint(str(record.id), payload, np.array(record.vector)))
+            sparse = record.vector[WORDS]
+            words = dict(zip(sparse.indices, sparse.values, strict=True))
+            found[document_id].append(StoredPoint(str(record.id), payload, np.array(record.vector[""]), words))
         if offset is None:
             return found

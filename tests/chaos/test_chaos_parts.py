@@ -96,8 +96,8 @@ def test_the_proxy_breaks_what_it_says_and_nothing_else(upstream: ThreadingHTTPS
     assert upstream.served == 210 - injected[Fault.RESET_BEFORE] - injected[Fault.ERROR]  # type: ignore[attr-defined]
 
 
-def stored(*, fields: str = "title", payload: str = "{}", vector: float = 1.0) -> StoredDocument:
-    return StoredDocument(fields, ("0 hash 0-4 None",), (StoredPoint("id", payload, np.array([vector])),))
+def stored(*, fields: str = "title", payload: str = "{}", vector: float = 1.0, word: int = 7) -> StoredDocument:
+    return StoredDocument(fields, ("0 hash 0-4 None",), (StoredPoint("id", payload, np.array([vector]), {word: 1.5}),))
 
 
 def test_like_states_do_not_differ() -> None:
@@ -115,6 +115,7 @@ def test_like_states_do_not_differ() -> None:
         ({"a.txt": stored(payload='{"page_content": "x"}')}, "payloads"),
         ({"a.txt": replace(stored(), points=())}, "payloads"),
         ({"a.txt": stored(vector=0.9)}, "vectors"),
+        ({"a.txt": stored(word=8)}, "vectors"),
     ],
 )
 def test_every_kind_of_difference_is_told(documents: dict[str, StoredDocument], told: str) -> None:
