@@ -130,7 +130,7 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
         page.get_by_role("option").nth(place).click()
         judge(opened)
     page.get_by_text("More settings").click()
-    page.get_by_label("Save this instruction as a lens").fill(SCRIPTS[0])
+    page.get_by_label("Save as a lens").fill(SCRIPTS[0])
     page.get_by_role("button", name="Save lens").click()
     expect(lens).to_have_value(SCRIPTS[0])
     judge(opened)
