@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from app.errors import EmptyQueryError, GircseError, InputError
-from app.lenses import find_lens, lenses_of
-from app.ports import Catalog
+from app.lenses import lenses_of
 from app.search_types import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import SearchService
 from ui.guard import read_choice, read_text, read_whole_number
+from ui.lens_handlers import LensHandlers
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
-from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, NO_LENS, OWN_WORDS, read_mode
+from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode
 
 SHOWN = 10  # passages on each side
 DEPTH = 50  # how far down a passage of the other list is looked for
@@ -51,9 +51,8 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareHandlers:
+class CompareHandlers(LensHandlers):
     search_service: SearchService
-    catalog: Catalog
     default_steps: int
     max_steps: int
 
@@ -96,27 +95,6 @@ class CompareHandlers:
         second_look = left._replace(instruction=self._other_instruction(str(left.instruction)))
         right, faults_right = self._read_side(params, "2", RIGHT, second_look, names)
         return Address(clean(params.get("q", "")).strip(), left, right, (*faults_left, *faults_right))
-
-    def lens_names(self) -> list[str]:
-        return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
-
-    def lens_of(self, instruction: object) -> str:
-        """The name under which the page shows an instruction."""
-        if not instruction:
-            return NO_LENS
-        return next((each.name for each in lenses_of(self.catalog) if each.query_instruction == instruction), OWN_WORDS)
-
-    def instruction_of(self, name: object) -> str | None:
-        """The lens's instruction; None where the person's own words are to stay."""
-        if name == OWN_WORDS:
-            return None
-        if name == NO_LENS:
-            return ""
-        return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
-
-    def choose(self, choices: object, data: Mapping[str, object]) -> str:
-        """What was chosen for one side until now, with what a click says."""
-        return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
 
     def _look(self, name: str, query: object, side: SideFields) -> Look:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)

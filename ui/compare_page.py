@@ -11,8 +11,8 @@ from app.errors import GircseError
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
 from ui.guard import event_data, guarded
+from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
-from ui.search_handlers import OWN_WORDS
 from ui.search_page import ACT_SCRIPT, MODES
 from ui.streams import skipping_none
 

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from app.errors import EmptyQueryError, InputError
-from app.lenses import find_lens, lenses_of
 from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
-from app.ports import Catalog
 from app.refinement_view import group_refinement
 from app.search_types import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.contract import SearchService
 from ui.document_view import read_document
 from ui.guard import read_choice, read_text, read_whole_number
+from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers
 from ui.render.facets import render_facets
 from ui.render.hits import render_results
 from ui.render.text import render_note
@@ -25,7 +24,6 @@ MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
-NO_LENS, OWN_WORDS = "No lens", "Own words"
 
 SearchView = tuple[str | None, str | None, str | None]
 """HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
@@ -33,9 +31,8 @@ leaves what was there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHandlers:
+class SearchHandlers(LensHandlers):
     search_service: SearchService
-    catalog: Catalog
     max_steps: int
 
     def request(
@@ -90,27 +87,6 @@ class SearchHandlers:
             yield from self.search(*values)
         else:
             yield None, None, None  # with no answer at all Gradio would empty the page
-
-    def choose(self, choices: object, data: Mapping[str, object]) -> str:
-        """What was chosen until now, with what a click says."""
-        return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
-
-    def lens_names(self) -> list[str]:
-        return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
-
-    def lens_of(self, instruction: str) -> str:
-        """The name under which the page shows an instruction."""
-        if not instruction:
-            return NO_LENS
-        return next((each.name for each in lenses_of(self.catalog) if each.query_instruction == instruction), OWN_WORDS)
-
-    def instruction_of(self, name: object) -> str | None:
-        """The lens's instruction; None where the person's own words are to stay."""
-        if name == OWN_WORDS:
-            return None
-        if name == NO_LENS:
-            return ""
-        return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
 
     def save_lens(self, name: object, instruction: object) -> str:
         """The name under which it was kept."""

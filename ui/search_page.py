@@ -13,8 +13,9 @@ from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
 from ui.guard import event_data, guarded
+from ui.lens_handlers import OWN_WORDS
 from ui.render.hits import render_welcome
-from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, OWN_WORDS, SearchHandlers
+from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
 from ui.streams import skipping_none
 
 FIRST_LENS = 1  # the one after "No lens"

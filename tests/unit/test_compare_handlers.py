@@ -19,7 +19,8 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import ScoredPoint
 from ui.compare_handlers import AS_IT_IS, NOTHING, CompareHandlers, SideFields
 from ui.guard import guarded_stream
-from ui.search_handlers import MAX_INSTRUCTION_CHARS, NO_LENS, OWN_WORDS
+from ui.lens_handlers import NO_LENS, OWN_WORDS
+from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
 FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"
 A = ("", 2, "dense", "library", "")
