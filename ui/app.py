@@ -3,6 +3,7 @@ answer 404."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -48,8 +49,18 @@ def build_pages(parts: PageParts) -> gr.Blocks:
             with site.route(link.name, link.path, show_in_navbar=False):
                 _frame(site, parts, link, build)
     site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
+    _keep_no_statistics(site)
     check_inputs(site)
     return site
+
+
+def _keep_no_statistics(site: gr.Blocks) -> None:
+    """Gradio 6.31 sums up the last 10,000 requests anew, with pandas, after each of them, for a page that is not served.
+
+    Its settings for that are variables of the environment, which is not ours; these hold what was read from them.
+    """
+    site._queue.ANALYTICS_MAX_EVENTS = 1
+    site._queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
 
 
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:

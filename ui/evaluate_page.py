@@ -144,7 +144,9 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 handlers.instruction_names(), value=[next(iter(POLICIES))], multiselect=True, label="Seen through",
                 min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
-            start = gr.Button("Measure", variant="primary", scale=0, min_width=132, elem_id="evaluate-start")
+            start = gr.Button(  # until there is a collection to measure
+                "Measure", variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
+            )
         with (
             gr.Accordion("More settings", open=False, elem_id="evaluate-more"),
             gr.Row(elem_classes="ask-row"),
@@ -202,12 +204,15 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
         **_QUIET,
     }
 
-    def choices() -> tuple[Any, ...]:
-        return choose_collection(handlers.catalog, handlers.first_judged()), gr.Dropdown(
-            choices=handlers.instruction_names()
+    def choices(request: gr.Request) -> tuple[Any, ...]:
+        wanted = request.query_params.get("c") or handlers.first_judged()
+        return (
+            choose_collection(handlers.catalog, wanted),
+            gr.Dropdown(choices=handlers.instruction_names()),
+            gr.Button(interactive=True),
         )
 
-    site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
+    site.load(choices, outputs=[judged.collection, plan.instructions, plan.start], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
         guarded(bring_in, outputs=3, on_error=gr.skip()),

@@ -16,6 +16,7 @@ import gradio as gr
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from gradio.routes import App as GradioApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -393,6 +394,21 @@ def test_the_page_is_private_and_says_no_more_than_it_must(client: TestClient) -
     assert config["footer_links"] == []
     assert config["stylesheets"] == []
     assert {each["api_visibility"] for each in config["dependencies"]} == {"private"}
+
+
+def test_requests_are_not_counted_up(client: TestClient) -> None:
+    """Gradio would keep thousands of them, and sum all of them up again after each."""
+    (pages,) = (route.app for route in client.app.routes if isinstance(getattr(route, "app", None), GradioApp))
+    (handler, *_) = (each for each in client.get("/config").json()["dependencies"] if not each["inputs"])
+    for _ in range(3):
+        body = {"data": [], "fn_index": handler["id"], "session_hash": uuid.uuid4().hex}
+        client.post("/gradio_api/queue/join", json=body).raise_for_status()
+        session = {"session_hash": body["session_hash"]}
+        assert '"success":true' in client.get("/gradio_api/queue/data", params=session).text
+    queue = pages.get_blocks()._queue
+    assert queue.events_recorded == 3
+    assert len(queue.event_analytics) == 1
+    assert queue.cached_event_analytics_summary == {"functions": {}}
 
 
 def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
