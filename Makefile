@@ -6,8 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # Two threads of torch in every test process only wait for each other.
 TEST_ENV := OMP_NUM_THREADS=1
-# One more than cores: tests of the pages wait for the browser most of the time.
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 2
 # What judges the accessibility of the pages in the tests. Never part of the product, nor of the repository.
 AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)

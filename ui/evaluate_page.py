@@ -89,8 +89,8 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     judged = _build_judged()
     plan = _build_plan(handlers, parts)
     results = _build_results()
-    _connect_judged(site, handlers, judged, plan)
-    _connect_results(site, handlers, judged, plan, results)
+    opened = _connect_judged(site, handlers, judged, plan)
+    _connect_results(opened, handlers, judged, plan, results)
 
 
 def _build_judged() -> _Judged:
@@ -180,7 +180,9 @@ def _build_results() -> _Results:
     return _Results(controls, run, measure, baseline, progress, report, gr.Timer(POLL_SECONDS, active=False))
 
 
-def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan) -> None:
+def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan) -> Any:
+    """Returns what ends once the page has been opened."""
+
     def look(collection: object) -> tuple[Any, ...]:
         shown = handlers.sources(collection)
         others = [each.name for each in handlers.catalog.collections() if each.name != collection]
@@ -212,7 +214,7 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
             gr.Button(interactive=True),
         )
 
-    site.load(choices, outputs=[judged.collection, plan.instructions, plan.start], **_QUIET).then(**shown)
+    opened = site.load(choices, outputs=[judged.collection, plan.instructions, plan.start], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
         guarded(bring_in, outputs=3, on_error=gr.skip()),
@@ -221,11 +223,10 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
         api_visibility="private",
     ).then(**shown)
     judged.sources.forget(forget, judged.collection, judged.message, **_QUIET).then(**shown)
+    return opened
 
 
-def _connect_results(
-    site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan, results: _Results
-) -> None:
+def _connect_results(opened: Any, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan, results: _Results) -> None:
     def look(run: EvaluationRun | None, measure: object, baseline: object) -> tuple[Any, ...]:
         names = handlers.variant_names(run)
         chosen = baseline if baseline in [value for _, value in names] else "0" if names else None
@@ -271,4 +272,5 @@ def _connect_results(
     results.baseline.input(**showing)
     results.run.input(**showing).then(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
     results.progress.cancel(cancel, results.run, results.progress, **_QUIET)
-    site.load(restore, outputs=results.run, **_QUIET).then(**showing)
+    # One after the other: Gradio may close its stream between two answers that a page waits for at once.
+    opened.then(restore, outputs=results.run, **_QUIET).then(**showing)

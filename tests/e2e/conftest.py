@@ -109,6 +109,9 @@ def axe() -> Callable[[OpenPage], None]:
     def check(opened: OpenPage) -> None:
         opened.wait_until_still()
         found = severe_violations(opened.page)
+        if found:  # perhaps an answer came in between, and what it replaces was fading
+            opened.wait_until_still()
+            found = severe_violations(opened.page)
         assert not found, "\n".join(found)
 
     return check
