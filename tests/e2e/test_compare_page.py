@@ -44,6 +44,7 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
     opened = open_page(f"/compare?c1={LETTERS}", size=size)
     page = opened.page
     expect(page.locator(".welcome")).to_be_visible()
+    expect(page.get_by_label("Instruction B")).not_to_have_value("")  # the page has filled its fields
     expect(page.get_by_label("Instruction A")).to_have_value("")
     page.get_by_label("Compare the readings of").fill(QUERY)
     choose(page, "Lens B", "Same feeling")
