@@ -7,7 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 from transformers import logging as transformers_logging
 
 from embedder.adapter import WEIGHTS_FILE, merge_adapter
+from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.heads import SoftHead
+from embedder.layouts import UnknownLayoutError, read_layout, with_kept_weights
+from embedder.vocabulary import build_vocabulary
+
+logger = logging.getLogger(__name__)
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
 SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
 # An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
+_CANARY_TOKENS = 9
 _UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
 
 
@@ -47,6 +53,7 @@ class Backbone:
     soft_head: SoftHead | None
     attention: str
     soft_weight: Tensor  # the rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
+    decoder: Decoder | None = None  # reads without pads; None while training, and where the layout is another
 
     @property
     def hidden_size(self) -> int:
@@ -150,7 +157,8 @@ def load_backbone(
     if adapter is not None:
         with _loading_quietly():
             model = merge_adapter(model, adapter)
-    return take_apart(model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False), attention=attention)
+    model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    return with_decoder(take_apart(model, attention=attention))
 
 
 def _saved_pieces(adapter: Path) -> Tensor | None:
@@ -230,6 +238,43 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
     if soft_head is None:
         _check_plain_decoder(backbone)
     return backbone
+
+
+def with_decoder(backbone: Backbone) -> Backbone:
+    """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
+
+    Only for a model whose weights stay what and where they are: merged adapters, last dtype, last device.
+    """
+    try:
+        layout = with_kept_weights(read_layout(backbone.model))
+    except UnknownLayoutError as error:
+        logger.info("Read through transformers, with pads: %s", error)
+        return backbone
+    vocabulary = build_vocabulary(
+        head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach()
+    )
+    decoder = Decoder(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
+    return replace(backbone, decoder=decoder) if _agrees(decoder, backbone) else backbone
+
+
+@torch.no_grad()
+def _agrees(decoder: Decoder, backbone: Backbone) -> bool:
+    """Whether both give the same states, of a prompt and a position after it: other models may have such parts."""
+    ids = torch.arange(_CANARY_TOKENS, device=backbone.device) * 7 % backbone.weight.shape[0]
+    inputs = backbone.embed(ids)
+    positions = torch.arange(_CANARY_TOKENS + 1, device=backbone.device)[None]
+    mask = torch.ones_like(positions, dtype=torch.bool)
+    cache = backbone.new_cache()
+    prompt = backbone.forward(inputs[None], mask=mask[:, :-1], positions=positions[:, :-1], cache=cache)[0]
+    after = backbone.forward(inputs[None, :1], mask=mask, positions=positions[:, -1:], cache=cache)[0]
+    run = decoder.start([_CANARY_TOKENS], steps=1, like=backbone.weight)
+    found = torch.cat([run.read(inputs), run.advance(inputs[:1])]).float()
+    cosines = torch.cosine_similarity(found, torch.cat([prompt, after]).float(), dim=-1)
+    least = 0.99999 if backbone.weight.dtype == torch.float32 else 0.99
+    if not bool((cosines >= least).all()):
+        logger.info("Read through transformers, with pads: the states differ (cosine %.4f)", float(cosines.min()))
+        return False
+    return True
 
 
 def _unwrapped(soft_head: nn.Module | None) -> SoftHead | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from embedder.refine import Prompt
+from embedder.readers import Prompt
 
 PADDING_SIDES = ("left", "right")
 

@@ -16,11 +16,14 @@ from embedder.backbone import Backbone
 from embedder.batching import pad, plan_batches
 from embedder.contract import Contract
 from embedder.errors import ContractError, TextError
-from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
-from embedder.prompts import PromptIds, PromptTokenizer
-from embedder.refine import StepObserver, refine_states
+from embedder.pooling import PROMPT_POOLINGS, moves, pool_prefixes, steps_to_settle
+from embedder.prompts import PromptTokenizer
+from embedder.readers import PackedReader, PaddedReader
+from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.templates import TEMPLATES
 from embedder.tokens import Refinement, TopTokens, bias_vector, word_of
+
+Ids = tuple[int, ...]  # of the tokens of a prompt
 
 MAX_STEPS = 64
 BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
@@ -116,6 +119,32 @@ class Encoder:
         resolved, count = resolve_defaults(self.contract, "document", instruction, steps)
         yield from self._encode_batches(texts, resolved, count, bias=None, batch_size=batch_size)
 
+    def encode_until_settled(
+        self,
+        texts: Sequence[str],
+        *,
+        role: str = "query",
+        instruction: str | None = None,
+        steps: int | None = None,
+        tolerance: float,
+        batch_size: int = 32,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors (n, dimension) as after the steps (n,) that each text took, which are returned too.
+
+        A text takes no more steps once one moves its vector by `tolerance` (1 - cosine) or less; `steps` is the most.
+        """
+        instruction, steps = resolve_defaults(self.contract, role, instruction, steps)
+        if not 0 <= tolerance <= 2:
+            raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
+        prompts = self._ids(texts, instruction)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        taken = np.empty(len(texts), dtype=np.int64)
+        for rows in self._batches(prompts, batch_size):
+            prefixes = self._prefixes([prompts[row] for row in rows], steps, None, None, tolerance=tolerance)
+            counts = steps_to_settle(torch.from_numpy(prefixes), tolerance).numpy()
+            vectors[rows], taken[rows] = prefixes[np.arange(len(rows)), counts - 1], counts
+        return vectors, taken
+
     def refine(
         self,
         text: str,
@@ -127,7 +156,7 @@ class Encoder:
     ) -> Refinement:
         """Embeds one query and keeps what a person can read of every step."""
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
-        prompt = self._prompts.encode([text], instruction)
+        prompt = self._ids([text], instruction)
         observer = TopTokens(top_tokens, self._backbone.soft_ids)
         prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer)[0]
         return Refinement(
@@ -143,7 +172,7 @@ class Encoder:
     ) -> np.ndarray:
         """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
         out = np.empty((len(texts), self._checked_steps(steps), self.dimension), dtype=np.float32)
-        prompts = self._prompts.encode(texts, instruction)
+        prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
             out[rows] = self._prefixes([prompts[row] for row in rows], steps, None, None)
         return out
@@ -158,7 +187,7 @@ class Encoder:
         batch_size: int = 32,
     ) -> None:
         """Calls `observe(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
-        prompts = self._prompts.encode(texts, instruction)
+        prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
             self._prefixes([prompts[row] for row in rows], steps, None, partial(observe, rows))
 
@@ -216,40 +245,65 @@ class Encoder:
         if batch_size < 1:
             raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
         self._checked_steps(steps)
-        prompts = self._prompts.encode(texts, instruction)
-        for rows in self._batches(prompts, batch_size):
-            yield rows, self._prefixes([prompts[row] for row in rows], steps, bias, None)[:, -1]
+        rows_of: dict[Ids, list[int]] = {}  # texts that read alike are computed once
+        for row, ids in enumerate(self._ids(texts, instruction)):
+            rows_of.setdefault(ids, []).append(row)
+        different, rows = list(rows_of), list(rows_of.values())
+        for batch in self._batches(different, batch_size):
+            vectors = self._prefixes([different[each] for each in batch], steps, bias, None)[:, -1]
+            counts = [len(rows[each]) for each in batch]
+            yield [row for each in batch for row in rows[each]], np.repeat(vectors, counts, axis=0)
+
+    def _ids(self, texts: Sequence[str], instruction: str) -> list[Ids]:
+        return [each.ids for each in self._prompts.encode(texts, instruction)]
 
     @staticmethod
-    def _batches(prompts: Sequence[PromptIds], batch_size: int):
-        return plan_batches([len(each.ids) for each in prompts], batch_size=batch_size, max_tokens=BATCH_TOKENS)
+    def _batches(prompts: Sequence[Ids], batch_size: int) -> Iterator[list[int]]:
+        return plan_batches([len(ids) for ids in prompts], batch_size=batch_size, max_tokens=BATCH_TOKENS)
 
     @torch.inference_mode()
     def _prefixes(
-        self, prompts: Sequence[PromptIds], steps: int, bias: Tensor | None, observer: StepObserver | None
+        self,
+        prompts: Sequence[Ids],
+        steps: int,
+        bias: Tensor | None,
+        observer: StepObserver | None,
+        *,
+        tolerance: float | None = None,
     ) -> np.ndarray:
-        """z_1..z_K (B, K, dimension) of one batch."""
+        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have settled before."""
         self._checked_steps(steps)
-        longest = max(len(each.ids) for each in prompts)
+        longest = max(len(ids) for ids in prompts)
         if longest + steps > self._backbone.max_positions:
             raise TextError(
                 f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
                 "positions. Take fewer steps or a shorter text."
             )
+        steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
         states = refine_states(
-            self._backbone,
-            pad([each.ids for each in prompts], device=self._backbone.device, side=self._padding_side),
-            steps=0 if self.contract.pooling in PROMPT_POOLINGS else steps,
+            self._reader(prompts, steps),
+            steps=steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
             observe=observer,
+            stop=None if tolerance is None else lambda states: self._have_settled(states, tolerance),
         )
-        prefixes = pool_prefixes(states, self.contract.pooling)
-        if self.dimension < prefixes.shape[-1]:
-            prefixes = normalize(prefixes[..., : self.dimension], dim=-1)
+        prefixes = self._pooled(states)
         if not torch.isfinite(prefixes).all():
             raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
         return prefixes.cpu().numpy()
+
+    def _pooled(self, states: RefinedStates) -> Tensor:
+        prefixes = pool_prefixes(states, self.contract.pooling)
+        return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
+
+    def _have_settled(self, states: RefinedStates, tolerance: float) -> bool:
+        return bool((moves(self._pooled(states)) <= tolerance).any(dim=1).all())
+
+    def _reader(self, prompts: Sequence[Ids], steps: int) -> Reader:
+        if self._backbone.decoder is not None:
+            return PackedReader(self._backbone, self._backbone.decoder, prompts, steps=steps)
+        return PaddedReader(self._backbone, pad(prompts, device=self._backbone.device, side=self._padding_side))
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

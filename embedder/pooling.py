@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, arange, cumsum
 from torch.nn.functional import normalize
 
@@ -10,6 +11,21 @@ from embedder.refine import RefinedStates
 # The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
 PROMPT_POOLINGS = ("prompt_last", "prompt_mean")
 POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
+
+
+def steps_to_settle(prefixes: Tensor, tolerance: float) -> Tensor:
+    """After how many steps (B,) each vector has settled: z_k is within `tolerance`, in cosine, of z_{k-1}.
+
+    prefixes: z_1..z_K, L2-normalised (B, K, D). K where none does. What a row takes never depends on other rows.
+    """
+    is_settled = moves(prefixes) <= tolerance
+    none = is_settled.new_ones(len(prefixes), 1)  # stands for the last step
+    return torch.cat([is_settled, none], dim=1).to(torch.uint8).argmax(dim=1).add(2).clamp_max(prefixes.shape[1])
+
+
+def moves(prefixes: Tensor) -> Tensor:
+    """How far each step after the first moves a vector: 1 - cosine (B, K-1) of L2-normalised z_1..z_K (B, K, D)."""
+    return 1 - (prefixes[:, 1:] * prefixes[:, :-1]).sum(dim=-1)
 
 
 def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:

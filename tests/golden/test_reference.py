@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from embedder.backbone import load_causal_model, take_apart
+from embedder.backbone import load_causal_model, take_apart, with_decoder
 from embedder.batching import PADDING_SIDES, pad
 from embedder.checkpoint import find_checkpoint
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.pooling import pool_prefixes
 from embedder.prompts import PromptTokenizer, load_tokenizer
+from embedder.readers import PaddedReader
 from embedder.refine import RefinedStates, refine_states
 from embedder.templates import TEMPLATES
 from embedder.training.config import PRESETS
@@ -24,9 +25,12 @@ TEXTS = json.loads((REFERENCE / "texts.json").read_text(encoding="utf-8"))
 ARRAYS = np.load(REFERENCE / "qwen2.npz")
 
 
-@pytest.fixture(scope="module")
-def backbone():
-    return take_apart(load_causal_model(REFERENCE / "tiny-qwen2", with_soft_head=False).eval(), attention="causal")
+@pytest.fixture(scope="module", params=["packed", "padded"])
+def backbone(request):
+    """As it serves, and as transformers reads it in training."""
+    model = load_causal_model(REFERENCE / "tiny-qwen2", with_soft_head=False).eval()
+    padded = take_apart(model, attention="causal")
+    return with_decoder(padded) if request.param == "packed" else padded
 
 
 def encoder(backbone, *, pooling="mean", padding_side="right"):
@@ -78,7 +82,7 @@ def released_loss(stepwise):
 
 
 def embed_with_cache(backbone, prompt, steps):
-    return refine_states(backbone, prompt, steps=steps).generated
+    return refine_states(PaddedReader(backbone, prompt), steps=steps).generated
 
 
 def embed_by_recomputing(backbone, prompt, steps):

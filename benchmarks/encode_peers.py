@@ -1,0 +1,108 @@
+"""What benchmarks/encode.py compares: our encoder, sentence-transformers, and two plain ways to write Algorithm 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.functional import normalize
+from transformers import DynamicCache
+
+from embedder.backbone import Backbone
+from embedder.batching import pad
+from embedder.contract import Contract
+from embedder.encoder import Encoder
+from embedder.prompts import PromptTokenizer
+from embedder.readers import Prompt
+from embedder.templates import TEMPLATES
+
+Encode = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One set of weights for all who encode with it."""
+
+    backbone: Backbone
+    tokenizer: Tokenizer
+    contract: Contract
+
+    def prompts(self, texts: Sequence[str]) -> Prompt:
+        template = TEMPLATES[self.contract.template]
+        prompts = PromptTokenizer(self.tokenizer, template, max_length=self.contract.max_length).encode(texts, "")
+        return pad([each.ids for each in prompts], device=self.backbone.device, side="left")
+
+
+def ours(model: Model, texts: Sequence[str], steps: int) -> Encode:
+    """steps 0: one pass over the prompt, whose states are averaged."""
+    contract = model.contract if steps else replace(model.contract, pooling="prompt_mean")
+    encoder = Encoder(model.backbone, model.tokenizer, contract)
+    return lambda: encoder.encode_queries(texts, instruction="", steps=max(steps, 1), batch_size=len(texts))
+
+
+def sentence_transformers(folder: Path, texts: Sequence[str], dtype: torch.dtype, device: str) -> Encode:
+    model = SentenceTransformer(str(folder), device=device, model_kwargs={"dtype": dtype})
+    model.max_seq_length = 512
+    return lambda: model.encode(list(texts), batch_size=len(texts), show_progress_bar=False)
+
+
+def with_dynamic_cache(model: Model, texts: Sequence[str], steps: int) -> Encode:
+    """Algorithm 1 with transformers' own modules and its DynamicCache, as most people would write it."""
+    backbone = model.backbone
+
+    def encode() -> Tensor:
+        prompt = model.prompts(texts)
+        mask, cache = prompt.mask, DynamicCache(config=backbone.model.config)
+        positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
+        states = _forward(backbone, backbone.embed(prompt.ids), mask, positions, cache)
+        generated = []
+        for step in range(steps):
+            soft_token = torch.softmax(backbone.logits(states[:, -1]).float(), dim=-1)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            states = _forward(
+                backbone, backbone.embed_soft(soft_token)[:, None], mask, positions[:, -1:] + step + 1, cache
+            )
+            generated.append(states[:, -1].float())
+        return normalize(torch.stack(generated, dim=1).mean(dim=1), dim=-1)
+
+    return torch.inference_mode()(encode)
+
+
+def without_cache(model: Model, texts: Sequence[str], steps: int) -> Encode:
+    """Algorithm 1 as the released code runs it in training: the whole sequence again at every step."""
+    backbone = model.backbone
+
+    def encode() -> Tensor:
+        prompt = model.prompts(texts)
+        inputs, mask, prompt_length = backbone.embed(prompt.ids), prompt.mask, prompt.ids.shape[1]
+        states = _read_whole(backbone, inputs, mask, prompt_length)
+        for _ in range(steps):
+            soft_token = torch.softmax(backbone.logits(states[:, -1]).float(), dim=-1)
+            inputs = torch.cat([inputs, backbone.embed_soft(soft_token)[:, None]], dim=1)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            states = _read_whole(backbone, inputs, mask, prompt_length)
+        return normalize(states[:, prompt_length:].float().mean(dim=1), dim=-1)
+
+    return torch.inference_mode()(encode)
+
+
+def _forward(backbone: Backbone, inputs: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
+    return backbone.forward(inputs, mask=mask, positions=positions, cache=cache)
+
+
+def _read_whole(backbone: Backbone, inputs: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
+    """States of prompts and generated positions together (B, T, D), without a cache."""
+    places = torch.arange(inputs.shape[1], device=inputs.device)
+    seen = (places[None, :] <= places[:, None]) | (backbone.attention == "prefix") & (places[None, :] < prompt_length)
+    return backbone.body(
+        inputs_embeds=inputs,
+        attention_mask=seen & mask[:, None, None, :],
+        position_ids=(mask.long().cumsum(dim=1) - 1).clamp_min(0),
+        use_cache=False,
+    ).last_hidden_state

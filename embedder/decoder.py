@@ -1,0 +1,173 @@
+"""Reads prompts and advances them position by position, for embedding: nothing is padded, copied or computed twice.
+
+All rows of a batch are read as one sequence of tokens, so that the matrix products see no pads whatever the lengths;
+only attention looks at the rows apart, those of one length together. Keys and values lie in one block that has room for
+every step from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from embedder.layouts import Layer, Layout, Norm
+from embedder.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Adjacent rows of one length."""
+
+    rows: slice
+    tokens: slice  # their tokens in the sequence of all rows
+    count: int
+    length: int
+
+
+class Decoder:
+    """A body of a known layout. Holds no state of a run."""
+
+    def __init__(self, layout: Layout, vocabulary: Vocabulary, *, sees_both_ways: bool) -> None:
+        self._layout = layout
+        self.vocabulary = vocabulary
+        self._sees_both_ways = sees_both_ways  # among the positions of a prompt
+
+    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor) -> Run:
+        """A run over rows of these lengths, longest first, with room for `steps` more positions each."""
+        return Run(self._layout, list(lengths), steps=steps, sees_both_ways=self._sees_both_ways, like=like)
+
+
+@dataclass(slots=True)
+class Run:
+    """The keys and values of a batch while it is read and refined."""
+
+    layout: Layout
+    lengths: list[int]
+    steps: int
+    sees_both_ways: bool
+    like: Tensor
+    _keys: Tensor = field(init=False)  # (layers, B, key_heads, longest + steps, head_size)
+    _values: Tensor = field(init=False)
+    _mask: Tensor | None = field(init=False)  # (B, 1, 1, longest + steps), None where all rows are of one length
+    _taken: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        layout, longest = self.layout, self.lengths[0]
+        # On a CPU attention is fastest in float32, and the few keys and values are all that is kept in it.
+        dtype = torch.float32 if self.like.device.type == "cpu" else self.like.dtype
+        shape = (len(layout.layers), len(self.lengths), layout.key_heads, longest + self.steps, layout.head_size)
+        self._keys = self.like.new_empty(shape, dtype=dtype)
+        self._values = self.like.new_empty(shape, dtype=dtype)
+        self._mask = None
+        shortest = self.lengths[-1]
+        if shortest < longest:
+            # Prompts end where the steps begin; what stands before a shorter one is never attended to.
+            self._keys[..., : longest - shortest, :] = 0
+            self._values[..., : longest - shortest, :] = 0
+            places = torch.arange(longest + self.steps, device=self.like.device)
+            starts = longest - torch.tensor(self.lengths, device=self.like.device)
+            self._mask = (places >= starts[:, None])[:, None, None, :]
+
+    def read(self, inputs: Tensor) -> Tensor:
+        """The prefill. inputs: the embeddings of all rows' tokens, row after row (N, D). Their final states (N, D)."""
+        groups = _group(self.lengths)
+        longest = self.lengths[0]
+        positions = torch.cat([torch.arange(each, device=inputs.device) for each in self.lengths])
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            out = torch.empty_like(q)
+            for group in groups:
+                places = slice(longest - group.length, longest)
+                shape = (group.count, group.length, -1, q.shape[-1])
+                queries, keys, values = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
+                if self.steps:
+                    self._keys[layer, group.rows, :, places] = keys
+                    self._values[layer, group.rows, :, places] = values
+                found = F.scaled_dot_product_attention(
+                    queries,
+                    keys,
+                    values,
+                    is_causal=not self.sees_both_ways,
+                    scale=self.layout.scaling,
+                    enable_gqa=keys.shape[1] != queries.shape[1],
+                )
+                out[group.tokens] = found.transpose(1, 2).reshape(-1, *q.shape[1:])
+            return out
+
+        return self._forward(inputs, positions, attend)
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        """One position more for every row: (B, D) to its final states (B, D)."""
+        at = self.lengths[0] + self._taken
+        positions = torch.tensor([each + self._taken for each in self.lengths], device=inputs.device)
+        mask = None if self._mask is None else self._mask[..., : at + 1]
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            self._keys[layer, :, :, at] = k
+            self._values[layer, :, :, at] = v
+            keys, values = self._keys[layer, :, :, : at + 1], self._values[layer, :, :, : at + 1]
+            # Query heads that share a key are rows of one product.
+            queries = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
+            return _attend_once(queries, keys, values, mask, self.layout.scaling).reshape(q.shape)
+
+        self._taken += 1
+        return self._forward(inputs, positions, attend)
+
+    def _forward(self, x: Tensor, positions: Tensor, attend) -> Tensor:
+        layout = self.layout
+        angles = None if layout.rotary is None else layout.rotary(x[None], positions[None])
+        x = layout.enter(x, positions)
+        for index, layer in enumerate(layout.layers):
+            if layout.is_norm_first:
+                x = x + self._attention(index, layer, layer.attention_norm(x), angles, attend)
+                x = x + layout.feed(layer, layer.feed_norm(x))
+            else:
+                x = layer.attention_norm(x + self._attention(index, layer, x, angles, attend))
+                x = layer.feed_norm(x + layout.feed(layer, x))
+        return x if layout.final_norm is None else layout.final_norm(x)
+
+    def _attention(self, index: int, layer: Layer, x: Tensor, angles, attend) -> Tensor:
+        layout = self.layout
+        sizes = [layout.heads, layout.key_heads, layout.key_heads]
+        q, k, v = layer.qkv(x).view(x.shape[0], -1, layout.head_size).split(sizes, dim=1)  # (N, heads, head_size)
+        q, k = _normed(layer.query_norm, q), _normed(layer.key_norm, k)
+        if angles is not None:
+            cos, sin = (each[0, :, None, :] for each in angles)  # (N, 1, head_size)
+            q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+        return layer.out(attend(index, q, k, v).flatten(1))
+
+
+def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float) -> Tensor:
+    """Attention of a single position of every row: (B, key_heads, queries per key, head_size)."""
+    if q.device.type != "cpu":
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scaling)
+    # torch's fused kernel for CPUs is made for long queries: for many rows of one query it takes three times as long.
+    scores = (q.to(keys.dtype) * scaling) @ keys.transpose(2, 3)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return (torch.softmax(scores, dim=-1) @ values).to(q.dtype)
+
+
+def _group(lengths: Sequence[int]) -> list[RowGroup]:
+    groups: list[RowGroup] = []
+    row = token = 0
+    while row < len(lengths):
+        length = lengths[row]
+        end = next((other for other in range(row, len(lengths)) if lengths[other] != length), len(lengths))
+        count = end - row
+        groups.append(RowGroup(slice(row, end), slice(token, token + count * length), count, length))
+        row, token = end, token + count * length
+    return groups
+
+
+def _normed(norm: Norm | None, x: Tensor) -> Tensor:
+    return x if norm is None else norm(x)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * sin

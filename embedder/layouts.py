@@ -1,0 +1,188 @@
+"""Two layouts of a decoder's body, read from transformers' modules: that of BERT, and that of Llama and its relatives
+(Mistral, Qwen2, Qwen3 and others of the same parts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+from transformers.activations import ACT2FN
+
+from embedder.linear import Linear, Product, kept
+
+Function = Callable[[Tensor], Tensor]
+
+
+class UnknownLayoutError(Exception):
+    """The body has parts that are not those of a known layout; transformers itself has to run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    weight: Tensor
+    bias: Tensor | None  # None: a root-mean-square norm
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.bias is None:
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    qkv: Product  # queries, keys and values in one: (heads + 2·key_heads)·head_size rows
+    out: Product
+    up: Product  # with a gate: gate and up in one
+    down: Product
+    attention_norm: Norm
+    feed_norm: Norm
+    query_norm: Norm | None = None  # over a head
+    key_norm: Norm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    layers: Sequence[Layer]
+    heads: int
+    key_heads: int
+    head_size: int
+    scaling: float
+    activation: Function
+    is_gated: bool
+    is_norm_first: bool
+    places: tuple[Tensor, Norm] | None  # learned positions (P, D) and the norm after them
+    rotary: nn.Module | None
+    final_norm: Norm | None
+
+    def enter(self, x: Tensor, positions: Tensor) -> Tensor:
+        if self.places is None:
+            return x
+        table, norm = self.places
+        return norm(x + table[positions])
+
+    def feed(self, layer: Layer, x: Tensor) -> Tensor:
+        raised = layer.up(x)
+        if not self.is_gated:
+            return layer.down(self.activation(raised))
+        gate, raised = raised.chunk(2, dim=-1)
+        return layer.down(self.activation(gate) * raised)
+
+
+def with_kept_weights(layout: Layout) -> Layout:
+    """The same layout with its matrices in the form that is fastest here."""
+    names = ("qkv", "out", "up", "down")
+    layers = [replace(each, **{name: kept(getattr(each, name)) for name in names}) for each in layout.layers]
+    return replace(layout, layers=layers)
+
+
+def read_layout(model: PreTrainedModel) -> Layout:
+    """Raises UnknownLayoutError. Parts that belong together are packed; the modules of `model` keep views of them."""
+    body: Any = model.base_model
+    try:
+        return _read_bert(body) if hasattr(body, "encoder") else _read_llama(body)
+    except AttributeError as error:
+        raise UnknownLayoutError(f"{type(body).__name__}: {error}") from error
+
+
+def _read_bert(body: Any) -> Layout:
+    config, embeddings = body.config, body.embeddings
+    layers = []
+    for each in body.encoder.layer:
+        attention = each.attention.self
+        layers.append(
+            Layer(
+                qkv=_packed(attention.query, attention.key, attention.value),
+                out=_linear(each.attention.output.dense),
+                up=_linear(each.intermediate.dense),
+                down=_linear(each.output.dense),
+                attention_norm=_norm(each.attention.output.LayerNorm),
+                feed_norm=_norm(each.output.LayerNorm),
+            )
+        )
+    # A prompt is one segment: its embedding stands at every position.
+    table = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+    return Layout(
+        layers=layers,
+        heads=attention.num_attention_heads,
+        key_heads=attention.num_attention_heads,
+        head_size=attention.attention_head_size,
+        scaling=attention.scaling,
+        activation=_activation(config.hidden_act),
+        is_gated=False,
+        is_norm_first=False,
+        places=(table, _norm(embeddings.LayerNorm)),
+        rotary=None,
+        final_norm=None,
+    )
+
+
+def _read_llama(body: Any) -> Layout:
+    config = body.config
+    layers = []
+    for each in body.layers:
+        attention, feed = each.self_attn, each.mlp
+        if getattr(attention, "sliding_window", None):
+            raise UnknownLayoutError(f"{type(body).__name__}: a sliding window")
+        layers.append(
+            Layer(
+                qkv=_packed(attention.q_proj, attention.k_proj, attention.v_proj),
+                out=_linear(attention.o_proj),
+                up=_packed(feed.gate_proj, feed.up_proj),
+                down=_linear(feed.down_proj),
+                attention_norm=_norm(each.input_layernorm),
+                feed_norm=_norm(each.post_attention_layernorm),
+                query_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
+                key_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
+            )
+        )
+    return Layout(
+        layers=layers,
+        heads=config.num_attention_heads,
+        key_heads=config.num_key_value_heads,
+        head_size=attention.head_dim,
+        scaling=attention.scaling,
+        activation=_activation(config.hidden_act),
+        is_gated=True,
+        is_norm_first=True,
+        places=None,
+        rotary=body.rotary_emb,
+        final_norm=_norm(body.norm),
+    )
+
+
+def _packed(*parts: nn.Linear) -> Linear:
+    """One matrix of several. The parts become views of it, so that nothing is kept twice."""
+    weight = torch.cat([each.weight.detach() for each in parts])
+    biases = [each.bias for each in parts]
+    if any(each is None for each in biases) != all(each is None for each in biases):
+        raise UnknownLayoutError("a bias on some projections alone")
+    bias = None if biases[0] is None else torch.cat([each.detach() for each in biases])
+    start = 0
+    for each in parts:
+        end = start + each.weight.shape[0]
+        each.weight.data = weight[start:end]
+        if bias is not None:
+            each.bias.data = bias[start:end]
+        start = end
+    return Linear(weight, bias)
+
+
+def _linear(module: nn.Linear) -> Linear:
+    return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
+
+
+def _norm(module: Any) -> Norm:
+    bias = getattr(module, "bias", None)
+    eps = module.eps if bias is not None else module.variance_epsilon
+    return Norm(module.weight.detach(), None if bias is None else bias.detach(), eps)
+
+
+def _activation(name: Any) -> Function:
+    found = ACT2FN[name] if isinstance(name, str) else name
+    return F.gelu if name == "gelu" else F.silu if name == "silu" else found

@@ -1,0 +1,52 @@
+"""Matrix products with weights that stay: kept in the form that this processor reads fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Product = Callable[[Tensor], Tensor]
+# oneDNN cuts weights into blocks for this many rows of input; they serve every other number too.
+_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    weight: Tensor  # (out, in)
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedLinear:
+    """The same, of bfloat16 weights on a CPU: oneDNN need not put them into blocks again at every call."""
+
+    blocks: Tensor  # opaque
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, self.blocks, self.bias, "none", [], "")
+
+
+def kept(linear: Linear) -> Product:
+    weight = linear.weight
+    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not has_blocks():
+        return linear
+    return BlockedLinear(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), linear.bias)
+
+
+def has_blocks() -> bool:
+    """Whether this build of torch has oneDNN's products; they are what torch's own compiler uses."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster."""
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return has_blocks() and any(check() for check in checks if check is not None)

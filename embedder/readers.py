@@ -1,0 +1,91 @@
+"""The two ways to read prompts: padded through transformers' own modules, or packed through ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from embedder.backbone import Backbone
+from embedder.decoder import Decoder
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Padded prompts; pads may stand on either side."""
+
+    ids: Tensor  # (B, N)
+    mask: Tensor  # (B, N) bool, True at real tokens
+
+
+class PaddedReader:
+    """Through transformers: for training, where gradients and adapters are needed, and for bodies of other layouts."""
+
+    def __init__(self, backbone: Backbone, prompt: Prompt) -> None:
+        self._backbone = backbone
+        self._ids = prompt.ids
+        self._mask = prompt.mask
+        self._next = prompt.mask.sum(dim=1)  # (B,)
+        self._cache = backbone.new_cache()
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        mask = self._mask
+        positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
+        inputs = self._backbone.embed(self._ids)
+        states = self._backbone.forward(inputs, mask=mask, positions=positions, cache=self._cache)  # (B, N, D)
+        rows = torch.arange(mask.shape[0], device=mask.device)
+        last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
+        weights = mask.to(torch.float32).unsqueeze(-1)
+        return states[rows, last], (states.float() * weights).sum(dim=1) / weights.sum(dim=1)
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        self._mask = torch.cat([self._mask, self._mask.new_ones(self._mask.shape[0], 1)], dim=1)
+        states = self._backbone.forward(
+            inputs[:, None, :], mask=self._mask, positions=self._next[:, None], cache=self._cache
+        )
+        self._next = self._next + 1
+        return states[:, -1]
+
+    def logits(self, state: Tensor) -> Tensor:
+        return self._backbone.logits(state)
+
+    def embed_soft(self, soft_token: Tensor) -> Tensor:
+        return self._backbone.embed_soft(soft_token)
+
+
+class PackedReader:
+    """Through `decoder`, without pads. Rows may come in any order."""
+
+    def __init__(self, backbone: Backbone, decoder: Decoder, ids: Sequence[Sequence[int]], *, steps: int) -> None:
+        order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
+        device = backbone.device
+        self._lengths = [len(ids[row]) for row in order]
+        self._tokens = torch.tensor([token for row in order for token in ids[row]], device=device)
+        is_sorted = order == list(range(len(ids)))
+        self._order = None if is_sorted else torch.tensor(order, device=device)
+        self._backbone = backbone
+        self._decoder = decoder
+        self._run = decoder.start(self._lengths, steps=steps, like=backbone.weight)
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        states = self._run.read(self._backbone.embed(self._tokens))  # (N, D)
+        lengths = torch.tensor(self._lengths, device=states.device)
+        last = states[lengths.cumsum(dim=0) - 1]
+        rows = torch.repeat_interleave(torch.arange(len(lengths), device=states.device), lengths)
+        sums = torch.zeros(last.shape, device=states.device).index_add_(0, rows, states.float())
+        return self._given(last), self._given(sums / lengths[:, None])
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        return self._given(self._run.advance(inputs if self._order is None else inputs[self._order]))
+
+    def logits(self, state: Tensor) -> Tensor:
+        return self._decoder.vocabulary.logits(state)
+
+    def embed_soft(self, soft_token: Tensor) -> Tensor:
+        return self._decoder.vocabulary.embed_soft(soft_token)
+
+    def _given(self, states: Tensor) -> Tensor:
+        """In the order that the rows came in."""
+        return states if self._order is None else torch.empty_like(states).index_copy_(0, self._order, states)
