@@ -268,6 +268,5 @@ def _connect_results(opened: Any, handlers: EvaluateHandlers, judged: _Judged, p
     results.baseline.input(**showing)
     results.run.input(**showing).then(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
     results.progress.cancel(cancel, results.run, results.progress, **_QUIET)
-    # One after the other: Gradio may close its stream between two answers that a page waits for at once.
     opened = opened.then(restore, outputs=results.run, **_QUIET).then(**showing)
     opened.then(lambda: gr.Button(interactive=True), outputs=plan.start, **_QUIET)
