@@ -45,7 +45,6 @@ def build_about_page(site: gr.Blocks, parts: PageParts) -> None:
 
     ask = {"fn": guarded_stream(handlers.health, outputs=1), "outputs": health, "concurrency_limit": 2, **_QUIET}
     again.click(**ask, concurrency_id="health")
-    # One after the other: Gradio may close its stream between two answers that a page waits for at once.
     site.load(**ask, concurrency_id="health").then(
         guarded(handlers.collections, outputs=1), outputs=collections, **_QUIET
     )

@@ -55,7 +55,7 @@ def build_pages(parts: PageParts) -> gr.Blocks:
 
 
 def _keep_no_statistics(site: gr.Blocks) -> None:
-    """Gradio 6.31 sums up the last 10,000 requests anew, with pandas, after each of them, for a page that is not served.
+    """Gradio 6.31 sums up the last 10,000 requests anew, with pandas, after each, for a page that is not served.
 
     Its settings for that are variables of the environment, which is not ours; these hold what was read from them.
     """

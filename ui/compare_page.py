@@ -202,7 +202,6 @@ def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields
     def follow(request: gr.Request) -> Any:
         yield from skipping_none(handlers.compare_address, outputs=len(NOTHING))(dict(request.query_params))
 
-    # One after the other: Gradio may close its stream between two answers that a page waits for at once.
     site.load(restore, outputs=fields.all, **_QUIET).then(
         follow,
         outputs=views.all,

@@ -144,7 +144,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 handlers.instruction_names(), value=[next(iter(POLICIES))], multiselect=True, label="Seen through",
                 min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
-            start = gr.Button(  # until there is a collection to measure
+            start = gr.Button(  # until the page has its collection and its last measurement
                 "Measure", variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
             )
         with (
@@ -208,13 +208,9 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
 
     def choices(request: gr.Request) -> tuple[Any, ...]:
         wanted = request.query_params.get("c") or handlers.first_judged()
-        return (
-            choose_collection(handlers.catalog, wanted),
-            gr.Dropdown(choices=handlers.instruction_names()),
-            gr.Button(interactive=True),
-        )
+        return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_names())
 
-    opened = site.load(choices, outputs=[judged.collection, plan.instructions, plan.start], **_QUIET).then(**shown)
+    opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
         guarded(bring_in, outputs=3, on_error=gr.skip()),
@@ -272,5 +268,5 @@ def _connect_results(opened: Any, handlers: EvaluateHandlers, judged: _Judged, p
     results.baseline.input(**showing)
     results.run.input(**showing).then(fn=None, inputs=results.run, js=REMEMBER_SCRIPT)
     results.progress.cancel(cancel, results.run, results.progress, **_QUIET)
-    # One after the other: Gradio may close its stream between two answers that a page waits for at once.
-    opened.then(restore, outputs=results.run, **_QUIET).then(**showing)
+    opened = opened.then(restore, outputs=results.run, **_QUIET).then(**showing)
+    opened.then(lambda: gr.Button(interactive=True), outputs=plan.start, **_QUIET)

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
 TIMEOUT_MS = 30_000
-SETTLE_MS = 120
+SETTLE_MS = 150
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 # Gradio's complaints where a page is left while an answer is on its way.

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browser import DESKTOP, OpenPage
-from page_house import PageHouse
+from page_house import RECIPES, PageHouse
 from playwright.sync_api import Browser, Route, expect
 
 Open = Callable[..., OpenPage]
@@ -86,6 +86,25 @@ def test_what_was_typed_before_the_page_was_ready_stays(open_page: Open) -> None
     opened.wait_until_still()
     expect(query).to_have_value("I am angry about the ferry")
     expect(page.locator("#passages .hit").first).to_be_visible()
+
+
+def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page: Open) -> None:
+    """Gradio's server ends the stream of answers when none is outstanding, and its client may have asked by then."""
+    opened = open_page("/evaluate")
+    page, held = opened.page, list[Route]()
+    expect(page.get_by_role("button", name="Measure", exact=True)).to_be_enabled()
+    page.get_by_role("button", name="Bring in judgements from files").click()
+    opened.wait_until_still()
+    page.route("**/queue/data?*", lambda route: held.append(route), times=1)
+    page.get_by_label("Judged queries of the collection").click()
+    with page.expect_response("**/queue/join*"):
+        page.get_by_role("option", name=RECIPES).click()
+    page.wait_for_timeout(100)  # the stream is asked for once it is known what to wait for
+    ended = held[0].fetch()  # whole, with its end
+    with page.expect_response("**/queue/join*"):
+        page.get_by_role("button", name="Bring in", exact=True).click()
+    held[0].fulfill(response=ended)
+    expect(page.locator("#evaluate-message").get_by_role("alert")).to_be_visible()
 
 
 @pytest.mark.parametrize(

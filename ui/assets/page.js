@@ -131,6 +131,75 @@ window.gircse = (() => {
     }).observe(element, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-document"] });
   }
 
+  /* Gradio 6.31 ends its stream of answers when none is outstanding. If the page asks for one in that moment, its client
+     takes the old stream for the one that will bring it, and waits for ever. So the end of a stream is held back while
+     something is asked for or awaited, and another stream is opened in its place. */
+  function keepListening() {
+    const plain = window.fetch.bind(window);
+    const asking = new Set(), awaited = new Set(), answered = new Set();
+
+    function ask(input, init) {
+      const asked = plain(input, init).then(async (found) => {
+        const { event_id } = found.ok ? await found.clone().json() : {};
+        if (event_id && !answered.has(event_id)) awaited.add(event_id);
+        return found;
+      }).finally(() => asking.delete(asked));
+      asking.add(asked);
+      return asked;
+    }
+
+    /* Passes messages on; true when the last one was the end of the stream, which is not passed on. */
+    async function pass(body, controller) {
+      const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let rest = ""; ;) {
+        const { value, done } = await reader.read();
+        if (done) return false;
+        const messages = (rest + value).split("\n\n");
+        rest = messages.pop();
+        for (const each of messages) {
+          const { msg, event_id } = each.startsWith("data:") ? JSON.parse(each.slice(5)) : {};
+          if (msg === "close_stream") return true;
+          if (msg === "process_completed") { awaited.delete(event_id); answered.add(event_id); }
+          controller.enqueue(new TextEncoder().encode(each + "\n\n"));
+        }
+      }
+    }
+
+    async function follow(controller, first, input, init) {
+      try {
+        let hasEnded = await pass(first.body, controller);
+        while (hasEnded) {
+          await Promise.allSettled(asking);
+          if (!awaited.size) {
+            controller.enqueue(new TextEncoder().encode('data: {"msg":"close_stream","event_id":null}\n\n'));
+            break;
+          }
+          const next = await plain(input, init);
+          if (!next.ok) break;
+          hasEnded = await pass(next.body, controller);
+        }
+        for (const each of [awaited, answered]) each.clear();
+        controller.close();
+      } catch (error) {
+        controller.error(error);
+      }
+    }
+
+    async function listen(input, init) {
+      const first = await plain(input, init);
+      if (!first.ok || !first.body) return first;
+      const body = new ReadableStream({ start: (controller) => { follow(controller, first, input, init); } });
+      return new Response(body, { status: first.status, headers: first.headers });
+    }
+
+    window.fetch = (input, init) => {
+      const path = new URL(input.url ?? input, location.href).pathname;
+      if (path.endsWith("/queue/join")) return ask(input, init);
+      return path.endsWith("/queue/data") ? listen(input, init) : plain(input, init);
+    };
+  }
+
+  keepListening();
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
