@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
@@ -25,6 +25,9 @@ class Settings(BaseSettings):
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
     model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="Numbers the model computes with. auto: bfloat16 where the device multiplies it."
+    )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )

@@ -25,8 +25,7 @@ from tqdm import tqdm
 from app.library import sample_rows
 from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
 from embedder.backbone import DTYPES, load_backbone
-from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint
-from embedder.linear import has_fast_bfloat16
+from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint
 from embedder.prompts import load_tokenizer
 
 STEPS = (0, 1, 5, 20)
@@ -40,7 +39,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="lengths of the texts")
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="texts in a call")
     parser.add_argument("--steps", type=int, nargs="+", default=STEPS)
-    parser.add_argument("--dtype", choices=[*DTYPES, "fastest"], default="fastest")
+    parser.add_argument("--dtype", choices=["auto", *DTYPES], default="auto")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--plain-steps", type=int, nargs="*", default=[20], help="steps of the plain ways; none: skip")
@@ -63,9 +62,7 @@ def main() -> None:
 def load(options: argparse.Namespace) -> tuple[Model, Path]:
     checkpoint = find_checkpoint(options.model)
     contract = checkpoint.contract
-    if options.dtype == "fastest":
-        is_fast = options.device != "cpu" or has_fast_bfloat16()
-        options.dtype = "bfloat16" if is_fast else "float32"
+    options.dtype = chosen_dtype(options.dtype, default=contract.dtype, device=options.device)
     backbone = load_backbone(
         checkpoint.base,
         attention=contract.attention,

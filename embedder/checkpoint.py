@@ -16,6 +16,7 @@ from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_mode
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.linear import multiplies_bfloat16
 from embedder.prompts import load_tokenizer
 
 DEFAULT_MODEL = "gircse-mini"
@@ -145,19 +146,19 @@ def load_encoder(
 ) -> Encoder:
     """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
 
+    dtype "auto": bfloat16 where the device multiplies it (CUDA, CPUs with AVX-512 BF16 or AMX), else the contract's.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
     """
     checkpoint = find_checkpoint(model)
     contract = checkpoint.contract
-    chosen = dtype or contract.dtype
-    if chosen not in DTYPES:
-        raise ContractError(f"dtype is {chosen!r}, but must be one of {', '.join(DTYPES)}.")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
     backbone = load_backbone(
         checkpoint.base,
         attention=contract.attention,
         with_soft_head=contract.head == "soft_head",
         adapter=checkpoint.adapter,
-        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+        device=device,
         dtype=chosen,
     )
     folder = checkpoint.base
@@ -167,6 +168,15 @@ def load_encoder(
     if truncate_dim is None:
         encoder.check_golden()
     return encoder
+
+
+def chosen_dtype(dtype: str, *, default: str, device: str) -> str:
+    """`dtype`, or what auto means on `device`. Raises ContractError."""
+    if dtype == "auto":
+        return "bfloat16" if device.startswith("cuda") or multiplies_bfloat16() else default
+    if dtype not in DTYPES:
+        raise ContractError(f"dtype is {dtype!r}, but must be one of auto, {', '.join(DTYPES)}.")
+    return dtype
 
 
 def package_base(package: str) -> tuple[str, dict[str, str]]:

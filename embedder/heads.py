@@ -29,10 +29,7 @@ class SoftHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(len(pieces)))
         self.position = nn.Parameter(torch.zeros(hidden_size))
 
-    def transform(self, state: Tensor) -> Tensor:
-        """LayerNorm(h + W2·gelu(W1·h)): (B, D) -> (B, D)."""
-        return self.norm(state + self.outer(F.gelu(self.inner(state))))
-
     def forward(self, state: Tensor, embedding: Tensor) -> Tensor:
         """state (B, D), embedding E[pieces] (n, D) -> logits (B, n)."""
-        return F.linear(self.transform(state), embedding, self.bias)
+        transformed = self.norm(state + self.outer(F.gelu(self.inner(state))))
+        return F.linear(transformed, embedding, self.bias)

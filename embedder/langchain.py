@@ -42,8 +42,8 @@ class GircseEmbeddings(BaseModel, Embeddings):
     batch_size: int = Field(default=32, ge=1)
     device: str | None = None
     """A torch device. None: CUDA when there is one, else the CPU."""
-    dtype: str | None = None
-    """float32 or bfloat16. None: the contract's."""
+    dtype: str | None = "auto"
+    """float32 or bfloat16. auto: bfloat16 where the device multiplies it, else the contract's. None: the contract's."""
     show_progress: bool = False
     """Show a progress bar while documents are embedded."""
 

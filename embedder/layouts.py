@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from embedder.linear import Linear, Product, kept
+from embedder.linear import Linear, Product, kept, linear_of
 
 Function = Callable[[Tensor], Tensor]
 
@@ -53,8 +53,7 @@ class Layout:
     key_heads: int
     head_size: int
     scaling: float
-    activation: Function
-    is_gated: bool
+    gate: Function | None  # of the first half of what `up` gives; None where `up` has its activation itself
     is_norm_first: bool
     places: tuple[Tensor, Norm] | None  # learned positions (P, D) and the norm after them
     rotary: nn.Module | None
@@ -68,16 +67,18 @@ class Layout:
 
     def feed(self, layer: Layer, x: Tensor) -> Tensor:
         raised = layer.up(x)
-        if not self.is_gated:
-            return layer.down(self.activation(raised))
+        if self.gate is None:
+            return layer.down(raised)
         gate, raised = raised.chunk(2, dim=-1)
-        return layer.down(self.activation(gate) * raised)
+        return layer.down(self.gate(gate) * raised)
 
 
 def with_kept_weights(layout: Layout) -> Layout:
     """The same layout with its matrices in the form that is fastest here."""
-    names = ("qkv", "out", "up", "down")
-    layers = [replace(each, **{name: kept(getattr(each, name)) for name in names}) for each in layout.layers]
+    layers = [
+        replace(each, qkv=kept(each.qkv), out=kept(each.out), up=kept(each.up), down=kept(each.down))
+        for each in layout.layers
+    ]
     return replace(layout, layers=layers)
 
 
@@ -91,16 +92,18 @@ def read_layout(model: PreTrainedModel) -> Layout:
 
 
 def _read_bert(body: Any) -> Layout:
-    config, embeddings = body.config, body.embeddings
+    embeddings = body.embeddings
+    if body.config.hidden_act != "gelu":
+        raise UnknownLayoutError(f"{type(body).__name__}: the activation {body.config.hidden_act!r}")
     layers = []
     for each in body.encoder.layer:
         attention = each.attention.self
         layers.append(
             Layer(
                 qkv=_packed(attention.query, attention.key, attention.value),
-                out=_linear(each.attention.output.dense),
-                up=_linear(each.intermediate.dense),
-                down=_linear(each.output.dense),
+                out=linear_of(each.attention.output.dense),
+                up=replace(linear_of(each.intermediate.dense), has_gelu=True),
+                down=linear_of(each.output.dense),
                 attention_norm=_norm(each.attention.output.LayerNorm),
                 feed_norm=_norm(each.output.LayerNorm),
             )
@@ -113,8 +116,7 @@ def _read_bert(body: Any) -> Layout:
         key_heads=attention.num_attention_heads,
         head_size=attention.attention_head_size,
         scaling=attention.scaling,
-        activation=_activation(config.hidden_act),
-        is_gated=False,
+        gate=None,
         is_norm_first=False,
         places=(table, _norm(embeddings.LayerNorm)),
         rotary=None,
@@ -132,9 +134,9 @@ def _read_llama(body: Any) -> Layout:
         layers.append(
             Layer(
                 qkv=_packed(attention.q_proj, attention.k_proj, attention.v_proj),
-                out=_linear(attention.o_proj),
+                out=linear_of(attention.o_proj),
                 up=_packed(feed.gate_proj, feed.up_proj),
-                down=_linear(feed.down_proj),
+                down=linear_of(feed.down_proj),
                 attention_norm=_norm(each.input_layernorm),
                 feed_norm=_norm(each.post_attention_layernorm),
                 query_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
@@ -147,8 +149,7 @@ def _read_llama(body: Any) -> Layout:
         key_heads=config.num_key_value_heads,
         head_size=attention.head_dim,
         scaling=attention.scaling,
-        activation=_activation(config.hidden_act),
-        is_gated=True,
+        gate=_activation(config.hidden_act),
         is_norm_first=True,
         places=None,
         rotary=body.rotary_emb,
@@ -173,10 +174,6 @@ def _packed(*parts: nn.Linear) -> Linear:
     return Linear(weight, bias)
 
 
-def _linear(module: nn.Linear) -> Linear:
-    return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
-
-
 def _norm(module: Any) -> Norm:
     bias = getattr(module, "bias", None)
     eps = module.eps if bias is not None else module.variance_epsilon
@@ -184,5 +181,4 @@ def _norm(module: Any) -> Norm:
 
 
 def _activation(name: Any) -> Function:
-    found = ACT2FN[name] if isinstance(name, str) else name
-    return F.gelu if name == "gelu" else F.silu if name == "silu" else found
+    return F.silu if name == "silu" else ACT2FN[name]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 Product = Callable[[Tensor], Tensor]
@@ -18,9 +18,11 @@ _ROWS = 64
 class Linear:
     weight: Tensor  # (out, in)
     bias: Tensor | None
+    has_gelu: bool = False  # after it
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        found = F.linear(x, self.weight, self.bias)
+        return F.gelu(found) if self.has_gelu else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,25 @@ class BlockedLinear:
 
     blocks: Tensor  # opaque
     bias: Tensor | None
+    has_gelu: bool
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self.blocks, self.bias, "none", [], "")
+        after: tuple[str, list[float], str] = ("gelu", [], "none") if self.has_gelu else ("none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self.blocks, self.bias, *after)
 
 
-def kept(linear: Linear) -> Product:
-    weight = linear.weight
-    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not has_blocks():
-        return linear
-    return BlockedLinear(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), linear.bias)
+def linear_of(module: nn.Linear) -> Linear:
+    return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
+
+
+def kept(product: Product) -> Product:
+    """`product` with its weights in the form that is fastest here."""
+    if not isinstance(product, Linear):
+        return product
+    weight = product.weight
+    if weight.device.type != "cpu" or not has_blocks():
+        return product
+    return BlockedLinear(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), product.bias, product.has_gelu)
 
 
 def has_blocks() -> bool:
@@ -46,7 +57,7 @@ def has_blocks() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def has_fast_bfloat16() -> bool:
+def multiplies_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster."""
     checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     return has_blocks() and any(check() for check in checks if check is not None)

@@ -45,8 +45,8 @@ def refine_states(
     observe: StepObserver | None = None,
     stop: Callable[[RefinedStates], bool] | None = None,
 ) -> RefinedStates:
-    """One prefill and exactly `steps` one-position decode steps; baselines take none. Once `stop`, told of all states so
-    far after every step, is true, there is no other.
+    """One prefill and exactly `steps` one-position decode steps; baselines take none. Once `stop`, which is told of the
+    states so far after every step, is true, there is no other.
 
     s_k = softmax(head(h'_{k-1}) / temperature + logit_bias) (Eq 5), d_k = s_k @ E (Eq 6) is fed at the next position,
     and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow

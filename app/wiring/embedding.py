@@ -16,9 +16,10 @@ from app.search_types import QueryEmbedding, RefinementStep, Token
 class LocalEmbedder:
     """Implements `Embedder` and `TokenCounter`; loads the model at its first use."""
 
-    def __init__(self, model: str, *, device: str | None = None) -> None:
+    def __init__(self, model: str, *, device: str | None = None, dtype: str | None = None) -> None:
         self._model = model
         self._device = device
+        self._dtype = dtype
         self._lock = threading.Lock()
         self._loaded: embedder.Encoder | None = None
 
@@ -27,7 +28,7 @@ class LocalEmbedder:
         with self._lock:
             if self._loaded is None:
                 with _errors_translated():
-                    self._loaded = embedder.load_encoder(self._model, device=self._device)
+                    self._loaded = embedder.load_encoder(self._model, device=self._device, dtype=self._dtype)
             return self._loaded
 
     @property
