@@ -120,7 +120,7 @@ class Run:
     def _forward(self, x: Tensor, positions: Tensor, attend) -> Tensor:
         layout = self.layout
         angles = None if layout.rotary is None else layout.rotary(x[None], positions[None])
-        x = layout.enter(x, positions)
+        x = layout.enter(x.float(), positions)
         for index, layer in enumerate(layout.layers):
             if layout.is_norm_first:
                 x = x + self._attention(index, layer, layer.attention_norm(x), angles, attend)
@@ -138,6 +138,7 @@ class Run:
         if angles is not None:
             cos, sin = (each[0, :, None, :] for each in angles)  # (N, 1, head_size)
             q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+        q, k = q.to(v.dtype), k.to(v.dtype)
         return layer.out(attend(index, q, k, v).flatten(1))
 
 

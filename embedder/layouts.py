@@ -24,13 +24,15 @@ class UnknownLayoutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Norm:
+    """In float32, as is what goes from layer to layer; the products alone are in the weights' dtype."""
+
     weight: Tensor
     bias: Tensor | None  # None: a root-mean-square norm
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.bias is None:
-            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+            return F.rms_norm(x.float(), self.weight.shape, self.weight, self.eps)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
@@ -104,8 +106,8 @@ def _read_bert(body: Any) -> Layout:
                 out=linear_of(each.attention.output.dense),
                 up=replace(linear_of(each.intermediate.dense), has_gelu=True),
                 down=linear_of(each.output.dense),
-                attention_norm=_norm(each.attention.output.LayerNorm),
-                feed_norm=_norm(each.output.LayerNorm),
+                attention_norm=norm_of(each.attention.output.LayerNorm),
+                feed_norm=norm_of(each.output.LayerNorm),
             )
         )
     # A prompt is one segment: its embedding stands at every position.
@@ -118,7 +120,7 @@ def _read_bert(body: Any) -> Layout:
         scaling=attention.scaling,
         gate=None,
         is_norm_first=False,
-        places=(table, _norm(embeddings.LayerNorm)),
+        places=(table, norm_of(embeddings.LayerNorm)),
         rotary=None,
         final_norm=None,
     )
@@ -137,10 +139,10 @@ def _read_llama(body: Any) -> Layout:
                 out=linear_of(attention.o_proj),
                 up=_packed(feed.gate_proj, feed.up_proj),
                 down=linear_of(feed.down_proj),
-                attention_norm=_norm(each.input_layernorm),
-                feed_norm=_norm(each.post_attention_layernorm),
-                query_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
-                key_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
+                attention_norm=norm_of(each.input_layernorm),
+                feed_norm=norm_of(each.post_attention_layernorm),
+                query_norm=norm_of(attention.q_norm) if hasattr(attention, "q_norm") else None,
+                key_norm=norm_of(attention.k_norm) if hasattr(attention, "k_norm") else None,
             )
         )
     return Layout(
@@ -153,7 +155,7 @@ def _read_llama(body: Any) -> Layout:
         is_norm_first=True,
         places=None,
         rotary=body.rotary_emb,
-        final_norm=_norm(body.norm),
+        final_norm=norm_of(body.norm),
     )
 
 
@@ -174,10 +176,10 @@ def _packed(*parts: nn.Linear) -> Linear:
     return Linear(weight, bias)
 
 
-def _norm(module: Any) -> Norm:
+def norm_of(module: Any) -> Norm:
     bias = getattr(module, "bias", None)
     eps = module.eps if bias is not None else module.variance_epsilon
-    return Norm(module.weight.detach(), None if bias is None else bias.detach(), eps)
+    return Norm(module.weight.detach().float(), None if bias is None else bias.detach().float(), eps)
 
 
 def _activation(name: Any) -> Function:

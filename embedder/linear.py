@@ -21,13 +21,13 @@ class Linear:
     has_gelu: bool = False  # after it
 
     def __call__(self, x: Tensor) -> Tensor:
-        found = F.linear(x, self.weight, self.bias)
+        found = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
         return F.gelu(found) if self.has_gelu else found
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedLinear:
-    """The same, of bfloat16 weights on a CPU: oneDNN need not put them into blocks again at every call."""
+    """The same on a CPU, as oneDNN reads it: the weights need not be put into blocks again at every call."""
 
     blocks: Tensor  # opaque
     bias: Tensor | None
@@ -35,7 +35,7 @@ class BlockedLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         after: tuple[str, list[float], str] = ("gelu", [], "none") if self.has_gelu else ("none", [], "")
-        return torch.ops.mkldnn._linear_pointwise(x, self.blocks, self.bias, *after)
+        return torch.ops.mkldnn._linear_pointwise(x.to(self.blocks.dtype), self.blocks, self.bias, *after)
 
 
 def linear_of(module: nn.Linear) -> Linear:
