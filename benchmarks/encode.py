@@ -24,9 +24,8 @@ from tqdm import tqdm
 
 from app.library import sample_rows
 from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
-from embedder.backbone import DTYPES, load_backbone
-from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint
-from embedder.prompts import load_tokenizer
+from embedder.backbone import DTYPES
+from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 
 STEPS = (0, 1, 5, 20)
 TOKENS = (16, 64, 128, 256, 460)  # the longest leaves room for an instruction and 20 steps in 512 positions
@@ -63,15 +62,8 @@ def load(options: argparse.Namespace) -> tuple[Model, Path]:
     checkpoint = find_checkpoint(options.model)
     contract = checkpoint.contract
     options.dtype = chosen_dtype(options.dtype, default=contract.dtype, device=options.device)
-    backbone = load_backbone(
-        checkpoint.base,
-        attention=contract.attention,
-        with_soft_head=contract.head == "soft_head",
-        adapter=checkpoint.adapter,
-        device=options.device,
-        dtype=options.dtype,
-    )
-    return Model(backbone, load_tokenizer(checkpoint.base), contract), checkpoint.base
+    backbone, tokenizer = load_parts(checkpoint, device=options.device, dtype=options.dtype)
+    return Model(backbone, tokenizer, contract), checkpoint.base
 
 
 def texts_of(model: Model, tokens: int, count: int) -> list[str]:

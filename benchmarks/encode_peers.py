@@ -60,14 +60,13 @@ def with_dynamic_cache(model: Model, texts: Sequence[str], steps: int) -> Encode
         prompt = model.prompts(texts)
         mask, cache = prompt.mask, DynamicCache(config=backbone.model.config)
         positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
-        states = _forward(backbone, backbone.embed(prompt.ids), mask, positions, cache)
+        states = backbone.forward(backbone.embed(prompt.ids), mask=mask, positions=positions, cache=cache)
         generated = []
         for step in range(steps):
             soft_token = torch.softmax(backbone.logits(states[:, -1]).float(), dim=-1)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-            states = _forward(
-                backbone, backbone.embed_soft(soft_token)[:, None], mask, positions[:, -1:] + step + 1, cache
-            )
+            inputs = backbone.embed_soft(soft_token)[:, None]
+            states = backbone.forward(inputs, mask=mask, positions=positions[:, -1:] + step + 1, cache=cache)
             generated.append(states[:, -1].float())
         return normalize(torch.stack(generated, dim=1).mean(dim=1), dim=-1)
 
@@ -90,10 +89,6 @@ def without_cache(model: Model, texts: Sequence[str], steps: int) -> Encode:
         return normalize(states[:, prompt_length:].float().mean(dim=1), dim=-1)
 
     return torch.inference_mode()(encode)
-
-
-def _forward(backbone: Backbone, inputs: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
-    return backbone.forward(inputs, mask=mask, positions=positions, cache=cache)
 
 
 def _read_whole(backbone: Backbone, inputs: Tensor, mask: Tensor, prompt_length: int) -> Tensor:

@@ -33,8 +33,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
 SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
-# An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
 _CANARY_TOKENS = 9
+# An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
 _UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
 
 

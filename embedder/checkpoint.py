@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
-from embedder.backbone import DTYPES, PACKAGE_PREFIX, load_backbone, locate_model
+from embedder.backbone import DTYPES, PACKAGE_PREFIX, Backbone, load_backbone, locate_model
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
@@ -153,21 +153,27 @@ def load_encoder(
     contract = checkpoint.contract
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
+    backbone, tokenizer = load_parts(checkpoint, device=device, dtype=chosen)
+    encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim)
+    if truncate_dim is None:
+        encoder.check_golden()
+    return encoder
+
+
+def load_parts(checkpoint: Checkpoint, *, device: str, dtype: str) -> tuple[Backbone, Tokenizer]:
+    """The model on `device` in `dtype`, and the tokenizer that goes with it."""
     backbone = load_backbone(
         checkpoint.base,
-        attention=contract.attention,
-        with_soft_head=contract.head == "soft_head",
+        attention=checkpoint.contract.attention,
+        with_soft_head=checkpoint.contract.head == "soft_head",
         adapter=checkpoint.adapter,
         device=device,
-        dtype=chosen,
+        dtype=dtype,
     )
     folder = checkpoint.base
     if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():
         folder = checkpoint.adapter
-    encoder = Encoder(backbone, load_tokenizer(folder), contract, truncate_dim=truncate_dim)
-    if truncate_dim is None:
-        encoder.check_golden()
-    return encoder
+    return backbone, load_tokenizer(folder)
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

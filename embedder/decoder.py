@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -119,7 +120,10 @@ class Run:
 
     def _forward(self, x: Tensor, positions: Tensor, attend) -> Tensor:
         layout = self.layout
-        angles = None if layout.rotary is None else layout.rotary(x[None], positions[None])
+        angles = None
+        if layout.rotary is not None:
+            cos, sin = layout.rotary(x[None], positions[None])  # (1, N, head_size) each
+            angles = cos[0, :, None, :], sin[0, :, None, :]  # the same for every head
         x = layout.enter(x.float(), positions)
         for index, layer in enumerate(layout.layers):
             if layout.is_norm_first:
@@ -136,8 +140,7 @@ class Run:
         q, k, v = layer.qkv(x).view(x.shape[0], -1, layout.head_size).split(sizes, dim=1)  # (N, heads, head_size)
         q, k = _normed(layer.query_norm, q), _normed(layer.key_norm, k)
         if angles is not None:
-            cos, sin = (each[0, :, None, :] for each in angles)  # (N, 1, head_size)
-            q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+            q, k = _rotated(q, *angles), _rotated(k, *angles)
         q, k = q.to(v.dtype), k.to(v.dtype)
         return layer.out(attend(index, q, k, v).flatten(1))
 
@@ -156,12 +159,10 @@ def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
 def _group(lengths: Sequence[int]) -> list[RowGroup]:
     groups: list[RowGroup] = []
     row = token = 0
-    while row < len(lengths):
-        length = lengths[row]
-        end = next((other for other in range(row, len(lengths)) if lengths[other] != length), len(lengths))
-        count = end - row
-        groups.append(RowGroup(slice(row, end), slice(token, token + count * length), count, length))
-        row, token = end, token + count * length
+    for length, equal in groupby(lengths):
+        count = len(list(equal))
+        groups.append(RowGroup(slice(row, row + count), slice(token, token + count * length), count, length))
+        row, token = row + count, token + count * length
     return groups
 
 

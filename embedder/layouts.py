@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,6 @@ from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
 from embedder.linear import Linear, Product, kept, linear_of
-
-Function = Callable[[Tensor], Tensor]
 
 
 class UnknownLayoutError(Exception):
@@ -55,7 +53,7 @@ class Layout:
     key_heads: int
     head_size: int
     scaling: float
-    gate: Function | None  # of the first half of what `up` gives; None where `up` has its activation itself
+    gate: Product | None  # of the first half of what `up` gives; None where `up` has its activation itself
     is_norm_first: bool
     places: tuple[Tensor, Norm] | None  # learned positions (P, D) and the norm after them
     rotary: nn.Module | None
@@ -151,7 +149,7 @@ def _read_llama(body: Any) -> Layout:
         key_heads=config.num_key_value_heads,
         head_size=attention.head_dim,
         scaling=attention.scaling,
-        gate=_activation(config.hidden_act),
+        gate=ACT2FN[config.hidden_act],
         is_norm_first=True,
         places=None,
         rotary=body.rotary_emb,
@@ -180,7 +178,3 @@ def norm_of(module: Any) -> Norm:
     bias = getattr(module, "bias", None)
     eps = module.eps if bias is not None else module.variance_epsilon
     return Norm(module.weight.detach().float(), None if bias is None else bias.detach().float(), eps)
-
-
-def _activation(name: Any) -> Function:
-    return F.silu if name == "silu" else ACT2FN[name]

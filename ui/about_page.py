@@ -45,9 +45,8 @@ def build_about_page(site: gr.Blocks, parts: PageParts) -> None:
 
     ask = {"fn": guarded_stream(handlers.health, outputs=1), "outputs": health, "concurrency_limit": 2, **_QUIET}
     again.click(**ask, concurrency_id="health")
-    site.load(**ask, concurrency_id="health").then(
-        guarded(handlers.collections, outputs=1), outputs=collections, **_QUIET
-    )
+    site.load(**ask, concurrency_id="health")
+    site.load(guarded(handlers.collections, outputs=1), outputs=collections, **_QUIET)
 
 
 def _draw(html: str, elem_id: str) -> gr.HTML:

@@ -8,32 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import bert_backbone, contract, family_encoder, save_tiny_model, tiny_tokenizer
+from tiny_models import SHAPE, bert_backbone, contract, family_backbone, family_encoder, save_tiny_model, tiny_tokenizer
 from torch import nn
-from transformers import AutoModelForCausalLM, GPTNeoXConfig, MistralConfig
+from transformers import GPTNeoXConfig, MistralConfig
 
-from embedder.backbone import Backbone, load_causal_model, take_apart, with_decoder
+from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import chosen_dtype
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.layouts import Norm, read_layout
 from embedder.linear import BlockedLinear, Linear, has_blocks, kept
 
-_SHAPE = {
-    "vocab_size": 1024,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 512,
-}
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
-
-
-def saved(folder: Path, config) -> Backbone:
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    return take_apart(load_causal_model(folder, with_soft_head=False).eval(), attention="causal")
 
 
 def vectors(backbone: Backbone) -> np.ndarray:
@@ -43,12 +29,12 @@ def vectors(backbone: Backbone) -> np.ndarray:
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param(GPTNeoXConfig(**_SHAPE), id="other parts"),
-        pytest.param(MistralConfig(**_SHAPE, num_key_value_heads=2, sliding_window=8), id="sliding window"),
+        pytest.param(GPTNeoXConfig(**SHAPE), id="other parts"),
+        pytest.param(MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=8), id="sliding window"),
     ],
 )
 def test_a_model_of_another_layout_is_read_through_transformers(tmp_path: Path, config) -> None:
-    backbone = saved(tmp_path, config)
+    backbone = family_backbone(save_tiny_model(tmp_path, config))
     before = vectors(backbone)
     found = with_decoder(backbone)
     assert found.decoder is None
@@ -56,8 +42,7 @@ def test_a_model_of_another_layout_is_read_through_transformers(tmp_path: Path, 
 
 
 def test_a_model_that_only_looks_alike_is_read_through_transformers(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path, "qwen3")
-    backbone = take_apart(load_causal_model(folder, with_soft_head=False).eval(), attention="causal")
+    backbone = family_backbone(save_tiny_model(tmp_path, "qwen3"))
     backbone.body.layers[1].mlp.act_fn = nn.ReLU()
     before = vectors(backbone)
     found = with_decoder(backbone)

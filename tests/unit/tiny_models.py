@@ -19,7 +19,7 @@ from embedder.encoder import Encoder
 from embedder.prompts import load_tokenizer
 
 TOKENIZER_FOLDER = Path(__file__).parent.parent / "golden" / "reference" / "tiny-qwen2"
-_SHAPE = {
+SHAPE = {
     "vocab_size": 1024,
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -28,16 +28,17 @@ _SHAPE = {
     "max_position_embeddings": 512,
 }
 FAMILIES: dict[str, PretrainedConfig] = {
-    "llama": LlamaConfig(**_SHAPE, num_key_value_heads=2),
-    "mistral": MistralConfig(**_SHAPE, num_key_value_heads=2, sliding_window=None),
-    "qwen2": Qwen2Config(**_SHAPE, num_key_value_heads=2, tie_word_embeddings=True),
-    "qwen3": Qwen3Config(**_SHAPE, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False),
+    "llama": LlamaConfig(**SHAPE, num_key_value_heads=2),
+    "mistral": MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=None),
+    "qwen2": Qwen2Config(**SHAPE, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen3": Qwen3Config(**SHAPE, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False),
 }
 
 
-def save_tiny_model(folder: Path, family: str, *, seed: int = 0) -> Path:
+def save_tiny_model(folder: Path, family: str | PretrainedConfig, *, seed: int = 0) -> Path:
     torch.manual_seed(seed)
-    AutoModelForCausalLM.from_config(FAMILIES[family]).save_pretrained(folder)
+    config = FAMILIES[family] if isinstance(family, str) else family
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     (folder / "tokenizer.json").write_bytes((TOKENIZER_FOLDER / "tokenizer.json").read_bytes())
     return folder
 
@@ -70,12 +71,15 @@ def bert_backbone(*, attention: str = "prefix", seed: int = 0, dtype: str = "flo
     return take_apart(model.to(DTYPES[dtype]), attention=attention)
 
 
+def family_backbone(folder: Path, *, dtype: str = "float32") -> Backbone:
+    return take_apart(load_causal_model(folder, with_soft_head=False, dtype=dtype).eval(), attention="causal")
+
+
 def family_encoder(
     folder: Path, *, padding_side: str = "right", dtype: str = "float32", is_packed: bool = True
 ) -> Encoder:
     """is_packed: read as models are that serve; else through transformers, as they are read in training."""
-    model = load_causal_model(folder, with_soft_head=False, dtype=dtype).eval()
-    backbone = take_apart(model, attention="causal")
+    backbone = family_backbone(folder, dtype=dtype)
     backbone = with_decoder(backbone) if is_packed else backbone
     return Encoder(backbone, load_tokenizer(folder), contract(), padding_side=padding_side)
 

@@ -178,7 +178,8 @@ window.gircse = (() => {
           if (!next.ok) break;
           hasEnded = await pass(next.body, controller);
         }
-        for (const each of [awaited, answered]) each.clear();
+        awaited.clear();
+        answered.clear();
         controller.close();
       } catch (error) {
         controller.error(error);
