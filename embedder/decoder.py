@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from embedder.layouts import Layer, Layout, Norm
+from embedder.spare_memory import SpareMemory
 from embedder.vocabulary import Vocabulary
 
 
@@ -36,33 +37,53 @@ class Decoder:
         self._layout = layout
         self.vocabulary = vocabulary
         self._sees_both_ways = sees_both_ways  # among the positions of a prompt
+        self._spare = SpareMemory()
 
-    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor) -> Run:
-        """A run over rows of these lengths, longest first, with room for `steps` more positions each."""
-        return Run(self._layout, list(lengths), steps=steps, sees_both_ways=self._sees_both_ways, like=like)
+    @property
+    def can_share(self) -> bool:
+        """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
+        return not self._sees_both_ways
+
+    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> Run:
+        """A run over rows of these lengths, longest first, with room for `steps` more positions each.
+
+        shared: how many tokens all rows begin with alike, fewer than the shortest has.
+        """
+        return Run(
+            self._layout,
+            list(lengths),
+            steps=steps,
+            shared=shared,
+            sees_both_ways=self._sees_both_ways,
+            like=like,
+            spare=self._spare,
+        )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Run:
     """The keys and values of a batch while it is read and refined."""
 
     layout: Layout
     lengths: list[int]
     steps: int
+    shared: int
     sees_both_ways: bool
     like: Tensor
+    spare: SpareMemory
     _keys: Tensor = field(init=False)  # (layers, B, key_heads, longest + steps, head_size)
     _values: Tensor = field(init=False)
-    _mask: Tensor | None = field(init=False)  # (B, 1, 1, longest + steps), None where all rows are of one length
+    _mask: Tensor | None = field(init=False)  # 0 or -inf (B, longest + steps), None where all rows are of one length
     _taken: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         layout, longest = self.layout, self.lengths[0]
-        # On a CPU attention is fastest in float32, and the few keys and values are all that is kept in it.
-        dtype = torch.float32 if self.like.device.type == "cpu" else self.like.dtype
-        shape = (len(layout.layers), len(self.lengths), layout.key_heads, longest + self.steps, layout.head_size)
-        self._keys = self.like.new_empty(shape, dtype=dtype)
-        self._values = self.like.new_empty(shape, dtype=dtype)
+        shape = (2, len(layout.layers), len(self.lengths), layout.key_heads, longest + self.steps, layout.head_size)
+        if self.like.device.type == "cpu":
+            # There attention is fastest in float32, and the few keys and values are all that is kept in it.
+            self._keys, self._values = self.spare.take(shape, torch.float32, owner=self)
+        else:
+            self._keys, self._values = self.like.new_empty(shape)
         self._mask = None
         shortest = self.lengths[-1]
         if shortest < longest:
@@ -71,41 +92,56 @@ class Run:
             self._values[..., : longest - shortest, :] = 0
             places = torch.arange(longest + self.steps, device=self.like.device)
             starts = longest - torch.tensor(self.lengths, device=self.like.device)
-            self._mask = (places >= starts[:, None])[:, None, None, :]
+            self._mask = self._keys.new_zeros(len(self.lengths), longest + self.steps)
+            self._mask.masked_fill_(places < starts[:, None], -torch.inf)
 
     def read(self, inputs: Tensor) -> Tensor:
-        """The prefill. inputs: the embeddings of all rows' tokens, row after row (N, D). Their final states (N, D)."""
-        groups = _group(self.lengths)
-        longest = self.lengths[0]
-        positions = torch.cat([torch.arange(each, device=inputs.device) for each in self.lengths])
+        """The prefill. inputs: the embeddings of the shared tokens, and of all rows' other tokens, row after row (N, D).
+        Their final states (N, D)."""
+        shared, longest = self.shared, self.lengths[0]
+        groups = _group([each - shared for each in self.lengths], first_token=shared)
+        starts_ends = [(0, shared), *((shared, each) for each in self.lengths)]
+        positions = torch.cat([torch.arange(*each, device=inputs.device) for each in starts_ends])
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             out = torch.empty_like(q)
+            queries, *before = (each[None, :shared].transpose(1, 2) for each in (q, k, v))  # (1, heads, shared, size)
+            if shared:
+                out[:shared] = self._attend(queries, *before)[0].transpose(0, 1)
             for group in groups:
-                places = slice(longest - group.length, longest)
                 shape = (group.count, group.length, -1, q.shape[-1])
-                queries, keys, values = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
+                queries, *own = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
+                keys, values = (_behind(one, other) for one, other in zip(before, own, strict=True)) if shared else own
                 if self.steps:
+                    places = slice(longest - keys.shape[2], longest)
                     self._keys[layer, group.rows, :, places] = keys
                     self._values[layer, group.rows, :, places] = values
-                found = F.scaled_dot_product_attention(
-                    queries,
-                    keys,
-                    values,
-                    is_causal=not self.sees_both_ways,
-                    scale=self.layout.scaling,
-                    enable_gqa=keys.shape[1] != queries.shape[1],
-                )
-                out[group.tokens] = found.transpose(1, 2).reshape(-1, *q.shape[1:])
+                out[group.tokens] = self._attend(queries, keys, values).transpose(1, 2).reshape(-1, *q.shape[1:])
             return out
 
         return self._forward(inputs, positions, attend)
+
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Within prompts: (rows, heads, n, size), the last n positions of keys and values (rows, key_heads, m, size)."""
+        before = keys.shape[2] - queries.shape[2]
+        mask = None
+        if before:
+            mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=not self.sees_both_ways and mask is None,
+            scale=self.layout.scaling,
+            enable_gqa=keys.shape[1] != queries.shape[1],
+        )
 
     def advance(self, inputs: Tensor) -> Tensor:
         """One position more for every row: (B, D) to its final states (B, D)."""
         at = self.lengths[0] + self._taken
         positions = torch.tensor([each + self._taken for each in self.lengths], device=inputs.device)
-        mask = None if self._mask is None else self._mask[..., : at + 1]
+        mask = None if self._mask is None else self._mask[:, None, None, : at + 1]
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             self._keys[layer, :, :, at] = k
@@ -150,15 +186,21 @@ def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
     if q.device.type != "cpu":
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scaling)
     # torch's fused kernel for CPUs is made for long queries: for many rows of one query it takes three times as long.
-    scores = (q.to(keys.dtype) * scaling) @ keys.transpose(2, 3)
+    q = q.to(keys.dtype) * scaling
+    scores = q @ keys.transpose(2, 3)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return (torch.softmax(scores, dim=-1) @ values).to(q.dtype)
+        scores = scores.add_(mask)
+    return torch.softmax(scores, dim=-1) @ values
 
 
-def _group(lengths: Sequence[int]) -> list[RowGroup]:
+def _behind(shared: Tensor, own: Tensor) -> Tensor:
+    """Keys or values (rows, heads, length, size) with the shared ones (1, heads, shared, size) before every row's."""
+    return torch.cat([shared.expand(len(own), -1, -1, -1), own], dim=2)
+
+
+def _group(lengths: Sequence[int], *, first_token: int) -> list[RowGroup]:
     groups: list[RowGroup] = []
-    row = token = 0
+    row, token = 0, first_token
     for length, equal in groupby(lengths):
         count = len(list(equal))
         groups.append(RowGroup(slice(row, row + count), slice(token, token + count * length), count, length))

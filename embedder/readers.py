@@ -12,6 +12,10 @@ from embedder.backbone import Backbone
 from embedder.decoder import Decoder
 
 
+# Of fewer tokens that all prompts begin with, copying the keys costs as much as reading them again.
+_LEAST_SHARED = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """Padded prompts; pads may stand on either side."""
@@ -61,21 +65,25 @@ class PackedReader:
     def __init__(self, backbone: Backbone, decoder: Decoder, ids: Sequence[Sequence[int]], *, steps: int) -> None:
         order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
         device = backbone.device
-        self._lengths = [len(ids[row]) for row in order]
-        self._tokens = torch.tensor([token for row in order for token in ids[row]], device=device)
+        shared = _shared_tokens(ids) if decoder.can_share else 0
+        lengths = [len(ids[row]) for row in order]
+        tokens = [*ids[0][:shared], *(token for row in order for token in ids[row][shared:])]
+        self._shared = shared
+        self._own = torch.tensor(lengths, device=device) - shared
+        self._tokens = torch.tensor(tokens, device=device)
         is_sorted = order == list(range(len(ids)))
         self._order = None if is_sorted else torch.tensor(order, device=device)
         self._backbone = backbone
         self._decoder = decoder
-        self._run = decoder.start(self._lengths, steps=steps, like=backbone.weight)
+        self._run = decoder.start(lengths, steps=steps, like=backbone.weight, shared=shared)
 
     def read(self) -> tuple[Tensor, Tensor]:
         states = self._run.read(self._backbone.embed(self._tokens))  # (N, D)
-        lengths = torch.tensor(self._lengths, device=states.device)
-        last = states[lengths.cumsum(dim=0) - 1]
-        rows = torch.repeat_interleave(torch.arange(len(lengths), device=states.device), lengths)
-        sums = torch.zeros(last.shape, device=states.device).index_add_(0, rows, states.float())
-        return self._given(last), self._given(sums / lengths[:, None])
+        shared, own = states[: self._shared], states[self._shared :]
+        last = own[self._own.cumsum(dim=0) - 1]
+        rows = torch.repeat_interleave(torch.arange(len(self._own), device=states.device), self._own)
+        sums = shared.float().sum(dim=0).expand(last.shape).contiguous().index_add_(0, rows, own.float())
+        return self._given(last), self._given(sums / (self._own + self._shared)[:, None])
 
     def advance(self, inputs: Tensor) -> Tensor:
         return self._given(self._run.advance(inputs if self._order is None else inputs[self._order]))
@@ -89,3 +97,13 @@ class PackedReader:
     def _given(self, states: Tensor) -> Tensor:
         """In the order that the rows came in."""
         return states if self._order is None else torch.empty_like(states).index_copy_(0, self._order, states)
+
+
+def _shared_tokens(ids: Sequence[Sequence[int]]) -> int:
+    """How many tokens all begin with alike, an instruction for instance; of each at least one is left.
+
+    Token ids are compared, not text: where instruction and text meet, a tokenizer may join characters of both.
+    """
+    first, most = ids[0], min(len(each) for each in ids) - 1
+    count = next((at for at in range(most) if any(each[at] != first[at] for each in ids)), most)
+    return count if len(ids) > 1 and count >= _LEAST_SHARED else 0

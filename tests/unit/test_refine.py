@@ -1,11 +1,15 @@
 """The soft-token loop on every family, read packed and padded: exact prefixes, no dependence on the batch, one prefill
 and K steps."""
 
+import os
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_models import FAMILIES, bert_backbone, bert_encoder, family_encoder, save_tiny_model
 from transformers import AutoModel
 
@@ -57,6 +61,49 @@ def test_packed_equals_padded_on_either_side(make_encoder, padding_side):
         np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
 
 
+def test_an_instruction_is_read_once_for_all_and_changes_nothing(make_encoder, monkeypatch):
+    encoder = make_encoder()
+    instruction = "Given a long line of words, represent what its author thinks of the weather in general."
+    alone = np.concatenate([encoder.encode_prefixes([text], instruction=instruction, steps=5) for text in TEXTS])
+    counts = count_positions(monkeypatch)
+    np.testing.assert_allclose(encoder.encode_prefixes(TEXTS, instruction=instruction, steps=5), alone, atol=1e-5)
+    prompts = [each.ids for each in encoder._prompts.encode(TEXTS, instruction)]
+    alike = len(os.path.commonprefix(prompts))
+    assert alike > 10
+    once_less = alike * (len(TEXTS) - 1) if encoder.contract.attention == "causal" else 0  # both ways: it sees the text
+    assert counts[0] == sum(map(len, prompts)) - once_less
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@given(
+    begin=st.lists(st.integers(5, 90), min_size=1, max_size=30),
+    ends=st.lists(st.lists(st.integers(5, 8), max_size=12), min_size=1, max_size=5),
+)
+@settings(max_examples=25, deadline=None)
+def test_whatever_prompts_have_in_common_they_are_read_as_alone(load_backbone, family, begin, ends):
+    backbone = load_backbone(family)
+
+    def states(prompts):
+        with torch.inference_mode():
+            found = refine_states(PackedReader(backbone, backbone.decoder, prompts, steps=2), steps=2)
+        return torch.cat([found.generated.flatten(1), found.prompt_mean, found.prompt_last], dim=1)
+
+    prompts = [begin + end for end in ends]
+    alone = torch.cat([states([prompt]) for prompt in prompts])
+    torch.testing.assert_close(states(prompts), alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def load_backbone(tmp_path_factory):
+    """A backbone of a family, loaded once."""
+
+    @cache
+    def load(family):
+        return family_encoder(save_tiny_model(tmp_path_factory.mktemp(family), family))._backbone
+
+    return load
+
+
 def test_texts_that_are_alike_are_computed_once(make_encoder, monkeypatch):
     encoder = make_encoder()
     expected = encoder.encode_queries(TEXTS, steps=3)
@@ -92,8 +139,11 @@ def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder
     encoder._backbone.decoder.vocabulary = counting
     counts = count_positions(monkeypatch)
     encoder.encode_queries(TEXTS, steps=7)
-    lengths = [len(each.ids) for each in encoder._prompts.encode(TEXTS, encoder.contract.default_query_instruction)]
-    assert counts == [sum(lengths), *[len(TEXTS)] * 7]
+    prompts = [each.ids for each in encoder._prompts.encode(TEXTS, encoder.contract.default_query_instruction)]
+    alike = len(os.path.commonprefix(prompts))
+    is_read_once = encoder.contract.attention == "causal" and alike >= 8
+    once_less = alike * (len(TEXTS) - 1) if is_read_once else 0
+    assert counts == [sum(map(len, prompts)) - once_less, *[len(TEXTS)] * 7]
     # One state per step is projected to the vocabulary, and the eighth soft token is never computed.
     assert projected == [len(TEXTS)] * 7
 
