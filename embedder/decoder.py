@@ -96,8 +96,10 @@ class Run:
             self._mask.masked_fill_(places < starts[:, None], -torch.inf)
 
     def read(self, inputs: Tensor) -> Tensor:
-        """The prefill. inputs: the embeddings of the shared tokens, and of all rows' other tokens, row after row (N, D).
-        Their final states (N, D)."""
+        """The prefill. inputs: embeddings of the shared tokens, then of all rows' others, row after row (N, D).
+
+        Their final states (N, D).
+        """
         shared, longest = self.shared, self.lengths[0]
         groups = _group([each - shared for each in self.lengths], first_token=shared)
         starts_ends = [(0, shared), *((shared, each) for each in self.lengths)]
@@ -122,7 +124,7 @@ class Run:
         return self._forward(inputs, positions, attend)
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Within prompts: (rows, heads, n, size), the last n positions of keys and values (rows, key_heads, m, size)."""
+        """Within prompts: queries (rows, heads, n, size) of the last n of m positions, whose keys and values are given."""
         before = keys.shape[2] - queries.shape[2]
         mask = None
         if before:

@@ -1,7 +1,7 @@
 """Keeps the largest block of memory that a run gave back, for the next run.
 
-The operating system hands out large blocks page by page, at the first touch of each: for the keys and values of 64 texts
-of 128 tokens that takes longer than writing them.
+The operating system hands out large blocks page by page, at the first touch of each: for the keys and values of 64
+texts of 128 tokens that takes longer than writing them.
 """
 
 from __future__ import annotations
