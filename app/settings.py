@@ -25,7 +25,7 @@ class Settings(BaseSettings):
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
     model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         default="auto", description="Numbers the model computes with. auto: bfloat16 where the device multiplies it."
     )
     allow_private_urls: bool = Field(

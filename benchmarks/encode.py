@@ -83,7 +83,8 @@ def texts_of(model: Model, tokens: int, count: int) -> list[str]:
 
 def rivals_of(model: Model, folder: Path, texts: Sequence[str], options: argparse.Namespace) -> dict[str, Encode]:
     rivals: dict[str, Encode] = {f"ours, K={steps}": ours(model, texts, steps) for steps in options.steps}
-    for name, dtype in DTYPES.items():
+    for name in ("float32", "bfloat16"):
+        dtype = DTYPES[name]
         rivals[f"sentence-transformers, {name}"] = sentence_transformers(folder, texts, dtype, options.device)
     for steps in options.plain_steps:
         rivals[f"DynamicCache, K={steps}"] = with_dynamic_cache(model, texts, steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,12 +24,14 @@ from embedder.adapter import WEIGHTS_FILE, merge_adapter
 from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.heads import SoftHead
-from embedder.layouts import UnknownLayoutError, read_layout, with_kept_weights
+from embedder.layouts import UnknownLayoutError, read_layout, with_products
+from embedder.linear import Product, in_int8, kept
 from embedder.vocabulary import build_vocabulary
 
 logger = logging.getLogger(__name__)
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# What is computed in. int8: weights of eight bits, which the decoder of ours alone can read.
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
 SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
@@ -149,7 +151,8 @@ def _package_folder(package: str) -> Path:
 def load_backbone(
     base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
 ) -> Backbone:
-    """Loads base weights, merges the adapter and moves the model to `device` and `dtype`."""
+    """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
+    int8 is asked for and the decoder of ours cannot read the model."""
     pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
     model: Any = load_causal_model(
         base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
@@ -158,7 +161,18 @@ def load_backbone(
         with _loading_quietly():
             model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    return with_decoder(take_apart(model, attention=attention))
+    backbone = with_decoder(take_apart(model, attention=attention), form=in_int8 if dtype == "int8" else kept)
+    if dtype == "int8" and backbone.decoder is None:
+        raise ContractError(f"{base} is of a layout that is not read in int8. Choose bfloat16 or float32.")
+    return backbone
+
+
+def release_body(backbone: Backbone) -> None:
+    """Lets go of the weights that a decoder keeps in a form of its own. transformers' modules cannot run any more."""
+    if backbone.decoder is not None:
+        for module in backbone.body.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.data = module.weight.new_empty(0)
 
 
 def _saved_pieces(adapter: Path) -> Tensor | None:
@@ -240,18 +254,19 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
     return backbone
 
 
-def with_decoder(backbone: Backbone) -> Backbone:
+def with_decoder(backbone: Backbone, *, form: Callable[[Product], Product] = kept) -> Backbone:
     """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
 
     Only for a model whose weights stay what and where they are: merged adapters, last dtype, last device.
+    form: what the weights are kept in.
     """
     try:
-        layout = with_kept_weights(read_layout(backbone.model))
+        layout = with_products(read_layout(backbone.model), form)
     except UnknownLayoutError as error:
         logger.info("Read through transformers, with pads: %s", error)
         return backbone
     vocabulary = build_vocabulary(
-        head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach()
+        head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach(), form=form
     )
     decoder = Decoder(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
     return replace(backbone, decoder=decoder) if _agrees(decoder, backbone) else backbone

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
-from embedder.backbone import DTYPES, PACKAGE_PREFIX, Backbone, load_backbone, locate_model
+from embedder.backbone import DTYPES, PACKAGE_PREFIX, Backbone, load_backbone, locate_model, release_body
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
@@ -147,6 +147,7 @@ def load_encoder(
     """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
 
     dtype "auto": bfloat16 where the device multiplies it (CUDA, CPUs with AVX-512 BF16 or AMX), else the contract's.
+    "int8": weights of eight bits, computed in bfloat16; of a known layout alone.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
     """
     checkpoint = find_checkpoint(model)
@@ -154,6 +155,7 @@ def load_encoder(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
     backbone, tokenizer = load_parts(checkpoint, device=device, dtype=chosen)
+    release_body(backbone)
     encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim)
     if truncate_dim is None:
         encoder.check_golden()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from embedder.linear import Linear, Product, kept, linear_of
+from embedder.linear import Linear, Product, linear_of
 
 
 class UnknownLayoutError(Exception):
@@ -73,10 +73,10 @@ class Layout:
         return layer.down(self.gate(gate) * raised)
 
 
-def with_kept_weights(layout: Layout) -> Layout:
-    """The same layout with its matrices in the form that is fastest here."""
+def with_products(layout: Layout, form: Callable[[Product], Product]) -> Layout:
+    """The same layout with its matrices in another form."""
     layers = [
-        replace(each, qkv=kept(each.qkv), out=kept(each.out), up=kept(each.up), down=kept(each.down))
+        replace(each, qkv=form(each.qkv), out=form(each.out), up=form(each.up), down=form(each.down))
         for each in layout.layers
     ]
     return replace(layout, layers=layers)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 Product = Callable[[Tensor], Tensor]
 # oneDNN cuts weights into blocks for this many rows of input; they serve every other number too.
 _ROWS = 64
+_MOST_ROWS_OF_INT8 = 4  # of more, products with weights of eight bits take longer than those of sixteen
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,28 @@ class BlockedLinear:
         return torch.ops.mkldnn._linear_pointwise(x.to(self.blocks.dtype), self.blocks, self.bias, *after)
 
 
+@dataclass(frozen=True, slots=True)
+class Int8Linear:
+    """Weights in eight bits, for half the memory and a third of the time where few rows wait for them to be read.
+
+    Each row of weights has a scale, by which its largest one becomes 127. Inputs and results are as they were.
+    """
+
+    codes: Tensor  # int8 (out, in)
+    scales: Tensor  # (out,)
+    bias: Tensor | None
+    has_gelu: bool
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(self.scales.dtype)
+        if x.shape[0] <= _MOST_ROWS_OF_INT8 and x.device.type == "cpu" and hasattr(torch, "_weight_int8pack_mm"):
+            found = torch._weight_int8pack_mm(x, self.codes, self.scales)
+        else:
+            found = F.linear(x, self.codes.to(x.dtype)) * self.scales
+        found = found if self.bias is None else found + self.bias
+        return F.gelu(found) if self.has_gelu else found
+
+
 def linear_of(module: nn.Linear) -> Linear:
     return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
 
@@ -50,6 +73,16 @@ def kept(product: Product) -> Product:
     if weight.device.type != "cpu" or not has_blocks():
         return product
     return BlockedLinear(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), product.bias, product.has_gelu)
+
+
+def in_int8(product: Product) -> Product:
+    """`product` with its weights in eight bits."""
+    if not isinstance(product, Linear):
+        return product
+    weight = product.weight
+    scales = (weight.float().abs().amax(dim=1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
+    codes = (weight.float() / scales[:, None]).round().to(torch.int8).contiguous()
+    return Int8Linear(codes, scales.to(weight.dtype), product.bias, product.has_gelu)
 
 
 def has_blocks() -> bool:

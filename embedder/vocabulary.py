@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from embedder.heads import SoftHead
 from embedder.layouts import norm_of
-from embedder.linear import Linear, Product, kept, linear_of
+from embedder.linear import Linear, Product, linear_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,16 @@ class Vocabulary:
         return mixed if self.position is None else mixed + self.position
 
 
-def build_vocabulary(*, head: nn.Module, soft_head: SoftHead | None, soft_weight: Tensor) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D)."""
-    mix = kept(Linear(soft_weight.T, None))
+def build_vocabulary(
+    *, head: nn.Module, soft_head: SoftHead | None, soft_weight: Tensor, form: Callable[[Product], Product]
+) -> Vocabulary:
+    """soft_weight: the rows of E that a soft token mixes (n, D). form: what the weights are kept in."""
+    mix = form(Linear(soft_weight.T, None))
     if soft_head is None:
-        return Vocabulary(None, kept(linear_of(head)) if isinstance(head, nn.Linear) else head, mix, None)
-    inner = kept(replace(linear_of(soft_head.inner), has_gelu=True))
-    outer, norm = kept(linear_of(soft_head.outer)), norm_of(soft_head.norm)
-    project = kept(Linear(soft_weight, soft_head.bias.detach()))
+        return Vocabulary(None, form(linear_of(head)) if isinstance(head, nn.Linear) else head, mix, None)
+    inner = form(replace(linear_of(soft_head.inner), has_gelu=True))
+    outer, norm = form(linear_of(soft_head.outer)), norm_of(soft_head.norm)
+    project = form(Linear(soft_weight, soft_head.bias.detach()))
     return Vocabulary(
         lambda state: norm(state + outer(inner(state))), project, mix, soft_head.position.detach().float()
     )

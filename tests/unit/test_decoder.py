@@ -13,11 +13,11 @@ from torch import nn
 from transformers import GPTNeoXConfig, MistralConfig
 
 from embedder.backbone import Backbone, with_decoder
-from embedder.checkpoint import chosen_dtype
+from embedder.checkpoint import chosen_dtype, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.layouts import Norm, read_layout
-from embedder.linear import BlockedLinear, Linear, has_blocks, kept
+from embedder.linear import BlockedLinear, Int8Linear, Linear, has_blocks, in_int8, kept
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 
@@ -75,6 +75,22 @@ def test_blocked_weights_give_the_same_product(
     torch.testing.assert_close(blocked(x).double(), exact, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 5, 70])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("has_gelu", [True, False])
+def test_weights_of_eight_bits_give_nearly_the_same_product(rows: int, has_bias: bool, has_gelu: bool) -> None:
+    torch.manual_seed(rows)
+    weight, x = (torch.randn(size, 64).bfloat16() for size in (96, rows))
+    weight[3] = 0  # a row without a largest weight
+    linear = Linear(weight, torch.randn(96).bfloat16() if has_bias else None, has_gelu)
+    small = in_int8(linear)
+    assert isinstance(small, Int8Linear)
+    assert small.codes.dtype == torch.int8
+    exact, found = linear(x).float(), small(x).float()
+    assert found.isfinite().all()
+    assert (exact - found).norm() < 0.02 * exact.norm()
+
+
 def test_weights_of_another_device_stay_as_they_are() -> None:
     linear = Linear(torch.empty(8, 4, device="meta"), None)
     assert kept(linear) is linear
@@ -99,9 +115,22 @@ def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch: pytest.MonkeyPatch
         chosen_dtype("float16", default="float32", device="cpu")
 
 
-def test_bfloat16_is_close_to_float32(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path, "llama")
-    exact, close = (
-        family_encoder(folder, dtype=dtype).encode_queries(TEXTS, steps=8) for dtype in ("float32", "bfloat16")
-    )
-    assert (exact * close).sum(axis=1).min() > 0.999
+@pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.999), ("int8", 0.995)])
+def test_other_dtypes_are_close_to_float32(tmp_path: Path, dtype: str, least: float) -> None:
+    folder = str(save_tiny_model(tmp_path, "llama"))
+    exact, close = (load_encoder(folder, dtype=each).encode_queries(TEXTS, steps=8) for each in ("float32", dtype))
+    assert least < (exact * close).sum(axis=1).min() < 0.9999999
+
+
+def test_int8_is_refused_where_the_layout_is_unknown(tmp_path: Path) -> None:
+    config = GPTNeoXConfig(**SHAPE)
+    with pytest.raises(ContractError, match="not read in int8"):
+        load_encoder(str(save_tiny_model(tmp_path, config)), dtype="int8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_weights_are_not_kept_twice(tmp_path: Path, dtype: str) -> None:
+    encoder = load_encoder(str(save_tiny_model(tmp_path, "qwen2")), dtype=dtype)
+    left = [each for each in encoder._backbone.body.modules() if isinstance(each, nn.Linear) and each.weight.numel()]
+    assert left == []
+    assert np.isfinite(encoder.encode_queries(TEXTS, steps=2)).all()

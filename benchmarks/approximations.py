@@ -1,0 +1,204 @@
+"""Measures what each approximation loses: fewer steps, steps until a vector has settled, other dtypes, fewer dimensions.
+
+Against float32 with 20 steps on both sides: nDCG@10 of retrieval collections, how many of the ten nearest documents
+stay, and the least and the median cosine. One run per dtype gives the vectors after every step; all else is made of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from app.library import sample_rows
+from benchmarks.encode import machine
+from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.encoder import Encoder
+from embedder.evaluation.data import files_of, name_of, read_rows
+from embedder.pooling import steps_to_settle
+
+STEPS = 20
+_FEWER_STEPS = (1, 2, 5, 10)
+_TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
+_DIMENSIONS = (256, 192, 128, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    name: str
+    queries: Sequence[str]
+    documents: Sequence[str]
+    grades: Sequence[Mapping[int, float]]  # by query: rows of documents
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Of one collection: z_1..z_K, normalised (n, K, D)."""
+
+    queries: np.ndarray
+    documents: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    variant: str
+    ndcg: float  # ×100
+    overlap: float  # of the ten nearest documents
+    least_cosine: float  # of queries and documents
+    median_cosine: float
+    query_steps: float  # on average
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of ir.*.jsonl.gz, as `gircse eval` takes it")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "int8"])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--limit", type=int, help="queries of a collection, at even distances")
+    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
+    options = parser.parse_args()
+    collections = [*read_collections(options.data, options.limit), sample_collection()]
+    losses: dict[str, list[Loss]] = {each.name: [] for each in collections}
+    exact: dict[str, Vectors] = {}
+    for dtype in ("float32", *options.dtypes):
+        encoder = load_encoder(options.model, device=options.device, dtype=dtype)
+        for collection in tqdm(collections, desc=dtype, unit="collection"):
+            vectors = embed(encoder, collection)
+            exact.setdefault(collection.name, vectors)
+            kept = compare(collection, dtype, vectors, exact[collection.name])
+            losses[collection.name] += kept
+    options.dtype, options.rounds = "float32", 1
+    print(f"{machine(options)}\n")
+    for name, each in losses.items():
+        print(table(name, each), flush=True)
+    if options.out:
+        report = {name: [asdict(loss) for loss in each] for name, each in losses.items()}
+        options.out.write_text(json.dumps({"machine": machine(options), "losses": report}, indent=1), encoding="utf-8")
+
+
+def read_collections(folder: Path, limit: int | None) -> Iterator[Collection]:
+    found = {name_of(path).removesuffix(".corpus") for path in files_of(folder, "ir") if ".corpus." in path.name}
+    if not found:
+        raise SystemExit(f"{folder} holds no ir.NAME.corpus.jsonl.gz; see docs/how-to/evaluate-a-model.md.")
+    for name in sorted(found):
+        corpus, queries, qrels = (
+            next(read_rows(path) for path in files_of(folder, "ir") if name_of(path) == f"{name}.{part}")
+            for part in ("corpus", "queries", "qrels")
+        )
+        rows = {row["id"]: number for number, row in enumerate(corpus)}
+        grades: dict[str, dict[int, float]] = {}
+        for row in qrels:
+            if row["doc"] in rows:
+                grades.setdefault(row["query"], {})[rows[row["doc"]]] = float(row.get("grade", 1))
+        judged = [row for row in queries if row["id"] in grades]
+        judged = judged if limit is None else judged[:: max(1, len(judged) // limit)][:limit]
+        yield Collection(
+            name,
+            [row["text"] for row in judged],
+            [row["text"] for row in corpus],
+            [grades[row["id"]] for row in judged],
+        )
+
+
+def sample_collection() -> Collection:
+    """1,000 texts of the sample library, each of the first 200 looked for by its own text; nobody judged them."""
+    texts = [row.text for row in sample_rows()][:1000]
+    return Collection("sample library", texts[:200], texts, ())
+
+
+def embed(encoder: Encoder, collection: Collection) -> Vectors:
+    return Vectors(
+        *(
+            encoder.encode_prefixes(texts, instruction="", steps=STEPS, batch_size=64)
+            for texts in (collection.queries, collection.documents)
+        )
+    )
+
+
+def compare(collection: Collection, dtype: str, vectors: Vectors, exact: Vectors) -> list[Loss]:
+    def loss(variant: str, queries: np.ndarray, documents: np.ndarray, steps: float) -> Loss:
+        return measure(f"{dtype}, {variant}", collection, queries, documents, exact, steps)
+
+    queries, documents = vectors.queries, vectors.documents
+    losses = [loss(f"{STEPS} steps", queries[:, -1], documents[:, -1], STEPS)]
+    if dtype != "float32":
+        return losses
+    for steps in _FEWER_STEPS:
+        few = documents[:, steps - 1]
+        losses.append(loss(f"documents {steps}", queries[:, -1], few, STEPS))
+        losses.append(loss(f"queries {steps}", queries[:, steps - 1], documents[:, -1], steps))
+        losses.append(loss(f"both {steps}", queries[:, steps - 1], few, steps))
+    for tolerance in _TOLERANCES:
+        taken = steps_to_settle(torch.from_numpy(queries), tolerance).numpy()
+        settled = queries[np.arange(len(queries)), taken - 1]
+        losses.append(loss(f"queries settled to {tolerance:g}", settled, documents[:, -1], float(taken.mean())))
+    for dimension in _DIMENSIONS:
+        if dimension < queries.shape[-1]:
+            cut = [normalized(each[:, -1, :dimension]) for each in (queries, documents)]
+            losses.append(loss(f"{dimension} dimensions", *cut, STEPS))
+    return losses
+
+
+def measure(
+    variant: str, collection: Collection, queries: np.ndarray, documents: np.ndarray, exact: Vectors, steps: float
+) -> Loss:
+    nearest = ranked(queries, documents)
+    expected = ranked(exact.queries[:, -1], exact.documents[:, -1])
+    cosines = [np.nan]
+    if queries.shape[-1] == exact.queries.shape[-1]:
+        pairs = ((queries, exact.queries[:, -1]), (documents, exact.documents[:, -1]))
+        cosines = np.concatenate([(one * other).sum(axis=1) for one, other in pairs])
+    return Loss(
+        variant=variant,
+        ndcg=100 * float(np.mean([ndcg(*pair) for pair in zip(nearest, collection.grades, strict=True)]))
+        if collection.grades
+        else float("nan"),
+        overlap=float(np.mean([len({*a} & {*b}) / 10 for a, b in zip(nearest, expected, strict=True)])),
+        least_cosine=float(np.min(cosines)),
+        median_cosine=float(np.median(cosines)),
+        query_steps=steps,
+    )
+
+
+def ranked(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """The ten nearest documents of every query (n, 10)."""
+    return np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :10]
+
+
+def ndcg(nearest: Sequence[int], grades: Mapping[int, float]) -> float:
+    """At 10, with linear gains."""
+    discounts = 1 / np.log2(np.arange(2, 12))
+    best = sorted(grades.values(), reverse=True)[:10]
+    return float(sum(grades.get(row, 0.0) * d for row, d in zip(nearest, discounts, strict=True))) / float(
+        np.dot(best, discounts[: len(best)])
+    )
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def table(name: str, losses: Sequence[Loss]) -> str:
+    lines = [
+        f"{name}\n",
+        "| variant | query steps | nDCG@10 | of the ten nearest | least cosine | median |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in losses:
+        ndcg_of = "" if np.isnan(each.ndcg) else f"{each.ndcg:.1f}"
+        cosines = ["" if np.isnan(c) else f"{c:.5f}" for c in (each.least_cosine, each.median_cosine)]
+        lines.append(
+            f"| {each.variant} | {each.query_steps:.1f} | {ndcg_of} | {each.overlap:.3f} | {' | '.join(cosines)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
