@@ -26,7 +26,14 @@ class Settings(BaseSettings):
     model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
     dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
-        default="auto", description="Numbers the model computes with. auto: bfloat16 where the device multiplies it."
+        default="auto",
+        description="Numbers the model computes with. auto: bfloat16 where the device multiplies it; int8: of weights.",
+    )
+    query_tolerance: float | None = Field(
+        default=None, ge=0, le=2, description="No more steps for a query once one moves it so little (1 - cosine)."
+    )
+    vector_cache_mb: float = Field(
+        default=32, ge=0, description="Memory for vectors of texts that may come again, in MB."
     )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."

@@ -1,14 +1,14 @@
-"""Measures what each approximation loses: fewer steps, steps until a vector has settled, other dtypes, fewer dimensions.
+"""Measures what approximations lose: fewer steps, steps until a vector has settled, other dtypes, fewer dimensions.
 
 Against float32 with 20 steps on both sides: nDCG@10 of retrieval collections, how many of the ten nearest documents
-stay, and the least and the median cosine. One run per dtype gives the vectors after every step; all else is made of them.
+stay, and the least and the median cosine. One run per dtype gives the vectors after every step, of which all is made.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,21 +20,15 @@ from app.library import sample_rows
 from benchmarks.encode import machine
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
-from embedder.evaluation.data import files_of, name_of, read_rows
+from embedder.evaluation.config import EvaluationConfig
+from embedder.evaluation.data import files_of, name_of
+from embedder.evaluation.tasks.retrieval import Collection, rank_metrics, read_collection
 from embedder.pooling import steps_to_settle
 
 STEPS = 20
 _FEWER_STEPS = (1, 2, 5, 10)
 _TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
 _DIMENSIONS = (256, 192, 128, 64)
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    name: str
-    queries: Sequence[str]
-    documents: Sequence[str]
-    grades: Sequence[Mapping[int, float]]  # by query: rows of documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,8 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="queries of a collection, at even distances")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     options = parser.parse_args()
-    collections = [*read_collections(options.data, options.limit), sample_collection()]
+    config = EvaluationConfig(data=options.data, half="all", limit=options.limit)
+    collections = [*read_collections(config), sample_collection()]
     losses: dict[str, list[Loss]] = {each.name: [] for each in collections}
     exact: dict[str, Vectors] = {}
     for dtype in ("float32", *options.dtypes):
@@ -83,34 +78,18 @@ def main() -> None:
         options.out.write_text(json.dumps({"machine": machine(options), "losses": report}, indent=1), encoding="utf-8")
 
 
-def read_collections(folder: Path, limit: int | None) -> Iterator[Collection]:
-    found = {name_of(path).removesuffix(".corpus") for path in files_of(folder, "ir") if ".corpus." in path.name}
-    if not found:
-        raise SystemExit(f"{folder} holds no ir.NAME.corpus.jsonl.gz; see docs/how-to/evaluate-a-model.md.")
-    for name in sorted(found):
-        corpus, queries, qrels = (
-            next(read_rows(path) for path in files_of(folder, "ir") if name_of(path) == f"{name}.{part}")
-            for part in ("corpus", "queries", "qrels")
-        )
-        rows = {row["id"]: number for number, row in enumerate(corpus)}
-        grades: dict[str, dict[int, float]] = {}
-        for row in qrels:
-            if row["doc"] in rows:
-                grades.setdefault(row["query"], {})[rows[row["doc"]]] = float(row.get("grade", 1))
-        judged = [row for row in queries if row["id"] in grades]
-        judged = judged if limit is None else judged[:: max(1, len(judged) // limit)][:limit]
-        yield Collection(
-            name,
-            [row["text"] for row in judged],
-            [row["text"] for row in corpus],
-            [grades[row["id"]] for row in judged],
-        )
+def read_collections(config: EvaluationConfig) -> list[Collection]:
+    names = [name_of(path).removesuffix(".corpus") for path in files_of(config.data, "ir") if ".corpus." in path.name]
+    if not names:
+        raise SystemExit(f"{config.data} holds no ir.NAME.corpus.jsonl.gz; see docs/how-to/evaluate-a-model.md.")
+    return [read_collection(config, name) for name in names]
 
 
 def sample_collection() -> Collection:
     """1,000 texts of the sample library, each of the first 200 looked for by its own text; nobody judged them."""
-    texts = [row.text for row in sample_rows()][:1000]
-    return Collection("sample library", texts[:200], texts, ())
+    texts = tuple(row.text for row in sample_rows())[:1000]
+    ids = tuple(str(number) for number in range(len(texts)))
+    return Collection("sample library", ids, texts, ids[:200], texts[:200], ("",) * 200, {})
 
 
 def embed(encoder: Encoder, collection: Collection) -> Vectors:
@@ -149,17 +128,15 @@ def compare(collection: Collection, dtype: str, vectors: Vectors, exact: Vectors
 def measure(
     variant: str, collection: Collection, queries: np.ndarray, documents: np.ndarray, exact: Vectors, steps: float
 ) -> Loss:
-    nearest = ranked(queries, documents)
-    expected = ranked(exact.queries[:, -1], exact.documents[:, -1])
+    scores = queries @ documents.T
+    nearest, expected = ranked(scores), ranked(exact.queries[:, -1] @ exact.documents[:, -1].T)
     cosines = [np.nan]
     if queries.shape[-1] == exact.queries.shape[-1]:
         pairs = ((queries, exact.queries[:, -1]), (documents, exact.documents[:, -1]))
         cosines = np.concatenate([(one * other).sum(axis=1) for one, other in pairs])
     return Loss(
         variant=variant,
-        ndcg=100 * float(np.mean([ndcg(*pair) for pair in zip(nearest, collection.grades, strict=True)]))
-        if collection.grades
-        else float("nan"),
+        ndcg=100 * float(rank_metrics(collection, scores)["ndcg@10"].mean()) if collection.judgements else float("nan"),
         overlap=float(np.mean([len({*a} & {*b}) / 10 for a, b in zip(nearest, expected, strict=True)])),
         least_cosine=float(np.min(cosines)),
         median_cosine=float(np.median(cosines)),
@@ -167,18 +144,9 @@ def measure(
     )
 
 
-def ranked(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
+def ranked(scores: np.ndarray) -> np.ndarray:
     """The ten nearest documents of every query (n, 10)."""
-    return np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :10]
-
-
-def ndcg(nearest: Sequence[int], grades: Mapping[int, float]) -> float:
-    """At 10, with linear gains."""
-    discounts = 1 / np.log2(np.arange(2, 12))
-    best = sorted(grades.values(), reverse=True)[:10]
-    return float(sum(grades.get(row, 0.0) * d for row, d in zip(nearest, discounts, strict=True))) / float(
-        np.dot(best, discounts[: len(best)])
-    )
+    return np.argsort(-scores, axis=1, kind="stable")[:, :10]
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:

@@ -143,11 +143,13 @@ def load_encoder(
     device: str | None = None,
     dtype: str | None = None,
     truncate_dim: int | None = None,
+    cache_mb: float = 0,
 ) -> Encoder:
     """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
 
     dtype "auto": bfloat16 where the device multiplies it (CUDA, CPUs with AVX-512 BF16 or AMX), else the contract's.
     "int8": weights of eight bits, computed in bfloat16; of a known layout alone.
+    cache_mb: memory for the vectors of texts that were encoded before.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
     """
     checkpoint = find_checkpoint(model)
@@ -156,7 +158,7 @@ def load_encoder(
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
     backbone, tokenizer = load_parts(checkpoint, device=device, dtype=chosen)
     release_body(backbone)
-    encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim)
+    encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim, cache_mb=cache_mb)
     if truncate_dim is None:
         encoder.check_golden()
     return encoder

@@ -124,7 +124,7 @@ class Run:
         return self._forward(inputs, positions, attend)
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Within prompts: queries (rows, heads, n, size) of the last n of m positions, whose keys and values are given."""
+        """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values."""
         before = keys.shape[2] - queries.shape[2]
         mask = None
         if before:

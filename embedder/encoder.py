@@ -19,6 +19,7 @@ from embedder.errors import ContractError, TextError
 from embedder.pooling import PROMPT_POOLINGS, moves, pool_prefixes, steps_to_settle
 from embedder.prompts import PromptTokenizer
 from embedder.readers import PackedReader, PaddedReader
+from embedder.recent_vectors import RecentVectors
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.templates import TEMPLATES
 from embedder.tokens import Refinement, TopTokens, bias_vector, word_of
@@ -41,12 +42,15 @@ class Encoder:
         contract: Contract,
         *,
         truncate_dim: int | None = None,
+        cache_mb: float = 0,
         padding_side: str = "right",
     ) -> None:
+        """cache_mb: how much memory may hold vectors of texts that were encoded before, for when they come again."""
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
+        self._recent = RecentVectors(cache_mb) if cache_mb > 0 else None
         self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
@@ -134,8 +138,7 @@ class Encoder:
         A text takes no more steps once one moves its vector by `tolerance` (1 - cosine) or less; `steps` is the most.
         """
         instruction, steps = resolve_defaults(self.contract, role, instruction, steps)
-        if not 0 <= tolerance <= 2:
-            raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
+        _check_tolerance(tolerance)
         prompts = self._ids(texts, instruction)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         taken = np.empty(len(texts), dtype=np.int64)
@@ -152,13 +155,19 @@ class Encoder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
+        tolerance: float | None = None,
         top_tokens: int = 30,
     ) -> Refinement:
-        """Embeds one query and keeps what a person can read of every step."""
+        """Embeds one query and keeps what a person can read of every step.
+
+        tolerance: take no more steps once one moves the vector by so much (1 - cosine) or less.
+        """
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
+        if tolerance is not None:
+            _check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
         observer = TopTokens(top_tokens, self._backbone.soft_ids)
-        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer)[0]
+        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer, tolerance=tolerance)[0]
         return Refinement(
             text=text,
             instruction=instruction,
@@ -248,11 +257,25 @@ class Encoder:
         rows_of: dict[Ids, list[int]] = {}  # texts that read alike are computed once
         for row, ids in enumerate(self._ids(texts, instruction)):
             rows_of.setdefault(ids, []).append(row)
+        yield from self._known(rows_of, steps, bias)
         different, rows = list(rows_of), list(rows_of.values())
         for batch in self._batches(different, batch_size):
-            vectors = self._prefixes([different[each] for each in batch], steps, bias, None)[:, -1]
-            counts = [len(rows[each]) for each in batch]
-            yield [row for each in batch for row in rows[each]], np.repeat(vectors, counts, axis=0)
+            prompts = [different[each] for each in batch]
+            vectors = self._prefixes(prompts, steps, bias, None)[:, -1]
+            if self._recent is not None and bias is None:
+                for ids, vector in zip(prompts, vectors, strict=True):
+                    self._recent.keep(ids, steps, vector)
+            yield _repeated([rows[each] for each in batch], vectors)
+
+    def _known(
+        self, rows_of: dict[Ids, list[int]], steps: int, bias: Tensor | None
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Rows and vectors of those that were encoded lately, which leave `rows_of`."""
+        if self._recent is None or bias is not None:
+            return
+        found = {ids: vector for ids in rows_of if (vector := self._recent.get(ids, steps)) is not None}
+        if found:
+            yield _repeated([rows_of.pop(ids) for ids in found], np.stack(list(found.values())))
 
     def _ids(self, texts: Sequence[str], instruction: str) -> list[Ids]:
         return [each.ids for each in self._prompts.encode(texts, instruction)]
@@ -316,6 +339,16 @@ class Encoder:
         if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:
             raise TextError(f"steps is {steps!r}, but must be a whole number within 1 and {self.max_steps}.")
         return steps
+
+
+def _repeated(rows: Sequence[list[int]], vectors: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """All rows, each with the vector of its list: rows[i] share vectors[i]."""
+    return [row for each in rows for row in each], np.repeat(vectors, [len(each) for each in rows], axis=0)
+
+
+def _check_tolerance(tolerance: float) -> None:
+    if not 0 <= tolerance <= 2:
+        raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
 
 
 def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from embedder.backbone import Backbone
 from embedder.decoder import Decoder
 
-
 # Of fewer tokens that all prompts begin with, copying the keys costs as much as reading them again.
 _LEAST_SHARED = 8
 

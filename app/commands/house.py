@@ -28,7 +28,7 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
 
 def embedder_of(settings: Settings) -> Embedder:
     """The model alone, for commands that keep nothing; loaded at its first use."""
-    embedder: Embedder = wiring("embedding").LocalEmbedder(settings.model, device=settings.device, dtype=settings.dtype)
+    embedder: Embedder = wiring("embedding").LocalEmbedder.of(settings)
     return embedder
 
 

@@ -5,30 +5,54 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 import numpy as np
 
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.search_types import QueryEmbedding, RefinementStep, Token
+from app.settings import Settings
 
 
 class LocalEmbedder:
     """Implements `Embedder` and `TokenCounter`; loads the model at its first use."""
 
-    def __init__(self, model: str, *, device: str | None = None, dtype: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        query_tolerance: float | None = None,
+        cache_mb: float = 0,
+    ) -> None:
         self._model = model
         self._device = device
         self._dtype = dtype
+        self._query_tolerance = query_tolerance
+        self._cache_mb = cache_mb
         self._lock = threading.Lock()
         self._loaded: embedder.Encoder | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, *, device: str | None = None) -> Self:
+        return cls(
+            settings.model,
+            device=device or settings.device,
+            dtype=settings.dtype,
+            query_tolerance=settings.query_tolerance,
+            cache_mb=settings.vector_cache_mb,
+        )
 
     @property
     def _encoder(self) -> embedder.Encoder:
         with self._lock:
             if self._loaded is None:
                 with _errors_translated():
-                    self._loaded = embedder.load_encoder(self._model, device=self._device, dtype=self._dtype)
+                    self._loaded = embedder.load_encoder(
+                        self._model, device=self._device, dtype=self._dtype, cache_mb=self._cache_mb
+                    )
             return self._loaded
 
     @property
@@ -72,7 +96,9 @@ class LocalEmbedder:
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
         with _errors_translated():
-            found = self._encoder.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
+            found = self._encoder.refine(
+                text, instruction=instruction, steps=steps, token_bias=token_bias, tolerance=self._query_tolerance
+            )
         return QueryEmbedding(
             vector=tuple(found.vector.tolist()),
             instruction=found.instruction,

@@ -40,7 +40,7 @@ class SettingsParts:
         return _index(self.settings)
 
     def embedder(self) -> Embedder:
-        return _embedder(self.settings.model, self.device, self.settings.dtype)
+        return _embedder(self.settings, self.device)
 
     def reader(self) -> ProcessReader:
         return _reader(self.settings)
@@ -66,10 +66,8 @@ def _index(settings: Settings) -> QdrantVectorIndex:
 
 
 @cache
-def _embedder(model: str, device: str | None, dtype: str) -> Embedder:
-    embedder: Embedder = importlib.import_module("app.wiring.embedding").LocalEmbedder(
-        model, device=device, dtype=dtype
-    )
+def _embedder(settings: Settings, device: str | None) -> Embedder:
+    embedder: Embedder = importlib.import_module("app.wiring.embedding").LocalEmbedder.of(settings, device=device)
     return embedder
 
 
