@@ -1,7 +1,7 @@
 """Vectors without number that lie as real ones do: between neighbours of a real corpus, and a little beside them.
 
-A drawn vector is a random mean of a real one and three of its sixteen neighbours, and noise of the shape (covariance) of
-the differences between neighbours. How much noise is fitted: as many drawn as real ones must have neighbours as near.
+A drawn vector is a random mean of a real one and three of its sixteen neighbours, and noise of the shape (covariance)
+of the differences between neighbours. How much noise is fitted: as many drawn as real ones have neighbours as near.
 """
 
 from __future__ import annotations
