@@ -23,6 +23,10 @@ class Settings(BaseSettings):
     database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
     qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
+    quantization: Literal["none", "int8", "binary"] = Field(
+        default="none",
+        description="How large collections keep vectors in memory, originals on disk; from `gircse optimize` on.",
+    )
     model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
     dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(

@@ -8,6 +8,7 @@ import qdrant_edge as edge
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.edge.filters import Filter
+from app.edge.storage import OptimizersConfig, Quantization, VectorParams, VectorParamsChange
 from app.edge.values import (
     DenseVector,
     JsonPath,
@@ -21,11 +22,6 @@ from app.edge.values import (
 )
 
 
-class VectorParams(Message):
-    size: Annotated[int, Field(ge=1, le=65_536)]
-    distance: Literal["Cosine"]
-
-
 class SparseVectorParams(Message):
     modifier: Literal["none", "idf"] = "none"
 
@@ -35,6 +31,8 @@ class CreateCollection(Message):
 
     vectors: VectorParams | dict[str, VectorParams] = Field(default_factory=dict)
     sparse_vectors: dict[str, SparseVectorParams] = Field(default_factory=dict)
+    quantization_config: Quantization | None = None
+    optimizers_config: OptimizersConfig = Field(default_factory=OptimizersConfig)
 
     @property
     def dense(self) -> dict[str, VectorParams]:
@@ -42,25 +40,36 @@ class CreateCollection(Message):
 
     def to_edge(self) -> edge.EdgeConfig:
         return edge.EdgeConfig(
-            vectors={
-                name: edge.EdgeVectorParams(size=params.size, distance=edge.Distance.Cosine)
-                for name, params in self.dense.items()
-            },
+            vectors={name: params.to_edge(self.quantization_config) for name, params in self.dense.items()},
             sparse_vectors={
                 name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if params.modifier == "idf" else None)
                 for name, params in self.sparse_vectors.items()
             },
+            optimizers=self.optimizers_config.to_edge(),
         )
 
 
-class NoChange(Message):
-    pass
-
-
 class UpdateCollection(Message):
-    """Nothing of a collection can be changed."""
+    """How vectors are kept can be changed, and when they get a graph; what is not given stays as it is."""
 
-    optimizers_config: NoChange
+    vectors: dict[str, VectorParamsChange] = Field(default_factory=dict)
+    quantization_config: Quantization | Literal["Disabled"] | None = None
+    optimizers_config: OptimizersConfig = Field(default_factory=OptimizersConfig)
+
+    def applied_to(self, config: CreateCollection) -> CreateCollection:
+        """Raises KeyError for a vector that the collection does not have."""
+        dense = dict(config.dense)
+        for name, change in self.vectors.items():
+            dense[name] = dense[name].model_copy(update=change.model_dump(exclude_none=True))
+        quantization = self.quantization_config or config.quantization_config
+        changed = {
+            "vectors": dense[""] if isinstance(config.vectors, VectorParams) else dense,
+            "quantization_config": None if quantization == "Disabled" else quantization,
+            "optimizers_config": config.optimizers_config.model_copy(
+                update=self.optimizers_config.model_dump(exclude_none=True)
+            ),
+        }
+        return config.model_copy(update=changed)
 
 
 def _vectors_kind(value: Any) -> str:
@@ -122,15 +131,29 @@ class BatchUpdate(Message):
     operations: list[BatchOperation]
 
 
+class QuantizationSearchParams(Message):
+    ignore: bool = False
+    rescore: bool | None = None
+    oversampling: Annotated[float, Field(ge=1)] | None = None
+
+    def to_edge(self) -> edge.QuantizationSearchParams:
+        return edge.QuantizationSearchParams(ignore=self.ignore, rescore=self.rescore, oversampling=self.oversampling)
+
+
 class SearchParams(Message):
     """A search is exact unless it asks not to be; that has an effect where a graph was built by optimising."""
 
     exact: bool = True
     hnsw_ef: int | None = None
     indexed_only: Literal[False] = False
+    quantization: QuantizationSearchParams | None = None
 
     def to_edge(self) -> edge.SearchParams:
-        return edge.SearchParams(exact=self.exact, hnsw_ef=self.hnsw_ef)
+        return edge.SearchParams(
+            exact=self.exact,
+            hnsw_ef=self.hnsw_ef,
+            quantization=self.quantization.to_edge() if self.quantization else None,
+        )
 
 
 class Rrf(Message):

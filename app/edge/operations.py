@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 import qdrant_edge as edge
 
@@ -43,9 +42,11 @@ def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> 
         "segments_count": info.segments_count,
         "config": {
             "params": {**params, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1},
-            # Nothing is tuned: Qdrant's defaults, which its clients require to be there.
+            "quantization_config": config.model_dump(include={"quantization_config"})["quantization_config"],
+            # The rest is not tuned: Qdrant's defaults, which its clients require to be there.
             "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
             "optimizer_config": {
+                **config.optimizers_config.model_dump(),
                 "deleted_threshold": 0.2,
                 "vacuum_min_vector_number": 1000,
                 "default_segment_number": 0,
@@ -75,9 +76,11 @@ def delete_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> ob
 
 
 def update_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
-    """With nothing to change, this is how Qdrant is asked to optimise now."""
-    messages.UpdateCollection.model_validate_json(body)
-    optimizer.ask(path["name"])
+    """Optimises, also with nothing to change, which is how Qdrant is asked to. A change shows when that is done."""
+    change, config = messages.UpdateCollection.model_validate_json(body), optimizer.shards.config(path["name"])
+    if unknown := change.vectors.keys() - config.dense.keys():
+        raise RefusedError(400, f"Wrong input: Not existing vector name error: {min(unknown)!r}")
+    optimizer.ask(path["name"], change.applied_to(config))
     return True
 
 
@@ -126,11 +129,16 @@ def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def query(shards: Shards, path: PathParams, body: bytes) -> object:
-    return _query(shards, path["name"], messages.QueryPoints.model_validate_json(body))
+    request = messages.QueryPoints.model_validate_json(body)
+    _check_query(shards.config(path["name"]), request)
+    return {"points": query_points(shards.shard(path["name"]), [request])[0]}
 
 
 def query_batch(shards: Shards, path: PathParams, body: bytes) -> object:
-    return [_query(shards, path["name"], request) for request in messages.QueryBatch.model_validate_json(body).searches]
+    requests = messages.QueryBatch.model_validate_json(body).searches
+    for request in requests:
+        _check_query(shards.config(path["name"]), request)
+    return [{"points": points} for points in query_points(shards.shard(path["name"]), requests)]
 
 
 def scroll(shards: Shards, path: PathParams, body: bytes) -> object:
@@ -200,14 +208,12 @@ def _status(optimizer: Optimizer, name: str) -> str:
     return "grey" if optimizer.shards.awaits_optimizing(name) else "green"
 
 
-def _query(shards: Shards, name: str, request: messages.QueryPoints) -> dict[str, Any]:
-    config = shards.config(name)
+def _check_query(config: messages.CreateCollection, request: messages.QueryPoints) -> None:
     for stage in _stages(request):
         if stage.rrf is None:
             _check_vector(config, stage.using, stage.nearest)
         elif not stage.prefetch:
             raise RefusedError(400, "Bad request: a fusion needs prefetches to fuse")
-    return {"points": query_points(shards.shard(name), request)}
 
 
 def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:

@@ -1,4 +1,4 @@
-"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER`.
+"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER CONFIG`.
 
 Run by the server on a copy, with a pipe on stdin. Ends with the code NOTHING_TO_DO when the shard was optimal already.
 """
@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import qdrant_edge as edge
+
+from app.edge.messages import CreateCollection
 
 if sys.platform != "win32":
     import fcntl
@@ -36,11 +38,12 @@ def _end_with_stdin() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("config", type=CreateCollection.model_validate_json, help="what the shard is to be, as JSON")
+    arguments = parser.parse_args()
     _end_with_stdin()
     if sys.platform != "win32":
         os.nice(_NICENESS)
-    shard = edge.EdgeShard.load(path=str(folder))
+    shard = edge.EdgeShard.load(path=str(arguments.folder), config=arguments.config.to_edge())
     was_changed = shard.optimize()
     shard.flush()
     shard.close()

@@ -16,6 +16,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
+from app.edge.messages import CreateCollection
 from app.edge.optimize_shard import NOTHING_TO_DO
 from app.edge.shards import Changes, Shards
 
@@ -42,13 +43,13 @@ class Optimizer:
         self._stages: dict[str, Stage] = {}
         self._turn = asyncio.Lock()
 
-    def ask(self, name: str) -> None:
-        """No error when it is being optimised already: then that goes on."""
+    def ask(self, name: str, config: CreateCollection) -> None:
+        """Optimised it will be as `config` says. No error when it is being optimised already: then that goes on."""
         name = self.shards.resolve(name)
         if not self.is_running(name):
             self.shards.mark(name, awaits_optimizing=True)
             self._stages[name] = Stage("waiting for its turn")
-            self._tasks[name] = asyncio.create_task(self._optimize(name))
+            self._tasks[name] = asyncio.create_task(self._optimize(name, config))
 
     def is_running(self, name: str) -> bool:
         task = self._tasks.get(self.shards.resolve(name))
@@ -74,16 +75,16 @@ class Optimizer:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _optimize(self, name: str) -> None:
+    async def _optimize(self, name: str, config: CreateCollection) -> None:
         async with self._turn:
             folder = self.shards.new_folder()
             try:
                 changes = await self._copy(name, folder)
                 self._stages[name] = Stage("merging and indexing")
-                if await _run_in_process(folder):
-                    folder = await self._catch_up_and_switch(name, folder, changes)
+                if await _run_in_process(folder, config):
+                    folder = await self._catch_up_and_switch(name, folder, config, changes)
                 else:
-                    self.shards.mark(name, awaits_optimizing=False)
+                    self.shards.mark(name, awaits_optimizing=False, config=config)
             finally:
                 self.shards.stop_noting(name)
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -96,7 +97,7 @@ class Optimizer:
             await asyncio.to_thread(shutil.copytree, self.shards.folder(name), folder)
             return self.shards.start_noting(name)
 
-    async def _catch_up_and_switch(self, name: str, folder: Path, changes: Changes) -> Path:
+    async def _catch_up_and_switch(self, name: str, folder: Path, config: CreateCollection, changes: Changes) -> Path:
         """The folder that is needed no more."""
         copy = edge.EdgeShard.load(path=str(folder))
         await asyncio.sleep(_BREATH_S)
@@ -111,13 +112,20 @@ class Optimizer:
                 if not changes:
                     copy.flush()
                     await asyncio.sleep(_BREATH_S)
-                    return self.shards.replace(name, folder, copy)
+                    return self.shards.replace(name, folder, copy, config)
 
 
-async def _run_in_process(folder: Path) -> bool:
+async def _run_in_process(folder: Path, config: CreateCollection) -> bool:
     """Whether there was anything to do. The process ends when the pipe closes, so never later than this one."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "app.edge.optimize_shard", str(folder)),
+        *(
+            sys.executable,
+            "-P",
+            "-m",
+            "app.edge.optimize_shard",
+            str(folder),
+            config.model_dump_json(exclude_none=True),
+        ),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
     )

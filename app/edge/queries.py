@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,8 +21,22 @@ Ranked = list[tuple[PointId, float]]
 _SPARE = 16  # asked beyond the limit, to see whether a tie crosses it
 
 
-def query_points(shard: edge.EdgeShard, request: QueryPoints) -> list[dict[str, object]]:
-    ranked = _ranked(shard, request, request.filter, request.offset + request.limit)[request.offset :]
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`condition` is the request's own filter and those of the stages around it, which apply to every stage."""
+
+    request: Prefetch
+    condition: Filter | None
+    limit: int
+
+
+def query_points(shard: edge.EdgeShard, requests: Sequence[QueryPoints]) -> list[list[dict[str, object]]]:
+    stages = [Stage(request, request.filter, request.offset + request.limit) for request in requests]
+    return [_points(shard, request, ranked) for request, ranked in zip(requests, _ranked(shard, stages), strict=True)]
+
+
+def _points(shard: edge.EdgeShard, request: QueryPoints, ranked: Ranked) -> list[dict[str, object]]:
+    ranked = ranked[request.offset :]
     ids = [point_id for point_id, _ in ranked]
     records = {record["id"]: record for record in retrieve(shard, ids, request.with_payload, request.with_vector)}
     return [{**records[point_id], "version": 0, "score": score} for point_id, score in ranked]
@@ -49,38 +64,52 @@ def payload_choice(choice: PayloadChoice) -> Any:
     return edge.PayloadSelector.Include(keys=choice.get("include", []))
 
 
-def _ranked(shard: edge.EdgeShard, request: Prefetch, condition: Filter | None, limit: int) -> Ranked:
-    """`condition` is the request's own filter and those of the stages around it, which apply to every stage."""
-    if not request.prefetch:
-        return _nearest(shard, request, condition, limit)
-    stages = [_ranked(shard, stage, _both(condition, stage.filter), stage.limit) for stage in request.prefetch]
+def _ranked(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
+    """The plain ones in one call."""
+    nearest = iter(_nearest(shard, [stage for stage in stages if not stage.request.prefetch]))
+    return [_of_prefetches(shard, stage) if stage.request.prefetch else next(nearest) for stage in stages]
+
+
+def _of_prefetches(shard: edge.EdgeShard, stage: Stage) -> Ranked:
+    request, condition, limit = stage.request, stage.condition, stage.limit
+    inner = [Stage(each, _both(condition, each.filter), each.limit) for each in request.prefetch]
+    rankings = _ranked(shard, inner)
     if request.rrf is not None:
-        fused = _fuse(stages, request.rrf)
+        fused = _fuse(rankings, request.rrf)
         return [pair for pair in fused if request.score_threshold is None or pair[1] >= request.score_threshold][:limit]
-    candidates = Filter(must=[HasId(has_id=[point_id for stage in stages for point_id, _ in stage])])
-    return _nearest(shard, request, _both(condition, candidates), limit)
+    candidates = Filter(must=[HasId(has_id=[point_id for ranking in rankings for point_id, _ in ranking])])
+    return _nearest(shard, [Stage(request, _both(condition, candidates), limit)])[0]
 
 
-def _nearest(shard: edge.EdgeShard, request: Prefetch, condition: Filter | None, limit: int) -> Ranked:
+def _nearest(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
+    """In one call, in which Edge compares each point with all vectors; again for those that a tie crosses."""
     points = shard.info().points_count
-    ask = limit + _SPARE
-    params = (request.params or SearchParams()).to_edge()
-    while True:
-        ask = min(ask, points + 1)
-        found = shard.query(
-            query=edge.QueryRequest(
-                limit=ask,
-                query=edge.Query.Nearest(query=vector_to_edge(request.nearest), using=request.using),
-                filter=condition.to_edge() if condition else None,
-                score_threshold=request.score_threshold,
-                params=params,
-                with_payload=False,
-                with_vector=False,
-            )
-        )
-        if len(found) < ask or found[-1].score < found[limit - 1].score:
-            return _in_order((point.id, point.score) for point in found)[:limit]
-        ask *= 4
+    ask = {place: min(stage.limit + _SPARE, points + 1) for place, stage in enumerate(stages)}
+    rankings: list[Ranked] = [[] for _ in stages]
+    while ask:
+        requests = [_request(stages[place], limit) for place, limit in ask.items()]
+        answers = shard.query_batch(request=edge.QueryBatchRequest(queries=requests))
+        for place, found in zip(list(ask), answers, strict=True):
+            limit = stages[place].limit
+            if len(found) < ask[place] or found[-1].score < found[limit - 1].score:
+                rankings[place] = _in_order((point.id, point.score) for point in found)[:limit]
+                del ask[place]
+            else:
+                ask[place] = min(4 * ask[place], points + 1)
+    return rankings
+
+
+def _request(stage: Stage, limit: int) -> edge.QueryRequest:
+    request = stage.request
+    return edge.QueryRequest(
+        limit=limit,
+        query=edge.Query.Nearest(query=vector_to_edge(request.nearest), using=request.using),
+        filter=stage.condition.to_edge() if stage.condition else None,
+        score_threshold=request.score_threshold,
+        params=(request.params or SearchParams()).to_edge(),
+        with_payload=False,
+        with_vector=False,
+    )
 
 
 def _fuse(stages: Sequence[Ranked], rrf: Rrf) -> Ranked:

@@ -155,8 +155,8 @@ class Shards:
     def awaits_optimizing(self, name: str) -> bool:
         return self._table.collections[self.resolve(name)].awaits_optimizing
 
-    def mark(self, name: str, *, awaits_optimizing: bool) -> None:
-        self._alter(self.resolve(name), awaits_optimizing=awaits_optimizing)
+    def mark(self, name: str, *, awaits_optimizing: bool, **fields: object) -> None:
+        self._alter(self.resolve(name), awaits_optimizing=awaits_optimizing, **fields)
 
     def start_noting(self, name: str) -> Changes:
         return self._changes.setdefault(self.resolve(name), Changes())
@@ -164,10 +164,10 @@ class Shards:
     def stop_noting(self, name: str) -> None:
         self._changes.pop(name, None)
 
-    def replace(self, name: str, folder: Path, shard: edge.EdgeShard) -> Path:
+    def replace(self, name: str, folder: Path, shard: edge.EdgeShard, config: CreateCollection) -> Path:
         """Puts the shard of this folder in the place of the present one, in one step; the folder of the former."""
         former, closing = self.folder(name), self.shard(name)
-        self._alter(name, folder=folder.name, awaits_optimizing=False)
+        self._alter(name, folder=folder.name, config=config, awaits_optimizing=False)
         self._open[name] = shard
         self._written.discard(name)
         closing.close()

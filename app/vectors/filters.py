@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from qdrant_client import models
 
+from app.lookup import CHUNK_KEYS
 from app.metadata_filters import check_filters, read_filter
 
 DOCUMENT_ID_FIELD = "metadata.document_id"
@@ -34,6 +36,17 @@ def _equals(path: str, value: str) -> models.Filter:
         # A range finds integers as well as floats.
         readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
     return models.Filter(should=readings)
+
+
+def text_paths(payloads: Iterable[Mapping[str, object]]) -> list[str]:
+    """Where payloads have texts that can be filtered by, those that most of them have first."""
+    found: Counter[str] = Counter()
+    for payload in payloads:
+        metadata = payload.get("metadata")
+        if isinstance(metadata, Mapping):
+            texts = (key for key, value in metadata.items() if isinstance(value, str) and key not in CHUNK_KEYS)
+            found.update(key for key in texts if _PLAIN_KEY.fullmatch(key))
+    return [_metadata_path(key) for key, _ in found.most_common()]
 
 
 def _metadata_path(key: str) -> str:

@@ -17,8 +17,9 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from app.edge import EdgeProcess
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types import IndexCondition, Point, ScoredPoint
+from app.vectors import tuning
 from app.vectors.faults import missing, translated, unavailable
-from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents
+from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, text_paths
 from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ _ATTEMPTS = 3
 _NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nobody while it takes them in
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
-_INDEXING_THRESHOLD_KB = 10_000  # Qdrant's own
+_MOST_PAYLOAD_INDEXES = 16
 _OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
 
@@ -39,24 +40,32 @@ class QdrantVectorIndex:
     `reconnect` gives a new client after the present one has lost its server; every operation here may be repeated.
     """
 
-    def __init__(self, client: QdrantClient, *, reconnect: Callable[[], QdrantClient] | None = None) -> None:
+    def __init__(
+        self,
+        client: QdrantClient,
+        *,
+        quantization: tuning.Quantization = "none",
+        reconnect: Callable[[], QdrantClient] | None = None,
+    ) -> None:
         self._client = client
+        self._quantization = quantization
         self._reconnect = reconnect
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
+        self._search_params = tuning.SearchParamsByIndex(self._info)
 
     @classmethod
-    def over_edge(cls, edge: EdgeProcess) -> Self:
+    def over_edge(cls, edge: EdgeProcess, *, quantization: tuning.Quantization = "none") -> Self:
         def connect() -> QdrantClient:
             connection = edge.start()
             # As a header, since the client warns of an `api_key` over plain HTTP, which never leaves this machine.
             return _client(connection.url, headers={"api-key": connection.token}, trust_env=False)
 
-        return cls(connect(), reconnect=connect)
+        return cls(connect(), quantization=quantization, reconnect=connect)
 
     @classmethod
-    def at(cls, url: str, *, api_key: str | None = None) -> Self:
-        return cls(_client(url, api_key=api_key))
+    def at(cls, url: str, *, api_key: str | None = None, quantization: tuning.Quantization = "none") -> Self:
+        return cls(_client(url, api_key=api_key), quantization=quantization)
 
     @property
     def client(self) -> QdrantClient:
@@ -67,12 +76,17 @@ class QdrantVectorIndex:
         self._client.close()
 
     def create(self, index: str, *, dimension: int) -> None:
-        params = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
         sparse_params = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
         def create_if_missing(client: QdrantClient) -> None:
             if not client.collection_exists(index):
-                client.create_collection(index, vectors_config=params, sparse_vectors_config={WORDS: sparse_params})
+                client.create_collection(
+                    index,
+                    vectors_config=tuning.vector_params(dimension, self._quantization),
+                    sparse_vectors_config={WORDS: sparse_params},
+                    quantization_config=tuning.quantization_config(self._quantization),
+                    optimizers_config=tuning.optimizers_config(),
+                )
             existing = client.get_collection(index).config.params.vectors
             if not isinstance(existing, models.VectorParams) or existing.size != dimension:
                 raise ConflictError(
@@ -85,6 +99,7 @@ class QdrantVectorIndex:
 
     def drop(self, index: str) -> None:
         self._with_words.discard(index)
+        self._search_params.forget(index)
         self._call(index, lambda client: client.delete_collection(index))
 
     def exists(self, index: str) -> bool:
@@ -95,10 +110,9 @@ class QdrantVectorIndex:
         self._call(index, lambda client: client.update_collection_aliases([action]))
 
     def has_words(self, index: str) -> bool:
-        if index not in self._with_words:  # what has them keeps them; what has none may be made anew
-            found = self._call(index, lambda client: client.get_collection(index)).config.params.sparse_vectors
-            if WORDS in (found or {}):
-                self._with_words.add(index)
+        # What has them keeps them; what has none may be made anew.
+        if index not in self._with_words and WORDS in (self._info(index).config.params.sparse_vectors or {}):
+            self._with_words.add(index)
         return index in self._with_words
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
@@ -135,7 +149,7 @@ class QdrantVectorIndex:
     def search(
         self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        [found] = self._query(index, [_nearest(vector, filters)], limit)
+        [found] = self._query(index, [self._nearest(index, vector, filters)], limit)
         return found
 
     def search_words(
@@ -149,7 +163,7 @@ class QdrantVectorIndex:
         self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
         self._require_words(index)
-        nearest, words = _nearest(vector, filters), _with_words(text, filters)
+        nearest, words = self._nearest(index, vector, filters), _with_words(text, filters)
         if words is None:
             return self._query(index, [nearest], limit)[0], []
         dense, sparse = self._query(index, [nearest, words], limit)
@@ -195,15 +209,21 @@ class QdrantVectorIndex:
         return {each.alias_name: each.collection_name for each in found}
 
     def optimize(self, index: str) -> None:
-        def ask(client: QdrantClient) -> None:
-            is_off = client.get_collection(index).config.optimizer_config.indexing_threshold == 0  # for a bulk load
-            change = models.OptimizersConfigDiff(indexing_threshold=_INDEXING_THRESHOLD_KB if is_off else None)
-            client.update_collection(index, optimizers_config=change)  # with nothing to change, Qdrant's way of asking
-
-        self._call(index, ask)
+        """As the settings now say, whatever they said when it was made."""
+        self._index_payloads(index)
+        self._call(
+            index,
+            lambda client: client.update_collection(
+                index,
+                vectors_config=tuning.vector_changes(self._quantization),
+                quantization_config=tuning.quantization_config(self._quantization) or models.Disabled.DISABLED,
+                optimizers_config=tuning.optimizers_config(),
+            ),
+        )
+        self._search_params.forget(index)
 
     def condition(self, index: str) -> IndexCondition:
-        info = self._call(index, lambda client: client.get_collection(index))
+        info = self._info(index)
         return IndexCondition(
             points=info.points_count or 0,
             indexed_vectors=info.indexed_vectors_count or 0,
@@ -233,6 +253,28 @@ class QdrantVectorIndex:
         except VectorIndexUnavailableError:
             return False
         return True
+
+    def _info(self, index: str) -> models.CollectionInfo:
+        return self._call(index, lambda client: client.get_collection(index))
+
+    def _index_payloads(self, index: str) -> None:
+        """Of a large index, for filters by the texts of its metadata. Ids are hashes: the first ones are a sample."""
+        info = self._info(index)
+        if tuning.needs_payload_indexes(info):
+            sample = next(self._pages(index, with_payload=["metadata"]))
+            fields = text_paths(record.payload or {} for record in sample)[:_MOST_PAYLOAD_INDEXES]
+            for field in fields:
+                if field not in info.payload_schema:
+                    create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=field)
+                    self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD))
+
+    def _nearest(self, index: str, vector: Sequence[float], filters: Mapping[str, str] | None) -> models.QueryRequest:
+        return models.QueryRequest(
+            query=models.NearestQuery(nearest=unit(vector, "the query")),
+            filter=metadata_filter(filters or {}),
+            params=self._search_params.of(index),
+            with_payload=True,
+        )
 
     def _require_words(self, index: str) -> None:
         if not self.has_words(index):
@@ -297,15 +339,6 @@ class QdrantVectorIndex:
 
 def _client(url: str, **options: object) -> QdrantClient:
     return QdrantClient(url=url, timeout=_TIMEOUT_S, check_compatibility=False, **options)  # type: ignore[arg-type]
-
-
-def _nearest(vector: Sequence[float], filters: Mapping[str, str] | None) -> models.QueryRequest:
-    return models.QueryRequest(
-        query=models.NearestQuery(nearest=unit(vector, "the query")),
-        filter=metadata_filter(filters or {}),
-        params=models.SearchParams(exact=True),
-        with_payload=True,
-    )
 
 
 def _with_words(text: str, filters: Mapping[str, str] | None) -> models.QueryRequest | None:

@@ -16,9 +16,13 @@ def open_index(settings: Settings) -> Iterator[QdrantVectorIndex]:
     with ExitStack() as opened:
         if settings.qdrant_url is None:
             edge = opened.enter_context(EdgeProcess(settings.home / "edge"))
-            index = QdrantVectorIndex.over_edge(edge)
+            index = QdrantVectorIndex.over_edge(edge, quantization=settings.quantization)
         else:
             key = settings.qdrant_api_key
-            index = QdrantVectorIndex.at(settings.qdrant_url, api_key=key.get_secret_value() if key else None)
+            index = QdrantVectorIndex.at(
+                settings.qdrant_url,
+                api_key=key.get_secret_value() if key else None,
+                quantization=settings.quantization,
+            )
         opened.callback(index.close)
         yield index

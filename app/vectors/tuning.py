@@ -1,0 +1,103 @@
+"""How an index is searched and kept, by its size: exactly while it is small, by a graph (HNSW) from there on.
+
+Whether vectors are kept smaller, too (quantised), is the user's choice: then the small ones choose the candidates and
+the original ones score them, so that every hit has its exact score.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from qdrant_client import models
+
+Quantization = Literal["none", "int8", "binary"]
+
+GRAPH_FROM_KB = 100_000  # of vectors: comparing a query with so many takes 5 ms, docs/search-at-scale.md
+PAYLOAD_INDEXES_FROM = 10_000  # points: without one a filter reads every payload, which takes 24 ms for so many
+HNSW_EF = 1024
+# So many times the candidates are scored again; binary vectors are coarse.
+OVERSAMPLING: dict[Quantization, float] = {"none": 1.0, "int8": 2.0, "binary": 16.0}
+_BYTES_PER_NUMBER = 4
+_LOOK_AGAIN_S = 10.0
+
+_EXACT = models.SearchParams(exact=True)
+
+
+def vector_params(dimension: int, quantization: Quantization) -> models.VectorParams:
+    return models.VectorParams(
+        size=dimension, distance=models.Distance.COSINE, on_disk=True if _is_on_disk(quantization) else None
+    )
+
+
+def vector_changes(quantization: Quantization) -> dict[str, models.VectorParamsDiff]:
+    return {"": models.VectorParamsDiff(on_disk=_is_on_disk(quantization))}
+
+
+def optimizers_config() -> models.OptimizersConfigDiff:
+    return models.OptimizersConfigDiff(indexing_threshold=GRAPH_FROM_KB)
+
+
+def quantization_config(quantization: Quantization) -> models.QuantizationConfig | None:
+    if quantization == "int8":
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+        return models.ScalarQuantization(scalar=scalar)
+    if quantization == "binary":
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    return None
+
+
+def search_params(info: models.CollectionInfo) -> models.SearchParams:
+    """What was written since the graph was built is compared exactly whatever these say, as is a small selection."""
+    if not _has_large_graph(info):
+        return _EXACT
+    return models.SearchParams(
+        exact=False,  # said aloud, since the embedded engine takes silence for exact
+        hnsw_ef=HNSW_EF,
+        quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING[_quantization_of(info)]),
+    )
+
+
+def needs_payload_indexes(info: models.CollectionInfo) -> bool:
+    return (info.points_count or 0) >= PAYLOAD_INDEXES_FROM
+
+
+class SearchParamsByIndex:
+    """Looks at an index again after some seconds: nothing gets wrong by a late look, a search only takes longer."""
+
+    def __init__(self, look: Callable[[str], models.CollectionInfo]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, models.SearchParams]] = {}
+
+    def of(self, index: str) -> models.SearchParams:
+        with self._lock:
+            looked_at, params = self._known.get(index, (-_LOOK_AGAIN_S, _EXACT))
+        if time.monotonic() - looked_at >= _LOOK_AGAIN_S:
+            params = search_params(self._look(index))
+            with self._lock:
+                self._known[index] = time.monotonic(), params
+        return params
+
+    def forget(self, index: str) -> None:
+        with self._lock:
+            self._known.pop(index, None)
+
+
+def _has_large_graph(info: models.CollectionInfo) -> bool:
+    params = info.config.params.vectors
+    size = params.size if isinstance(params, models.VectorParams) else 0
+    return (info.indexed_vectors_count or 0) * size * _BYTES_PER_NUMBER >= GRAPH_FROM_KB * 1024
+
+
+def _is_on_disk(quantization: Quantization) -> bool:
+    return quantization != "none"
+
+
+def _quantization_of(info: models.CollectionInfo) -> Quantization:
+    config = info.config.quantization_config
+    if isinstance(config, models.ScalarQuantization):
+        return "int8"
+    return "binary" if isinstance(config, models.BinaryQuantization) else "none"

@@ -1,0 +1,293 @@
+"""How long searches take and what they miss, at 10 thousand to a million chunks in the embedded engine.
+
+Chunks are synthetic: vectors drawn around those of real texts (benchmarks/spread_vectors.py), which --data gives beside
+the sample library; the queries are real ones under their instructions. They are loaded, optimised and searched
+through the product's own index, once for every way of keeping the vectors. Memory is that of the engine, on Linux.
+
+    python -m benchmarks.search_scale --data data/dev --real real.npz --points 10000 100000 --into docs/evaluation
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from qdrant_client import QdrantClient, models
+from tqdm import tqdm
+
+from app.edge import EdgeProcess
+from app.optimize import optimize_index
+from app.types import Point, ScoredPoint
+from app.vectors import QdrantVectorIndex
+from app.vectors.filters import metadata_filter
+from app.vectors.tuning import Quantization, search_params
+from benchmarks.real_vectors import RealVectors, real_vectors
+from benchmarks.search_scale_report import Row, report
+from benchmarks.serving_memory import largest_memory, memory_of
+from benchmarks.spread_vectors import fit_spread, neighbour_cosines
+
+NAME = "docs"
+VALUES = {"topic": 10, "place": 100, "year": 100}  # metadata → how many values; `year` is a number, the others texts
+FILTERS: dict[str, dict[str, str]] = {
+    "": {},
+    "text, 1 chunk of 10": {"topic": "t1"},
+    "text, 1 chunk of 100": {"place": "t1"},
+    "number, 1 chunk of 100": {"year": "1"},
+}
+_FEW, _SOME = 10, 100  # queries: of a filter that reads every payload, and of others
+_QUERIES_AFTER = {name: _FEW if name.startswith("number") else _SOME for name in FILTERS if name}
+_EXACT = models.SearchParams(exact=True)
+_UPSERTED = 2_000
+_WORDS = 20
+_LIMIT = 10
+_BATCH = 32
+_BATCHES = 10
+_MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: str
+    vectors: np.ndarray
+    texts: Sequence[str]  # taken in turn
+    queries: np.ndarray
+
+
+@dataclass
+class Bench:
+    """One corpus in one engine, and the exact answers to its queries, with and without a filter."""
+
+    corpus: Corpus
+    data_dir: Path
+    rows: list[Row] = field(default_factory=list)
+    truth: dict[str, list[list[ScoredPoint]]] = field(default_factory=dict)  # by filter
+    facts: dict[str, float] = field(default_factory=dict)
+
+    def run(self, kept: Sequence[Quantization]) -> None:
+        with self._opened("none") as (_, index):
+            self._load(index)
+        with self._opened("none") as (edge, index):
+            self._measure("exact", edge, index, _EXACT, {name: _FEW for name in FILTERS if name})
+        for quantization in kept:
+            self._optimize(quantization)
+            with self._opened(quantization) as (edge, index):
+                if quantization == kept[0]:
+                    self._measure("exact, after optimize", edge, index, _EXACT, _QUERIES_AFTER)
+                params = search_params(index.client.get_collection(NAME))
+                if params.exact:
+                    tqdm.write(f"{len(self.corpus.vectors):,} points are too few for a graph: searches stay exact")
+                    return
+                self._measure(f"graph, {quantization}", edge, index, params, _QUERIES_AFTER)
+
+    def _opened(self, quantization: Quantization) -> _Opened:
+        return _Opened(self.data_dir, quantization)
+
+    def _load(self, index: QdrantVectorIndex) -> None:
+        corpus, started = self.corpus, time.perf_counter()
+        index.create(NAME, dimension=corpus.vectors.shape[1])
+        with tqdm(total=len(corpus.vectors), desc="load", unit=" points", smoothing=0.05) as bar:
+            for start in range(0, len(corpus.vectors), _UPSERTED):
+                rows = corpus.vectors[start : start + _UPSERTED].tolist()
+                index.upsert(NAME, [_point(corpus, start + n, row) for n, row in enumerate(rows)])
+                bar.update(len(rows))
+        self.facts["load_s"] = time.perf_counter() - started
+
+    def _optimize(self, quantization: Quantization) -> None:
+        with (
+            self._opened(quantization) as (edge, index),
+            largest_memory(edge.start().pid) as largest,
+            tqdm(desc=f"optimise ({quantization})", bar_format="{desc}: {elapsed}{postfix}") as bar,
+        ):
+            done = optimize_index(index, NAME, tell=lambda condition: bar.set_postfix_str(condition.activity or ""))
+        self.facts["build_s"] = done.seconds
+        self.facts["build_peak_mb"] = largest.total
+
+    def _measure(
+        self,
+        search: str,
+        edge: EdgeProcess,
+        index: QdrantVectorIndex,
+        params: models.SearchParams,
+        filtered_queries: Mapping[str, int],
+    ) -> None:
+        for name, count in {"": len(self.corpus.queries), **filtered_queries}.items():
+            queries = self.corpus.queries[:count]
+            latencies, found = timed(partial(_ask, index.client, params, FILTERS[name]), queries, f"{search} {name}")
+            if params.exact:
+                self.truth[name] = found
+            row = Row(
+                corpus=self.corpus.name,
+                points=len(self.corpus.vectors),
+                search=search,
+                filter=name,
+                queries=len(queries),
+                p50_ms=float(np.percentile(latencies, 50)),
+                p95_ms=float(np.percentile(latencies, 95)),
+                p99_ms=float(np.percentile(latencies, 99)),
+                batch_ms=None if name else _batch_ms(index.client, params, queries),
+                recall=recall(found, self.truth[name]),
+                memory=memory_of(edge.start().pid),
+                disk_mb=disk_mb(self.data_dir),
+                **self.facts,
+            )
+            self.rows.append(row)
+            tqdm.write(f"{search} {name}: p95 {row.p95_ms:.1f} ms, recall {row.recall:.4f}")
+
+
+class _Opened:
+    """A freshly started engine, so that memory is not what loading or optimising left behind."""
+
+    def __init__(self, data_dir: Path, quantization: Quantization) -> None:
+        self._data_dir, self._quantization = data_dir, quantization
+        self._stack = ExitStack()
+
+    def __enter__(self) -> tuple[EdgeProcess, QdrantVectorIndex]:
+        edge = self._stack.enter_context(EdgeProcess(self._data_dir))
+        index = QdrantVectorIndex.over_edge(edge, quantization=self._quantization)
+        self._stack.callback(index.close)
+        return edge, index
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _point(corpus: Corpus, number: int, vector: list[float]) -> Point:
+    words = corpus.texts[number % len(corpus.texts)]
+    metadata = {"document_id": f"d{number // 10}", "title": f"Text {number // 10}", "ordinal": number % 10}
+    filtered = {key: number % most if key == "year" else f"t{number % most}" for key, most in VALUES.items()}
+    return Point(_point_id(number), vector, {"page_content": words, "metadata": {**metadata, **filtered}})
+
+
+def _point_id(number: int) -> str:
+    """As those of the product: a hash."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
+
+
+def _ask(
+    client: QdrantClient, params: models.SearchParams, filters: dict[str, str], query: np.ndarray
+) -> list[ScoredPoint]:
+    """As `QdrantVectorIndex.search` does, with these params."""
+    request = _request(params, query, filters)
+    [answer] = client.query_batch_points(NAME, [request])
+    return [ScoredPoint(str(hit.id), hit.score, hit.payload or {}) for hit in answer.points[:_LIMIT]]
+
+
+def _request(params: models.SearchParams, query: np.ndarray, filters: dict[str, str]) -> models.QueryRequest:
+    return models.QueryRequest(
+        query=models.NearestQuery(nearest=query.tolist()),
+        filter=metadata_filter(filters),
+        params=params,
+        with_payload=True,
+        limit=_LIMIT + 1,
+    )
+
+
+def _batch_ms(client: QdrantClient, params: models.SearchParams, queries: np.ndarray) -> float:
+    """Per query, the median of batches."""
+    spent = []
+    for start in range(0, min(len(queries), _BATCH * _BATCHES), _BATCH):
+        requests = [_request(params, query, {}) for query in queries[start : start + _BATCH]]
+        started = time.perf_counter()
+        client.query_batch_points(NAME, requests)
+        spent.append((time.perf_counter() - started) * 1000 / len(requests))
+    return float(np.median(spent))
+
+
+def timed(
+    ask: Callable[[np.ndarray], list[ScoredPoint]], queries: np.ndarray, what: str
+) -> tuple[list[float], list[list[ScoredPoint]]]:
+    """Milliseconds and hits of each query, one after the other; the first few are asked twice, as a warm-up."""
+    for query in queries[:5]:
+        ask(query)
+    latencies, found = [], []
+    for query in tqdm(queries, desc=what, unit=" queries", leave=False):
+        started = time.perf_counter()
+        found.append(ask(query))
+        latencies.append((time.perf_counter() - started) * 1000)
+    return latencies, found
+
+
+def recall(found: Sequence[Sequence[ScoredPoint]], truth: Sequence[Sequence[ScoredPoint]]) -> float:
+    """Which part of the best ten is found; a hit as good as the tenth counts, whichever of equals it is."""
+    shares = []
+    for hits, best in zip(found, truth, strict=False):
+        worst = min(hit.score for hit in best)
+        shares.append(min(1.0, sum(hit.score >= worst - 1e-6 for hit in hits) / len(best)))
+    return float(np.mean(shares))
+
+
+def disk_mb(folder: Path) -> float:
+    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file()) / _MEGABYTE
+
+
+def tell_spread(real: RealVectors, drawn: np.ndarray) -> list[str]:
+    """How near the ten nearest are: mean cosines of the 1st, 3rd and 10th, and the spread of the 10th."""
+    lines = []
+    for what, cosines in (
+        ("real text to real text", neighbour_cosines(real.documents)),
+        ("drawn to drawn, as many", neighbour_cosines(drawn)),
+        ("real query to real text", neighbour_cosines(real.queries, real.documents)),
+        ("real query to drawn", neighbour_cosines(real.queries, drawn)),
+    ):
+        low, middle, high = np.percentile(cosines[:, 9], [5, 50, 95])
+        means = " ".join(f"{cosines[:, place].mean():.3f}" for place in (0, 2, 9))
+        lines.append(f"{what}: 1st, 3rd, 10th {means}; the 10th from {low:.3f} by {middle:.3f} to {high:.3f}")
+    return lines
+
+
+def measure(options: argparse.Namespace, folder: Path) -> list[Row]:
+    real = real_vectors(options.real, options.data)
+    texts = [" ".join(text.split()[:_WORDS]) for text in real.texts]
+    queries = real.queries[: options.queries]
+    spread = fit_spread(real.documents)
+    tqdm.write(f"{len(spread.real):,} real texts, {len(queries)} real queries; noise {spread.noise:.2f}")
+    for line in tell_spread(real, spread.draw(len(spread.real), seed=1)):
+        tqdm.write(line)
+    corpora: list[Callable[[], Corpus]] = [
+        partial(lambda count: Corpus("synthetic", spread.draw(count, seed=1), texts, queries), count)
+        for count in options.points
+    ]
+    if options.real_corpus:
+        corpora.append(lambda: Corpus("real", real.documents, texts, queries))
+    rows = []
+    for number, make in enumerate(corpora):
+        bench = Bench(make(), folder / str(number))
+        bench.run(options.kept)
+        rows += bench.rows
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, nargs="*", default=[10_000], help="sizes, one after the other")
+    parser.add_argument("--kept", nargs="+", choices=get_args(Quantization), default=list(get_args(Quantization)))
+    parser.add_argument("--data", type=Path, help="folder of the dev corpora; without it the sample library alone")
+    parser.add_argument(
+        "--real", type=Path, default=Path("real.npz"), help="keeps the real vectors; made where missing"
+    )
+    parser.add_argument("--real-corpus", action="store_true", help="also measure the real vectors as they are")
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--folder", type=Path, help="where the collections are made; they are removed afterwards")
+    parser.add_argument("--into", type=Path, help="folder of search-scale.json, .md and .png; other sizes stay in them")
+    options = parser.parse_args()
+    command = "python -m benchmarks.search_scale " + shlex.join(sys.argv[1:])
+    try:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            print(report(measure(options, Path(folder)), command, options.into))
+    except KeyboardInterrupt:
+        sys.exit("Stopped; what was made is removed.")
+
+
+if __name__ == "__main__":
+    main()
