@@ -28,6 +28,9 @@ class Settings(BaseSettings):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Numbers the model computes with. auto: bfloat16 where the device multiplies it."
     )
+    cuda_graphs: bool = Field(
+        default=False, description="On CUDA, take the steps of small batches as CUDA graphs. Not measured yet."
+    )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )

@@ -22,6 +22,40 @@ LAUNCH_ERRORS = (TritonError, RuntimeError, OSError, SubprocessError)
 
 
 @triton.jit
+def _tile_logits(
+    states, head, at_rows, is_row, at, is_entry, width, WIDTH: tl.constexpr, PRECISION: tl.constexpr
+):  # (ROWS, ENTRIES) fp32
+    logits = tl.zeros((at_rows.shape[0], at.shape[0]), tl.float32)
+    for start in range(0, width, WIDTH):
+        columns = start + tl.arange(0, WIDTH)
+        is_column = columns < width
+        x = tl.load(states + at_rows[:, None] * width + columns[None, :], mask=is_row & is_column[None, :], other=0)
+        weights = tl.load(
+            head + at[None, :] * width + columns[:, None], mask=is_entry[None, :] & is_column[:, None], other=0
+        )
+        logits = tl.dot(x, weights, logits, input_precision=PRECISION)
+    return logits
+
+
+@triton.jit
+def _add_tile(
+    sums, embedding, chances, shrink, at_rows, is_row, at, is_entry, width, is_first,
+    WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # sums = sums * shrink + chances @ embedding, a piece of their width at a time  # fmt: skip
+    for start in range(0, width, WIDTH):
+        columns = start + tl.arange(0, WIDTH)
+        is_column = (columns < width)[None, :]
+        vectors = tl.load(
+            embedding + at[:, None] * width + columns[None, :], mask=is_entry[:, None] & is_column, other=0
+        )
+        place = sums + at_rows[:, None] * width + columns[None, :]
+        before = tl.load(place, mask=is_row & is_column & (is_first == 0), other=0)
+        found = tl.dot(chances, vectors, before * shrink[:, None], input_precision=PRECISION)
+        tl.store(place, found, mask=is_row & is_column)
+    tl.debug_barrier()  # other threads of this program will read what these wrote
+
+
+@triton.jit
 def _mix_tiles(
     states,  # (B, D), in the weights' dtype
     head,  # (n, D)
@@ -41,26 +75,18 @@ def _mix_tiles(
     WIDTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """An online softmax over the tiles of one split. The running sum lies in memory, where the cache holds it: a row of
-    3,584 numbers for 16 rows would fill all registers."""
+    """An online softmax over the tiles of one split. The running sum lies in memory, where the cache holds it: 3,584
+    numbers for each of 16 rows would fill all registers."""
     split = tl.program_id(0).to(tl.int64)
     at_rows = tl.arange(0, ROWS)
     is_row = (at_rows < rows)[:, None]
+    sums += split * rows * width
     peak = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     for tile in range(tiles_each):
-        at = (split * tiles_each + tile) * ENTRIES + tl.arange(0, ENTRIES)  # int64: n · D passes 2³¹
+        at = (split * tiles_each + tile) * ENTRIES + tl.arange(0, ENTRIES)  # int64, as n · D may pass 2³¹
         is_entry = at < entries
-        logits = tl.zeros((ROWS, ENTRIES), tl.float32)
-        for start in range(0, width, WIDTH):
-            columns = start + tl.arange(0, WIDTH)
-            is_column = columns < width
-            x = tl.load(states + at_rows[:, None] * width + columns[None, :], mask=is_row & is_column[None, :], other=0)
-            weights = tl.load(
-                head + at[None, :] * width + columns[:, None], mask=is_entry[None, :] & is_column[:, None], other=0
-            )
-            logits = tl.dot(x, weights, logits, input_precision=PRECISION)
-        logits = logits * scale
+        logits = scale * _tile_logits(states, head, at_rows, is_row, at, is_entry, width, WIDTH, PRECISION)
         if HAS_BIAS:
             logits += tl.load(bias + at, mask=is_entry, other=0)[None, :]
         logits = tl.where(is_entry[None, :], logits, float("-inf"))
@@ -71,17 +97,9 @@ def _mix_tiles(
         total = total * shrink + tl.sum(chances, axis=1)
         peak = higher
         chances = chances.to(embedding.dtype.element_ty)
-        for start in range(0, width, WIDTH):
-            columns = start + tl.arange(0, WIDTH)
-            is_column = (columns < width)[None, :]
-            vectors = tl.load(
-                embedding + at[:, None] * width + columns[None, :], mask=is_entry[:, None] & is_column, other=0
-            )
-            place = sums + (split * rows + at_rows[:, None]) * width + columns[None, :]
-            before = tl.load(place, mask=is_row & is_column & (tile > 0), other=0)
-            found = tl.dot(chances, vectors, before * shrink[:, None], input_precision=PRECISION)
-            tl.store(place, found, mask=is_row & is_column)
-        tl.debug_barrier()  # other threads of this program may read what these wrote
+        _add_tile(
+            sums, embedding, chances, shrink, at_rows, is_row, at, is_entry, width, tile == 0, WIDTH, PRECISION
+        )  # fmt: skip
     tl.store(peaks + split * rows + at_rows, peak, mask=at_rows < rows)
     tl.store(totals + split * rows + at_rows, total, mask=at_rows < rows)
 
@@ -122,28 +140,29 @@ def mean_embedding(
     sums = torch.empty(splits, rows, width, dtype=torch.float32, device=states.device)
     peaks, totals = torch.empty(2, splits, rows, dtype=torch.float32, device=states.device)
     out = torch.empty(rows, width, dtype=embedding.dtype, device=states.device)
-    _mix_tiles[(splits,)](
-        states.to(embedding.dtype).contiguous(),
-        head,
-        embedding,
-        peaks if bias is None else bias,
-        sums,
-        peaks,
-        totals,
-        rows,
-        entries,
-        width,
-        tiles_each,
-        scale,
-        HAS_BIAS=bias is not None,
-        ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)),
-        ENTRIES=tile,
-        WIDTH=piece,
-        PRECISION="ieee",
-        num_warps=8,
-        num_stages=2,
-    )
-    _join_splits[(rows, triton.cdiv(width, 128))](
-        sums, peaks, totals, out, rows, width, splits, SPLITS=triton.next_power_of_2(splits), WIDTH=128
-    )
+    with torch.cuda.device_of(states):  # Triton starts kernels on the current device
+        _mix_tiles[(splits,)](
+            states.to(embedding.dtype).contiguous(),
+            head,
+            embedding,
+            peaks if bias is None else bias,
+            sums,
+            peaks,
+            totals,
+            rows,
+            entries,
+            width,
+            tiles_each,
+            scale,
+            HAS_BIAS=bias is not None,
+            ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)),
+            ENTRIES=tile,
+            WIDTH=piece,
+            PRECISION="ieee",
+            num_warps=8,
+            num_stages=2,
+        )
+        _join_splits[(rows, triton.cdiv(width, 128))](
+            sums, peaks, totals, out, rows, width, splits, SPLITS=triton.next_power_of_2(splits), WIDTH=128
+        )
     return out

@@ -16,10 +16,13 @@ from app.search_types import QueryEmbedding, RefinementStep, Token
 class LocalEmbedder:
     """Implements `Embedder` and `TokenCounter`; loads the model at its first use."""
 
-    def __init__(self, model: str, *, device: str | None = None, dtype: str | None = None) -> None:
+    def __init__(
+        self, model: str, *, device: str | None = None, dtype: str | None = None, cuda_graphs: bool = False
+    ) -> None:
         self._model = model
         self._device = device
         self._dtype = dtype
+        self._cuda_graphs = cuda_graphs
         self._lock = threading.Lock()
         self._loaded: embedder.Encoder | None = None
 
@@ -28,7 +31,9 @@ class LocalEmbedder:
         with self._lock:
             if self._loaded is None:
                 with _errors_translated():
-                    self._loaded = embedder.load_encoder(self._model, device=self._device, dtype=self._dtype)
+                    self._loaded = embedder.load_encoder(
+                        self._model, device=self._device, dtype=self._dtype, cuda_graphs=self._cuda_graphs
+                    )
             return self._loaded
 
     @property

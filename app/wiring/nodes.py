@@ -40,7 +40,7 @@ class SettingsParts:
         return _index(self.settings)
 
     def embedder(self) -> Embedder:
-        return _embedder(self.settings.model, self.device, self.settings.dtype)
+        return _embedder(self.settings.model, self.device, self.settings.dtype, self.settings.cuda_graphs)
 
     def reader(self) -> ProcessReader:
         return _reader(self.settings)
@@ -66,9 +66,9 @@ def _index(settings: Settings) -> QdrantVectorIndex:
 
 
 @cache
-def _embedder(model: str, device: str | None, dtype: str) -> Embedder:
+def _embedder(model: str, device: str | None, dtype: str, cuda_graphs: bool) -> Embedder:
     embedder: Embedder = importlib.import_module("app.wiring.embedding").LocalEmbedder(
-        model, device=device, dtype=dtype
+        model, device=device, dtype=dtype, cuda_graphs=cuda_graphs
     )
     return embedder
 

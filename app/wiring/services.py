@@ -18,7 +18,9 @@ from app.wiring.index import open_index
 
 @contextmanager
 def open_services(settings: Settings) -> Iterator[Services]:
-    embedder = LocalEmbedder(settings.model, device=settings.device, dtype=settings.dtype)
+    embedder = LocalEmbedder(
+        settings.model, device=settings.device, dtype=settings.dtype, cuda_graphs=settings.cuda_graphs
+    )
     blobs = FolderBlobStore(settings.home / "files")
     with (
         open_catalog(settings) as catalog,
