@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     vector_cache_mb: float = Field(
         default=32, ge=0, description="Memory for vectors of texts that may come again, in MB."
     )
+    cuda_graphs: bool = Field(
+        default=False, description="On CUDA, take the steps of small batches as CUDA graphs. Not measured yet."
+    )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )

@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 from transformers import logging as transformers_logging
 
 from embedder.adapter import WEIGHTS_FILE, merge_adapter
+from embedder.cuda_graphs import GraphedDecoder
 from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.heads import SoftHead
@@ -149,7 +150,14 @@ def _package_folder(package: str) -> Path:
 
 
 def load_backbone(
-    base: Path, *, attention: str, with_soft_head: bool, adapter: Path | None, device: str, dtype: str
+    base: Path,
+    *,
+    attention: str,
+    with_soft_head: bool,
+    adapter: Path | None,
+    device: str,
+    dtype: str,
+    cuda_graphs: bool = False,
 ) -> Backbone:
     """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
     int8 is asked for and the decoder of ours cannot read the model."""
@@ -161,7 +169,8 @@ def load_backbone(
         with _loading_quietly():
             model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    backbone = with_decoder(take_apart(model, attention=attention), form=in_int8 if dtype == "int8" else kept)
+    form = in_int8 if dtype == "int8" else kept
+    backbone = with_decoder(take_apart(model, attention=attention), form=form, cuda_graphs=cuda_graphs)
     if dtype == "int8" and backbone.decoder is None:
         raise ContractError(f"{base} is of a layout that is not read in int8. Choose bfloat16 or float32.")
     return backbone
@@ -254,7 +263,9 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
     return backbone
 
 
-def with_decoder(backbone: Backbone, *, form: Callable[[Product], Product] = kept) -> Backbone:
+def with_decoder(
+    backbone: Backbone, *, form: Callable[[Product], Product] = kept, cuda_graphs: bool = False
+) -> Backbone:
     """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
 
     Only for a model whose weights stay what and where they are: merged adapters, last dtype, last device.
@@ -268,8 +279,12 @@ def with_decoder(backbone: Backbone, *, form: Callable[[Product], Product] = kep
     vocabulary = build_vocabulary(
         head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach(), form=form
     )
-    decoder = Decoder(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
-    return replace(backbone, decoder=decoder) if _agrees(decoder, backbone) else backbone
+    kinds = [GraphedDecoder, Decoder] if cuda_graphs and backbone.device.type == "cuda" else [Decoder]
+    for kind in kinds:
+        decoder = kind(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
+        if _agrees(decoder, backbone):
+            return replace(backbone, decoder=decoder)
+    return backbone
 
 
 @torch.no_grad()
@@ -287,7 +302,7 @@ def _agrees(decoder: Decoder, backbone: Backbone) -> bool:
     cosines = torch.cosine_similarity(found, torch.cat([prompt, after]).float(), dim=-1)
     least = 0.99999 if backbone.weight.dtype == torch.float32 else 0.99
     if not bool((cosines >= least).all()):
-        logger.info("Read through transformers, with pads: the states differ (cosine %.4f)", float(cosines.min()))
+        logger.info("Not read by %s: the states differ (cosine %.4f)", type(decoder).__name__, float(cosines.min()))
         return False
     return True
 

@@ -144,19 +144,21 @@ def load_encoder(
     dtype: str | None = None,
     truncate_dim: int | None = None,
     cache_mb: float = 0,
+    cuda_graphs: bool = False,
 ) -> Encoder:
     """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
 
     dtype "auto": bfloat16 where the device multiplies it (CUDA, CPUs with AVX-512 BF16 or AMX), else the contract's.
     "int8": weights of eight bits, computed in bfloat16; of a known layout alone.
     cache_mb: memory for the vectors of texts that were encoded before.
+    cuda_graphs: on CUDA, steps of small batches are CUDA graphs, which take up to 1 GiB more; not measured yet.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
     """
     checkpoint = find_checkpoint(model)
     contract = checkpoint.contract
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
-    backbone, tokenizer = load_parts(checkpoint, device=device, dtype=chosen)
+    backbone, tokenizer = load_parts(checkpoint, device=device, dtype=chosen, cuda_graphs=cuda_graphs)
     release_body(backbone)
     encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim, cache_mb=cache_mb)
     if truncate_dim is None:
@@ -164,7 +166,9 @@ def load_encoder(
     return encoder
 
 
-def load_parts(checkpoint: Checkpoint, *, device: str, dtype: str) -> tuple[Backbone, Tokenizer]:
+def load_parts(
+    checkpoint: Checkpoint, *, device: str, dtype: str, cuda_graphs: bool = False
+) -> tuple[Backbone, Tokenizer]:
     """The model on `device` in `dtype`, and the tokenizer that goes with it."""
     backbone = load_backbone(
         checkpoint.base,
@@ -173,6 +177,7 @@ def load_parts(checkpoint: Checkpoint, *, device: str, dtype: str) -> tuple[Back
         adapter=checkpoint.adapter,
         device=device,
         dtype=dtype,
+        cuda_graphs=cuda_graphs,
     )
     folder = checkpoint.base
     if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():

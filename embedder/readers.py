@@ -10,6 +10,7 @@ from torch import Tensor
 
 from embedder.backbone import Backbone
 from embedder.decoder import Decoder
+from embedder.refine import soften
 
 # Of fewer tokens that all prompts begin with, copying the keys costs as much as reading them again.
 _LEAST_SHARED = 8
@@ -57,6 +58,9 @@ class PaddedReader:
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         return self._backbone.embed_soft(soft_token)
 
+    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        return self.embed_soft(soften(self.logits(state), temperature=temperature, logit_bias=logit_bias))
+
 
 class PackedReader:
     """Through `decoder`, without pads. Rows may come in any order."""
@@ -92,6 +96,9 @@ class PackedReader:
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         return self._decoder.vocabulary.embed_soft(soft_token)
+
+    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        return self._decoder.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
 
     def _given(self, states: Tensor) -> Tensor:
         """In the order that the rows came in."""

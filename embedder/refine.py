@@ -28,6 +28,9 @@ class Reader(Protocol):
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         """d = s @ E (Eq 6): fp32 (B, n) -> (B, D)."""
 
+    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        """d of a state, (B, D) -> (B, D), where nobody asks for the soft token between them; it need never exist."""
+
 
 @dataclass(frozen=True, slots=True)
 class RefinedStates:
@@ -61,14 +64,20 @@ def refine_states(
         return RefinedStates(torch.stack(generated, dim=1) if generated else none, prompt_mean, prompt_last)
 
     for step in range(1, steps + 1):
-        logits = reader.logits(state).float() / temperature  # softmax in fp32 whatever the weights' dtype
-        if logit_bias is not None:
-            logits = logits + logit_bias
-        soft_token = torch.softmax(logits, dim=-1)
-        if observe is not None:
+        if observe is None:
+            inputs = reader.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
+        else:
+            soft_token = soften(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
             observe(step, soft_token)
-        state = reader.advance(reader.embed_soft(soft_token))
+            inputs = reader.embed_soft(soft_token)
+        state = reader.advance(inputs)
         generated.append(state.float())
         if stop is not None and stop(states()):
             break
     return states()
+
+
+def soften(logits: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+    """s = softmax(logits / temperature + logit_bias) (Eq 5), in fp32 whatever the weights' dtype: (B, n)."""
+    logits = logits.float() / temperature
+    return torch.softmax(logits if logit_bias is None else logits + logit_bias, dim=-1)

@@ -1,4 +1,5 @@
-"""From a state to a soft token and on to the next input: the two products with the vocabulary."""
+"""From a state to a soft token and on to the next input: the two products with the vocabulary, apart for those who look
+at the soft token, and in one where nobody does."""
 
 from __future__ import annotations
 
@@ -7,9 +8,15 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
+from embedder.fused_vocabulary import Mean, fused_mean
 from embedder.heads import SoftHead
 from embedder.layouts import norm_of
-from embedder.linear import Linear, Product, linear_of
+from embedder.linear import Linear, Product, kept, linear_of
+from embedder.refine import soften
+from embedder.tiled_vocabulary import cut
+
+# With more entries than these a soft token is not made whole. gircse-mini has 10,000, a large language model 152,000.
+LARGE = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,25 +25,59 @@ class Vocabulary:
     project: Product  # (B, D) to logits (B, n)
     mix: Product  # a soft token (B, n) to the mean of its embeddings (B, D)
     position: Tensor | None  # what a soft head adds to it (D,)
+    mean: Mean | None = None  # of what was projected to `mix` at once; None: through the soft token
 
     def logits(self, state: Tensor) -> Tensor:
-        return self.project(state if self.enter is None else self.enter(state))
+        return self.project(self._entered(state))
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
-        mixed = self.mix(soft_token)
+        return self._placed(self.mix(soft_token))
+
+    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        """embed_soft of the soft token of `state` (B, D), which nobody sees: (B, D)."""
+        if self.mean is None:
+            return self.embed_soft(soften(self.logits(state), temperature=temperature, logit_bias=logit_bias))
+        return self._placed(self.mean(self._entered(state), temperature, logit_bias))
+
+    def _entered(self, state: Tensor) -> Tensor:
+        return state if self.enter is None else self.enter(state)
+
+    def _placed(self, mixed: Tensor) -> Tensor:
         return mixed if self.position is None else mixed + self.position
 
 
 def build_vocabulary(
-    *, head: nn.Module, soft_head: SoftHead | None, soft_weight: Tensor, form: Callable[[Product], Product]
+    *,
+    head: nn.Module,
+    soft_head: SoftHead | None,
+    soft_weight: Tensor,
+    form: Callable[[Product], Product] = kept,
+    large: int = LARGE,
 ) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D). form: what the weights are kept in."""
-    mix = form(Linear(soft_weight.T, None))
-    if soft_head is None:
-        return Vocabulary(None, form(linear_of(head)) if isinstance(head, nn.Linear) else head, mix, None)
-    inner = form(replace(linear_of(soft_head.inner), has_gelu=True))
-    outer, norm = form(linear_of(soft_head.outer)), norm_of(soft_head.norm)
-    project = form(Linear(soft_weight, soft_head.bias.detach()))
-    return Vocabulary(
-        lambda state: norm(state + outer(inner(state))), project, mix, soft_head.position.detach().float()
-    )
+    """soft_weight: the rows of E that a soft token mixes (n, D). form: what weights are kept in; tiles stay as are."""
+    if soft_head is not None:
+        inner = form(replace(linear_of(soft_head.inner), has_gelu=True))
+        outer, norm = form(linear_of(soft_head.outer)), norm_of(soft_head.norm)
+        vocabulary = _over(Linear(soft_weight, soft_head.bias.detach()), soft_weight, form, large)
+        return replace(
+            vocabulary,
+            enter=lambda state: norm(state + outer(inner(state))),
+            position=soft_head.position.detach().float(),
+        )
+    if isinstance(head, nn.Linear):
+        return _over(linear_of(head), soft_weight, form, large)
+    return Vocabulary(None, head, form(Linear(soft_weight.T, None)), None)
+
+
+def _over(head: Linear, embedding: Tensor, form: Callable[[Product], Product], large: int) -> Vocabulary:
+    """head: to the n entries of a soft token; embedding: theirs (n, D)."""
+    if embedding.shape[0] > large:
+        tiles = cut(head, embedding)
+        return Vocabulary(None, tiles.logits, tiles.mix, None, fused_mean(head, embedding, tiles.mean))
+    project, mix = form(head), form(Linear(embedding.T, None))
+
+    def through_soft_token(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        return mix(soften(project(x), temperature=temperature, logit_bias=logit_bias))
+
+    mean = fused_mean(head, embedding, through_soft_token)
+    return Vocabulary(None, project, mix, None, None if mean is through_soft_token else mean)

@@ -26,12 +26,14 @@ class LocalEmbedder:
         dtype: str | None = None,
         query_tolerance: float | None = None,
         cache_mb: float = 0,
+        cuda_graphs: bool = False,
     ) -> None:
         self._model = model
         self._device = device
         self._dtype = dtype
         self._query_tolerance = query_tolerance
         self._cache_mb = cache_mb
+        self._cuda_graphs = cuda_graphs
         self._lock = threading.Lock()
         self._loaded: embedder.Encoder | None = None
 
@@ -43,6 +45,7 @@ class LocalEmbedder:
             dtype=settings.dtype,
             query_tolerance=settings.query_tolerance,
             cache_mb=settings.vector_cache_mb,
+            cuda_graphs=settings.cuda_graphs,
         )
 
     @property
@@ -51,7 +54,11 @@ class LocalEmbedder:
             if self._loaded is None:
                 with _errors_translated():
                     self._loaded = embedder.load_encoder(
-                        self._model, device=self._device, dtype=self._dtype, cache_mb=self._cache_mb
+                        self._model,
+                        device=self._device,
+                        dtype=self._dtype,
+                        cache_mb=self._cache_mb,
+                        cuda_graphs=self._cuda_graphs,
                     )
             return self._loaded
 

@@ -1,0 +1,221 @@
+"""The next input without the soft token: over tiles and in Triton's kernel it is what it is through the soft token."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_models import bert_encoder, family_encoder, save_tiny_model
+from torch import Tensor
+
+from embedder.encoder import Encoder
+from embedder.fused_vocabulary import FusedMean, agrees, fused_mean
+from embedder.heads import SoftHead
+from embedder.linear import Linear
+from embedder.readers import PackedReader
+from embedder.refine import refine_states, soften
+from embedder.tiled_vocabulary import Tiles, cut
+from embedder.vocabulary import LARGE, Vocabulary, build_vocabulary
+
+TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
+
+
+def plain(head: Linear, embedding: Tensor, x: Tensor, temperature: float, bias: Tensor | None) -> Tensor:
+    return soften(head(x), temperature=temperature, logit_bias=bias) @ embedding.float()
+
+
+def random_head(entries: int, width: int, *, seed: int = 0, has_bias: bool = True) -> tuple[Linear, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    weight, embedding = torch.randn(2, entries, width, generator=generator)
+    return Linear(weight, torch.randn(entries, generator=generator) if has_bias else None), embedding
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.integers(1, 9),
+    entries=st.integers(1, 80),
+    width=st.integers(1, 24),
+    size=st.integers(1, 90),
+    temperature=st.floats(0.05, 20),
+    bias=st.sampled_from(["none", "small", "some are out", "all but one are out"]),
+    has_bias=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_tiles_give_what_the_soft_token_gives(rows, entries, width, size, temperature, bias, has_bias, seed) -> None:
+    head, embedding = random_head(entries, width, seed=seed, has_bias=has_bias)
+    x = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed + 1))
+    biases = {
+        "none": None,
+        "small": torch.linspace(-10, 10, entries),
+        "some are out": torch.zeros(entries).index_fill_(0, torch.arange(0, entries - 1, 2), -1e30),
+        "all but one are out": torch.full((entries,), -torch.inf).index_fill_(0, torch.tensor([seed % entries]), 1.0),
+    }
+    found = cut(head, embedding, size=size).mean(x, temperature, biases[bias])
+    expected = plain(head, embedding, x, temperature, biases[bias])
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_tiles_of_bfloat16_are_close(rows: int) -> None:
+    head, embedding = random_head(500, 64)
+    x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(3))
+    half = Linear(head.weight.bfloat16(), head.bias.bfloat16())
+    found = cut(half, embedding.bfloat16(), size=128).mean(x, 8.0, None)
+    assert found.dtype == torch.bfloat16
+    expected = plain(head, embedding, x, 8.0, None)
+    assert torch.cosine_similarity(found.float(), expected, dim=-1).min() > 0.999
+
+
+def test_tiles_give_logits_and_mix_soft_tokens_too() -> None:
+    head, embedding = random_head(70, 8)
+    tiles, x = cut(head, embedding, size=32), torch.randn(3, 8)
+    torch.testing.assert_close(tiles.logits(x), head(x))
+    soft_token = torch.softmax(head(x), dim=-1)
+    torch.testing.assert_close(tiles.mix(soft_token), soft_token @ embedding)
+
+
+def vocabularies(large: int) -> dict[str, Vocabulary]:
+    torch.manual_seed(0)
+    linear, soft_head = torch.nn.Linear(16, LARGE + 5, bias=False), SoftHead(16, torch.arange(LARGE + 5))
+    for parameter in soft_head.parameters():
+        torch.nn.init.normal_(parameter)
+    embedding = torch.randn(LARGE + 5, 16)
+    return {
+        "lm_head": build_vocabulary(head=linear, soft_head=None, soft_weight=embedding, large=large),
+        "soft_head": build_vocabulary(head=linear, soft_head=soft_head, soft_weight=embedding, large=large),
+    }
+
+
+@pytest.mark.parametrize("kind", ["lm_head", "soft_head"])
+@torch.no_grad()
+def test_a_large_vocabulary_gives_what_a_small_one_gives(kind: str) -> None:
+    small, large = vocabularies(2 * LARGE)[kind], vocabularies(LARGE)[kind]
+    assert small.mean is None
+    assert large.mean is not None
+    state, bias = torch.randn(3, 16), torch.linspace(-2, 2, LARGE + 5)
+    expected = small.next_inputs(state, temperature=0.7, logit_bias=bias)
+    torch.testing.assert_close(large.next_inputs(state, temperature=0.7, logit_bias=bias), expected)
+    torch.testing.assert_close(large.logits(state), small.logits(state))
+    through = large.embed_soft(soften(large.logits(state), temperature=0.7, logit_bias=bias))
+    torch.testing.assert_close(through, expected)
+
+
+def with_tiles(encoder: Encoder) -> Encoder:
+    """The same with its small vocabulary in tiles."""
+    backbone = encoder._backbone
+    vocabulary = build_vocabulary(
+        head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach(), large=100
+    )
+    assert vocabulary.mean is not None
+    backbone.decoder.vocabulary = vocabulary
+    return encoder
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "bert"])
+def test_vectors_do_not_tell_whether_the_vocabulary_is_in_tiles(tmp_path: Path, family: str) -> None:
+    make = bert_encoder if family == "bert" else lambda: family_encoder(save_tiny_model(tmp_path, family))
+    expected = make().encode_prefixes(TEXTS, steps=5)
+    np.testing.assert_allclose(with_tiles(make()).encode_prefixes(TEXTS, steps=5), expected, atol=1e-5, rtol=0)
+
+
+def test_only_who_looks_at_soft_tokens_has_them_made(tmp_path: Path) -> None:
+    encoder = family_encoder(save_tiny_model(tmp_path, "qwen2"))
+    backbone, counts = encoder._backbone, {"mean": 0, "project": 0}
+    vocabulary = backbone.decoder.vocabulary
+
+    def count(name: str, call):
+        def counted(*given):
+            counts[name] += 1
+            return call(*given)
+
+        return counted
+
+    tiles = cut(Linear(backbone.head.weight, None), backbone.weight, size=100)
+    backbone.decoder.vocabulary = replace(
+        vocabulary, project=count("project", vocabulary.project), mean=count("mean", tiles.mean)
+    )
+    seen: list[Tensor] = []
+    with torch.no_grad():
+        for observe in (None, lambda step, soft_token: seen.append(soft_token)):
+            refine_states(PackedReader(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, observe=observe)
+    assert counts == {"mean": 4, "project": 4}
+    torch.testing.assert_close(torch.stack(seen).sum(dim=-1), torch.ones(4, 1))
+
+
+def test_no_more_than_a_tile_of_logits_exists() -> None:
+    head, embedding = random_head(1000, 8)
+    tiles, widest = cut(head, embedding, size=64), []
+    watched = tuple(
+        replace(tile, project=lambda x, project=tile.project: widest.append(project(x)) or widest[-1])
+        for tile in tiles.parts
+    )
+    Tiles(watched, tiles.dtype).mean(torch.randn(2, 8), 1.0, None)
+    assert [each.shape[1] for each in widest] == [64] * 15 + [40]
+
+
+def reference_kernel(states, head, embedding, bias, *, scale, processors) -> Tensor:
+    logits = states @ head.T * scale
+    return torch.softmax(logits if bias is None else logits + bias, dim=-1) @ embedding
+
+
+def fused_over(head: Linear, embedding: Tensor, **changes) -> FusedMean:
+    def otherwise(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        return plain(head, embedding, x, temperature, logit_bias)
+
+    return FusedMean(**{
+        "kernel": reference_kernel, "head": head, "embedding": embedding, "processors": 4, "most_rows": 64,
+        "otherwise": otherwise, **changes,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("bias", [None, torch.linspace(-3, 3, 40)])
+def test_the_kernel_is_given_both_biases_and_the_temperature(has_bias: bool, bias: Tensor | None) -> None:
+    head, embedding = random_head(40, 8, has_bias=has_bias)
+    x = torch.randn(3, 8)
+    found = fused_over(head, embedding)(x, 0.5, bias)
+    torch.testing.assert_close(found, plain(head, embedding, x, 0.5, bias), rtol=1e-5, atol=1e-5)
+
+
+def test_many_rows_are_not_given_to_the_kernel() -> None:
+    head, embedding = random_head(40, 8)
+    refusing = {"kernel": lambda *_, **__: pytest.fail("too many rows")}
+    fused_over(head, embedding, most_rows=2, **refusing)(torch.randn(3, 8), 1.0, None)
+    fused_over(head, embedding, processors=2**20, **refusing)(torch.randn(3, 8), 1.0, None)
+
+
+def test_a_kernel_that_gives_other_means_is_found_out() -> None:
+    head, embedding = random_head(40, 8)
+    fused = fused_over(head, embedding)
+    assert agrees(fused, fused.otherwise, like=embedding)
+    for wrong in (reference_kernel(embedding, head.weight, embedding, None, scale=9, processors=1), embedding * np.nan):
+        other = replace(fused, kernel=lambda x, *_, wrong=wrong, **__: wrong[: len(x)])
+        assert not agrees(other, fused.otherwise, like=embedding)
+
+
+def test_without_a_card_there_is_no_kernel() -> None:
+    head, embedding = random_head(40, 8)
+    otherwise = fused_over(head, embedding).otherwise
+    assert fused_mean(head, embedding, otherwise) is otherwise
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed; it comes with torch for CUDA")
+@pytest.mark.parametrize(("how", "interprets"), [("interpreted", "1"), ("compiled", "0")])
+def test_the_kernel_of_triton(tmp_path: Path, how: str, interprets: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "triton_process.py"), how],
+        env=os.environ | {"TRITON_INTERPRET": interprets, "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
