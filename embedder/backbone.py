@@ -157,10 +157,11 @@ def load_backbone(
     adapter: Path | None,
     device: str,
     dtype: str,
+    top_entries: int | None = None,
     cuda_graphs: bool = False,
 ) -> Backbone:
     """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
-    int8 is asked for and the decoder of ours cannot read the model."""
+    int8 or top entries are asked for and the decoder of ours cannot read the model."""
     pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
     model: Any = load_causal_model(
         base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
@@ -170,9 +171,11 @@ def load_backbone(
             model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
     form = in_int8 if dtype == "int8" else kept
-    backbone = with_decoder(take_apart(model, attention=attention), form=form, cuda_graphs=cuda_graphs)
-    if dtype == "int8" and backbone.decoder is None:
-        raise ContractError(f"{base} is of a layout that is not read in int8. Choose bfloat16 or float32.")
+    backbone = with_decoder(
+        take_apart(model, attention=attention), form=form, top_entries=top_entries, cuda_graphs=cuda_graphs
+    )
+    if backbone.decoder is None and (dtype == "int8" or top_entries is not None):
+        raise ContractError(f"{base} is of a layout that is not read in int8, nor by top entries of soft tokens.")
     return backbone
 
 
@@ -264,7 +267,11 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
 
 
 def with_decoder(
-    backbone: Backbone, *, form: Callable[[Product], Product] = kept, cuda_graphs: bool = False
+    backbone: Backbone,
+    *,
+    form: Callable[[Product], Product] = kept,
+    top_entries: int | None = None,
+    cuda_graphs: bool = False,
 ) -> Backbone:
     """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
 
@@ -277,7 +284,11 @@ def with_decoder(
         logger.info("Read through transformers, with pads: %s", error)
         return backbone
     vocabulary = build_vocabulary(
-        head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach(), form=form
+        head=backbone.head,
+        soft_head=backbone.soft_head,
+        soft_weight=backbone.soft_weight.detach(),
+        form=form,
+        top_entries=top_entries,
     )
     kinds = [GraphedDecoder, Decoder] if cuda_graphs and backbone.device.type == "cuda" else [Decoder]
     for kind in kinds:

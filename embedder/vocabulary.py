@@ -14,6 +14,7 @@ from embedder.layouts import norm_of
 from embedder.linear import Linear, Product, kept, linear_of
 from embedder.refine import soften
 from embedder.tiled_vocabulary import cut
+from embedder.top_entries import TopEntries
 
 # With more entries than these a soft token is not made whole. gircse-mini has 10,000, a large language model 152,000.
 LARGE = 32_768
@@ -53,8 +54,25 @@ def build_vocabulary(
     soft_weight: Tensor,
     form: Callable[[Product], Product] = kept,
     large: int = LARGE,
+    top_entries: int | None = None,
 ) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D). form: what weights are kept in; tiles stay as are."""
+    """soft_weight: the rows of E that a soft token mixes (n, D). form: what weights are kept in; tiles stay as are.
+
+    top_entries: mix so many entries of a soft token, where these are nearly all of it.
+    """
+    vocabulary = _build(head, soft_head, soft_weight, form, large)
+    if top_entries is None:
+        return vocabulary
+    return replace(vocabulary, mix=TopEntries(soft_weight, top_entries, vocabulary.mix), mean=None)
+
+
+def _build(
+    head: nn.Module,
+    soft_head: SoftHead | None,
+    soft_weight: Tensor,
+    form: Callable[[Product], Product],
+    large: int,
+) -> Vocabulary:
     if soft_head is not None:
         inner = form(replace(linear_of(soft_head.inner), has_gelu=True))
         outer, norm = form(linear_of(soft_head.outer)), norm_of(soft_head.norm)
