@@ -43,8 +43,8 @@ chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos 
 fuzz: $(VENV)/dev.stamp ## read 2,000 damaged files of every format: make fuzz ARGS="--files 2500 --seed 1"
 	$(TEST_ENV) $(BIN)/python tests/unit/reader_fuzz.py $(ARGS)
 
-bench: $(VENV)/app.stamp ## measure the speed of embedding and search on this machine
-	$(BIN)/python benchmarks/measure_speed.py $(ARGS)
+bench: $(VENV)/dev.stamp ## measure the speed of everything on this machine: make bench ARGS="--quick", or all of it in hours
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(VENV)/dev.stamp ## write docs/reference from the code
 	$(BIN)/python scripts/make_docs.py

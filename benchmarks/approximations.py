@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,13 +71,14 @@ def main() -> None:
             exact.setdefault(collection.name, vectors)
             kept = compare(collection, dtype, vectors, exact[collection.name])
             losses[collection.name] += kept
-    options.dtype, options.rounds = "float32", 1
+    options.dtype = ", ".join(("float32", *options.dtypes))
     print(f"{machine(options)}\n")
     for name, each in losses.items():
         print(table(name, each), flush=True)
     if options.out:
-        report = {name: [asdict(loss) for loss in each] for name, each in losses.items()}
-        options.out.write_text(json.dumps({"machine": machine(options), "losses": report}, indent=1), encoding="utf-8")
+        report = {name: [_plain(loss) for loss in each] for name, each in losses.items()}
+        content = {"machine": machine(options), "command": shlex.join(sys.orig_argv[1:]), "losses": report}
+        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read_collections(config: EvaluationConfig) -> list[Collection]:
@@ -166,6 +169,11 @@ def table(name: str, losses: Sequence[Loss]) -> str:
             f"| {each.variant} | {each.query_steps:.1f} | {ndcg_of} | {each.overlap:.3f} | {' | '.join(cosines)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _plain(loss: Loss) -> dict[str, object]:
+    """For JSON, which has no word for what is not a number."""
+    return {key: None if value != value else value for key, value in asdict(loss).items()}
 
 
 if __name__ == "__main__":

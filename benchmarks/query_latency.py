@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -58,7 +60,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", default=["auto", "int8"])
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     options = parser.parse_args()
-    options.device, options.rounds = "cpu", options.queries
+    options.device = "cpu"
     report: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="gircse-latency-") as folder:
         filled = False
@@ -71,7 +73,8 @@ def main() -> None:
                     filled = True
                 report += measure(services, options)
     if options.out:
-        options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        content = {"machine": machine(options), "command": shlex.join(sys.orig_argv[1:]), "rows": report}
+        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def fill(services: Services, count: int) -> None:

@@ -1,0 +1,204 @@
+"""Tables and pictures of what `make bench` measured: reads the JSON files of a folder and writes speed.md beside them.
+
+python -m benchmarks.speed_report docs/evaluation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from benchmarks.encode import ratio_of
+
+OURS = "ours, K=0"
+_SHOWN = ("ours, K=1", "ours, K=5", "ours, K=20", "sentence-transformers, bfloat16", "sentence-transformers, float32")
+Report = Mapping[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of encode.json, query-latency.json and approximations.json")
+    write_report(parser.parse_args().folder)
+
+
+def write_report(folder: Path) -> None:
+    """speed.md and the pictures, of those files that are there."""
+    parts = []
+    if encode := _read(folder / "encode.json"):
+        draw_encode(encode, folder / "encode.png")
+        parts += ["# Embedding", _origin(encode), "![by length](encode.png)", *encode_tables(encode)]
+    if queries := _read(folder / "query-latency.json"):
+        draw_queries(queries, folder / "query-latency.png")
+        parts += ["# A query", _origin(queries), "![by steps](query-latency.png)", query_table(queries)]
+    if losses := _read(folder / "approximations.json"):
+        draw_losses(losses, folder / "approximations.png")
+        parts += ["# What approximations lose", _origin(losses), "![by steps](approximations.png)"]
+        parts += [f"## {name}\n\n{loss_table(rows)}" for name, rows in losses["losses"].items()]
+    if not parts:
+        raise SystemExit(f"{folder} has no encode.json, query-latency.json or approximations.json; run make bench.")
+    (folder / "speed.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _read(path: Path) -> Report | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _origin(report: Report) -> str:
+    return f"```sh\npython {report['command']}\n```\n\n{report['machine']}"
+
+
+def encode_tables(report: Report) -> list[str]:
+    """Milliseconds of a call: the median and the range of the rounds; and how many times our own single pass."""
+    tables = []
+    for batch in sorted({row["batch"] for row in report["rows"]}):
+        rows = [row for row in report["rows"] if row["batch"] == batch]
+        names = list(rows[0]["seconds"])
+        lengths = [f"{row['tokens']} tokens" for row in rows]
+        lines = [
+            f"## {batch} text{'s' * (batch > 1)} in a call\n",
+            f"| ms | {' | '.join(lengths)} |",
+            "|---" * (len(rows) + 1) + "|",
+        ]
+        for name in names:
+            lines.append(f"| {name} | {' | '.join(_cell(row, name) for row in rows)} |")
+        tables.append("\n".join(lines))
+    return tables
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    seconds = row["seconds"][name]
+    middle, least, most = (1000 * each for each in (statistics.median(seconds), min(seconds), max(seconds)))
+    spread = f" ({least:.0f} to {most:.0f})" if len(seconds) > 1 and most >= 10 else ""
+    times = "" if name == OURS else f", ×{ratio_of(seconds, row['seconds'][OURS]):.2f}"
+    return f"{middle:.1f}{spread}{times}" if middle < 100 else f"{middle:.0f}{spread}{times}"
+
+
+def draw_encode(report: Report, picture: Path) -> None:
+    """Times our own single pass, over the length of texts; a panel for every batch."""
+    batches = sorted({row["batch"] for row in report["rows"]})
+    figure, panels = plt.subplots(1, len(batches), figsize=(4 * len(batches), 4), layout="constrained", squeeze=False)
+    for panel, batch in zip(panels[0], batches, strict=True):
+        rows = [row for row in report["rows"] if row["batch"] == batch]
+        dynamic = [name for name in rows[0]["seconds"] if name.startswith("DynamicCache, bfloat16")]
+        for name in (*_SHOWN, *dynamic):
+            if all(name in row["seconds"] for row in rows):
+                ratios = [ratio_of(row["seconds"][name], row["seconds"][OURS]) for row in rows]
+                style = "-" if name.startswith("ours") else "--"
+                panel.plot([row["tokens"] for row in rows], ratios, style, marker="o", label=name)
+        panel.axhline(1, color="black", linewidth=1)
+        panel.set(
+            title=f"{batch} text{'s' * (batch > 1)} in a call", xlabel="tokens of a text", xscale="log", yscale="log"
+        )
+        panel.set_xticks([row["tokens"] for row in rows], [str(row["tokens"]) for row in rows])
+        panel.minorticks_off()
+        panel.set_yticks([1, 1.5, 2, 3, 5, 8], ["1", "1.5", "2", "3", "5", "8"])
+    panels[0][0].set_ylabel("time, in single passes of ours")
+    panels[0][-1].legend(fontsize=7)
+    _save(figure, picture)
+
+
+def query_table(report: Report) -> str:
+    lines = [
+        "| dtype | steps | embed ms, p50 | p95 | p99 | index ms, p50 | both, p50 | p95 | floor of the steps "
+        "| times that | then: why, p50 |",
+        "|---" * 11 + "|",
+    ]
+    for row in report["rows"]:
+        embed, index, total = row["embed"], row["index"], row["total"]
+        lines.append(
+            f"| {row['dtype']} | {row['steps']} | {embed['p50']:.1f} | {embed['p95']:.1f} | {embed['p99']:.1f} "
+            f"| {index['p50']:.1f} | {total['p50']:.1f} | {total['p95']:.1f} | {row['floor_ms']:.1f} "
+            f"| {embed['p50'] / row['floor_ms']:.2f} | {row['explain']['p50']:.0f} |"
+        )
+    kinds = list(dict.fromkeys(kind for row in report["rows"] for kind in row["profile"]))
+    lines += ["", f"| within embed | steps | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    for row in report["rows"]:
+        shares = " | ".join(f"{row['profile'].get(kind, 0):.0%}" for kind in kinds)
+        lines.append(f"| {row['dtype']} | {row['steps']} | {shares} |")
+    return "\n".join(lines)
+
+
+def draw_queries(report: Report, picture: Path) -> None:
+    """Milliseconds of a query, stacked: what the model takes, by kind of work, and the index."""
+    rows = report["rows"]
+    kinds = list(dict.fromkeys(kind for row in rows for kind in row["profile"]))
+    figure, panel = plt.subplots(figsize=(8, 0.5 * len(rows) + 1.5), layout="constrained")
+    names = [f"{row['dtype']}, {row['steps']} step{'s' * (row['steps'] > 1)}" for row in rows]
+    start = [0.0] * len(rows)
+    for kind in (*kinds, "index"):
+        widths = [
+            row["index"]["p50"] if kind == "index" else row["embed"]["p50"] * row["profile"].get(kind, 0)
+            for row in rows
+        ]
+        panel.barh(names, widths, left=start, label=kind)
+        start = [one + other for one, other in zip(start, widths, strict=True)]
+    panel.plot([row["floor_ms"] for row in rows], names, "k|", markersize=18, label="floor: weights read once a step")
+    panel.invert_yaxis()
+    panel.set(xlabel=f"milliseconds (median) of a query to {rows[0]['points']:,} chunks")
+    panel.legend(fontsize=7)
+    _save(figure, picture)
+
+
+def loss_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        "| | query steps | nDCG@10 | of the ten nearest | least cosine | median cosine |",
+        "|---" * 6 + "|",
+    ]
+    for row in rows:
+        numbers = (
+            "" if row[key] is None else f"{row[key]:.{digits}f}"
+            for key, digits in (
+                ("query_steps", 1),
+                ("ndcg", 1),
+                ("overlap", 3),
+                ("least_cosine", 5),
+                ("median_cosine", 5),
+            )
+        )
+        lines.append(f"| {row['variant']} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+def draw_losses(report: Report, picture: Path) -> None:
+    """How many of the ten nearest documents of 20 steps on both sides are there after fewer; a line for each side."""
+    figure, panels = plt.subplots(
+        1, len(report["losses"]), figsize=(3.6 * len(report["losses"]), 3.4), layout="constrained", sharey=True
+    )
+    for panel, (name, rows) in zip(panels, report["losses"].items(), strict=True):
+        found = {row["variant"].removeprefix("float32, "): row["overlap"] for row in rows}
+        for side in ("queries", "documents", "both"):
+            steps = [int(key.split()[1]) for key in found if key.startswith(f"{side} ") and key.split()[1].isdigit()]
+            kept = [found[f"{side} {count}"] for count in steps]
+            panel.plot([*steps, 20], [*kept, 1.0], marker="o", label=f"fewer steps of {side}")
+        settled = [row for row in rows if "settled" in row["variant"]]
+        panel.plot(
+            [row["query_steps"] for row in settled],
+            [row["overlap"] for row in settled],
+            "x",
+            color="black",
+            label="queries until they settle, on average",
+        )
+        panel.set(title=name, xlabel="steps", xscale="log")
+        panel.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+        panel.minorticks_off()
+    panels[0].set_ylabel("of the ten nearest with 20 steps")
+    panels[-1].legend(fontsize=7)
+    _save(figure, picture)
+
+
+def _save(figure: Any, picture: Path) -> None:
+    figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
