@@ -1,0 +1,120 @@
+"""The programs that measure speed: what they say of the numbers, and what they do with wrong arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchmarks import __main__ as bench
+from benchmarks import speed_report
+from benchmarks.approximations import Vectors, measure
+from benchmarks.encode import SLOW_S, in_turn, ratio_of
+from benchmarks.query_latency import weight_bytes
+from embedder.evaluation.tasks.retrieval import Collection
+
+
+def test_rivals_take_turns_in_an_order_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    found = in_turn({name: lambda name=name: called.append(name) for name in "abc"}, rounds=3, device="cpu")
+    assert "".join(called) == "abc" + "abc" + "cba" + "abc"
+    assert [len(each) for each in found.values()] == [3, 3, 3]
+    times = iter([SLOW_S + 1, 0.5, *range(1, 9)])
+    monkeypatch.setattr("benchmarks.encode.timed", lambda work, device: next(times))
+    assert in_turn({"slow": str, "fast": str}, rounds=2, device="cpu") == {"slow": [SLOW_S + 1], "fast": [1, 2]}
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    assert ratio_of([2, 4, 30], [1, 2, 3]) == 2
+    assert ratio_of([10], [1, 2, 3]) == 5
+
+
+def test_weights_are_counted_as_often_as_they_are_read() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.base_model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.LayerNorm(8))
+            self.embedding = nn.Embedding(100, 8)
+
+        def get_input_embeddings(self) -> nn.Embedding:
+            return self.embedding
+
+    model = Model().to(torch.bfloat16)
+    assert weight_bytes(model, 3, "bfloat16") == 2 * (4 * 64 + 3 * 2 * 800)
+    assert weight_bytes(model, 3, "int8") == 4 * 64 + 3 * 2 * 800
+
+
+def test_what_an_approximation_loses_is_measured_against_the_exact_vectors() -> None:
+    exact = Vectors(np.eye(2, 4, dtype=np.float32)[:, None], np.eye(12, 4, dtype=np.float32)[:, None])
+    documents = tuple("abcdefghijkl")
+    collection = Collection(
+        "toy", documents, documents, ("x", "y"), ("x", "y"), ("", ""), {"x": {"a": 1}, "y": {"b": 1}}
+    )
+    same = measure("same", collection, exact.queries[:, 0], exact.documents[:, 0], exact, 20)
+    assert (same.ndcg, same.overlap, same.least_cosine) == (100, 1, 1)
+    turned = exact.queries[::-1, 0]
+    other = measure("turned", collection, turned, exact.documents[:, 0], exact, 20)
+    assert other.ndcg < 70
+    assert other.least_cosine == 0
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    seconds = {"ours, K=0": [0.1, 0.2, 0.3], "ours, K=20": [0.2, 0.4, 0.6], "no cache, K=20": [12.0]}
+    rows = [{"tokens": tokens, "batch": batch, "seconds": seconds} for tokens in (16, 64) for batch in (1, 64)]
+    write(tmp_path / "encode.json", rows=rows)
+    times = {"p50": 10.0, "p95": 20.0, "p99": 30.0}
+    query = {"dtype": "int8", "steps": 5, "points": 100, "floor_ms": 4.0, "profile": {"attention": 0.25}}
+    write(
+        tmp_path / "query-latency.json",
+        rows=[{**query, **dict.fromkeys(("embed", "index", "total", "explain"), times)}],
+    )
+    loss = {"ndcg": None, "overlap": 0.5, "least_cosine": 0.9, "median_cosine": 0.95, "query_steps": 5.0}
+    variants = ("float32, 20 steps", "float32, queries 5", "float32, documents 5", "float32, both 5")
+    write(tmp_path / "approximations.json", losses={"toy": [{"variant": name, **loss} for name in variants]})
+    return tmp_path
+
+
+def write(path: Path, **content: object) -> None:
+    path.write_text(json.dumps({"machine": "a machine", "command": "-m x", **content}), encoding="utf-8")
+
+
+def test_the_report_tells_medians_spread_and_ratios(results: Path) -> None:
+    speed_report.write_report(results)
+    page = (results / "speed.md").read_text(encoding="utf-8")
+    assert "| ours, K=20 | 400 (200 to 600), ×2.00 | 400 (200 to 600), ×2.00 |" in page
+    assert "| no cache, K=20 | 12000, ×60.00 | 12000, ×60.00 |" in page
+    assert "| int8 | 5 | 10.0 | 20.0 | 30.0 | 10.0 | 10.0 | 20.0 | 4.0 | 2.50 | 10 |" in page
+    assert "| float32, queries 5 | 5.0 |  | 0.500 | 0.90000 | 0.95000 |" in page
+    for name in ("encode", "query-latency", "approximations"):
+        assert (results / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f"({name}.png)" in page
+
+
+def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="make bench"):
+        speed_report.write_report(tmp_path)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["sppeed"], "sppeed"), (["approximations"], "needs --data")])
+def test_a_part_that_is_not_there_is_refused(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--only", *arguments])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert said in capsys.readouterr().err
+
+
+def test_every_part_is_a_program_that_knows_its_arguments(tmp_path: Path) -> None:
+    for quick in (True, False):
+        options = argparse.Namespace(into=tmp_path, data=tmp_path, quick=quick)
+        for module, *arguments in bench.commands_of(options).values():
+            source = Path(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+            flags = [each for each in arguments if each.startswith("--")]
+            assert all(f'"{flag}"' in source for flag in flags), (module, flags)
