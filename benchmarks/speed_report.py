@@ -170,8 +170,9 @@ def loss_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def draw_losses(report: Report, picture: Path) -> None:
     """How many of the ten nearest documents of 20 steps on both sides are there after fewer; a line for each side."""
-    figure, panels = plt.subplots(
-        1, len(report["losses"]), figsize=(3.6 * len(report["losses"]), 3.4), layout="constrained", sharey=True
+    count = len(report["losses"])
+    figure, [panels] = plt.subplots(
+        1, count, figsize=(3.6 * count, 3.4), layout="constrained", sharey=True, squeeze=False
     )
     for panel, (name, rows) in zip(panels, report["losses"].items(), strict=True):
         found = {row["variant"].removeprefix("float32, "): row["overlap"] for row in rows}

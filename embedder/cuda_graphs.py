@@ -183,6 +183,8 @@ class GraphedDecoder(Decoder):
 
     def _has_room(self, more: int) -> bool:
         """Drops what was used longest ago until there is."""
+        if more > self._most_bytes:
+            return False
         free = [shape for shape in self._runs if shape not in self._lent]
         while len(self._runs) >= self._most_graphs or self._bytes_kept() + more > self._most_bytes:
             if not free:

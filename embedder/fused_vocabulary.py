@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 Mean = Callable[[Tensor, float, Tensor | None], Tensor]
 
 _KERNEL = "embedder.triton_vocabulary"
-# Every split of the entries keeps a sum per row. Beyond this they would leave the card's cache, and two plain products
-# that read the weights once are as good.
-_MOST_BYTES_OF_SUMS = 64 * 2**20
+# Every split of the entries, of which there are one or two for each processor, keeps a sum per row. Beyond this, with
+# one each, they would leave the card's cache, and two plain products that read the weights once are as good.
+_MOST_BYTES_OF_SUMS = 32 * 2**20
 _LEAST_COSINE = 0.99  # the plain product rounds the logits to the weights' dtype, the kernel does not
 
 

@@ -55,7 +55,7 @@ def _add_tile(
     tl.debug_barrier()  # other threads of this program will read what these wrote
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])  # else it would be compiled anew for 1 row and for 16
 def _mix_tiles(
     states,  # (B, D), in the weights' dtype
     head,  # (n, D)
@@ -104,7 +104,7 @@ def _mix_tiles(
     tl.store(totals + split * rows + at_rows, total, mask=at_rows < rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _join_splits(sums, peaks, totals, out, rows, width, splits, SPLITS: tl.constexpr, WIDTH: tl.constexpr):
     """The mean of one row, a piece of its width: all splits' sums under one softmax."""
     row = tl.program_id(0)

@@ -50,11 +50,9 @@ def test_weights_are_counted_as_often_as_they_are_read() -> None:
 
 
 def test_what_an_approximation_loses_is_measured_against_the_exact_vectors() -> None:
-    exact = Vectors(np.eye(2, 4, dtype=np.float32)[:, None], np.eye(12, 4, dtype=np.float32)[:, None])
-    documents = tuple("abcdefghijkl")
-    collection = Collection(
-        "toy", documents, documents, ("x", "y"), ("x", "y"), ("", ""), {"x": {"a": 1}, "y": {"b": 1}}
-    )
+    exact = Vectors(np.eye(2, 12, dtype=np.float32)[:, None], np.eye(12, dtype=np.float32)[:, None])
+    documents, queries, judgements = tuple("abcdefghijkl"), ("x", "y"), {"x": {"a": 1}, "y": {"b": 1}}
+    collection = Collection("toy", documents, documents, queries, queries, ("", ""), judgements)
     same = measure("same", collection, exact.queries[:, 0], exact.documents[:, 0], exact, 20)
     assert (same.ndcg, same.overlap, same.least_cosine) == (100, 1, 1)
     turned = exact.queries[::-1, 0]
