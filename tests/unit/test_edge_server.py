@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,6 +122,21 @@ def test_settings_that_are_not_served_are_refused_not_ignored(
 def test_a_change_of_a_vector_that_is_not_there_is_refused(server: TestClient, collection: Callable[..., str]) -> None:
     answer = server.patch(collection(), json={"vectors": {"other": {"on_disk": True}}})
     assert (answer.status_code, "other" in answer.json()["status"]["error"]) == (400, True)
+
+
+def test_an_index_that_nobody_waits_for_is_made_when_the_collection_is_optimised(
+    server: TestClient, collection: Callable[..., str]
+) -> None:
+    name = collection()
+    server.put(f"{name}/points", json={"points": [{"id": 1, "vector": [1, 0], "payload": {"year": "x", "place": "y"}}]})
+    for field, wait in (("year", "false"), ("place", "true")):
+        index = {"field_name": field, "field_schema": "keyword"}
+        assert server.put(f"{name}/index", params={"wait": wait}, json=index).status_code == 200
+    assert server.get(name).json()["result"]["payload_schema"].keys() == {"place"}
+    server.patch(name, json={"optimizers_config": {}})
+    while (described := server.get(name).json()["result"])["status"] == "yellow":
+        time.sleep(0.05)
+    assert (described["status"], described["payload_schema"].keys()) == ("green", {"place", "year"})
 
 
 def test_a_collection_is_made_with_the_settings_that_it_is_given(server: TestClient) -> None:
