@@ -123,7 +123,10 @@ class VectorIndex(Protocol):
     def search(
         self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; exact search."""
+        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality.
+
+        Scores are exact. Nothing is missed unless the index is large and was optimised: docs/search-at-scale.md.
+        """
         ...
 
     def search_words(

@@ -25,7 +25,7 @@ class Settings(BaseSettings):
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
     quantization: Literal["none", "int8", "binary"] = Field(
         default="none",
-        description="How large collections keep vectors in memory, originals on disk; from `gircse optimize` on.",
+        description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
     )
     model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")

@@ -315,7 +315,7 @@ class IndexCondition:
     """How the engine stores an index, and what it does about it."""
 
     points: int
-    indexed_vectors: int  # dense ones in a graph for approximate search, and all sparse ones
+    indexed_vectors: int  # dense ones in a graph, and all sparse ones
     segments: int
     activity: str | None = None  # while it is being optimised
     awaits_optimizing: bool = False  # until it is asked to (again), as after a crash

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +102,7 @@ def fill(services: Services, count: int) -> None:
 
 def _point(number: int, text: str, vector: list[float]) -> Point:
     document = f"d{number // 10}"
-    metadata = {
+    metadata: dict[str, Any] = {
         "document_id": document,
         "title": f"Text {number // 10}",
         "uri": f"text-{number // 10}.txt",
@@ -109,8 +110,9 @@ def _point(number: int, text: str, vector: list[float]) -> Point:
         "start": 0,
         "end": len(text),
         "page": None,
+        "text_hash": f"{number:x}",
     }
-    chunk = PointIds(COLLECTION, document).next(f"{number:x}")
+    chunk = PointIds(COLLECTION, document).next(metadata["text_hash"])
     return Point(chunk, vector, {"page_content": text, "metadata": metadata})
 
 

@@ -46,7 +46,7 @@ def real_vectors(file: Path, data: Path | None) -> RealVectors:
 
 
 def _texts(data: Path | None) -> Iterator[str]:
-    rows = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
+    rows = [{"text": json.loads(line)["text"]} for line in SAMPLE.read_text("utf-8").splitlines()]
     if data is not None:
         for name in JUDGED:
             rows += _rows(data / f"ir.{name}.corpus.jsonl.gz")

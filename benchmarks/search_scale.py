@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +33,7 @@ from app.vectors import QdrantVectorIndex
 from app.vectors.filters import metadata_filter
 from app.vectors.tuning import Quantization, search_params
 from benchmarks.real_vectors import RealVectors, real_vectors
-from benchmarks.search_scale_report import Row, report
+from benchmarks.search_scale_report import Row, report, table
 from benchmarks.serving_memory import largest_memory, memory_of
 from benchmarks.spread_vectors import fit_spread, neighbour_cosines
 
@@ -62,6 +62,7 @@ class Corpus:
     vectors: np.ndarray
     texts: Sequence[str]  # taken in turn
     queries: np.ndarray
+    has_metadata: bool = True  # whose index gives the graph more links, too
 
 
 @dataclass
@@ -70,25 +71,24 @@ class Bench:
 
     corpus: Corpus
     data_dir: Path
-    rows: list[Row] = field(default_factory=list)
     truth: dict[str, list[list[ScoredPoint]]] = field(default_factory=dict)  # by filter
     facts: dict[str, float] = field(default_factory=dict)
 
-    def run(self, kept: Sequence[Quantization]) -> None:
+    def run(self, kept: Sequence[Quantization]) -> Iterator[Row]:
         with self._opened("none") as (_, index):
             self._load(index)
         with self._opened("none") as (edge, index):
-            self._measure("exact", edge, index, _EXACT, {name: _FEW for name in FILTERS if name})
+            yield from self._measure("exact", edge, index, _EXACT, {name: _FEW for name in FILTERS if name})
         for quantization in kept:
             self._optimize(quantization)
             with self._opened(quantization) as (edge, index):
                 if quantization == kept[0]:
-                    self._measure("exact, after optimize", edge, index, _EXACT, _QUERIES_AFTER)
+                    yield from self._measure("exact, after optimize", edge, index, _EXACT, _QUERIES_AFTER)
                 params = search_params(index.client.get_collection(NAME))
                 if params.exact:
                     tqdm.write(f"{len(self.corpus.vectors):,} points are too few for a graph: searches stay exact")
                     return
-                self._measure(f"graph, {quantization}", edge, index, params, _QUERIES_AFTER)
+                yield from self._measure(f"graph, {quantization}", edge, index, params, _QUERIES_AFTER)
 
     def _opened(self, quantization: Quantization) -> _Opened:
         return _Opened(self.data_dir, quantization)
@@ -120,8 +120,9 @@ class Bench:
         index: QdrantVectorIndex,
         params: models.SearchParams,
         filtered_queries: Mapping[str, int],
-    ) -> None:
-        for name, count in {"": len(self.corpus.queries), **filtered_queries}.items():
+    ) -> Iterator[Row]:
+        filtered = filtered_queries if self.corpus.has_metadata else {}
+        for name, count in {"": len(self.corpus.queries), **filtered}.items():
             queries = self.corpus.queries[:count]
             latencies, found = timed(partial(_ask, index.client, params, FILTERS[name]), queries, f"{search} {name}")
             if params.exact:
@@ -141,8 +142,8 @@ class Bench:
                 disk_mb=disk_mb(self.data_dir),
                 **self.facts,
             )
-            self.rows.append(row)
             tqdm.write(f"{search} {name}: p95 {row.p95_ms:.1f} ms, recall {row.recall:.4f}")
+            yield row
 
 
 class _Opened:
@@ -166,7 +167,11 @@ def _point(corpus: Corpus, number: int, vector: list[float]) -> Point:
     words = corpus.texts[number % len(corpus.texts)]
     metadata = {"document_id": f"d{number // 10}", "title": f"Text {number // 10}", "ordinal": number % 10}
     filtered = {key: number % most if key == "year" else f"t{number % most}" for key, most in VALUES.items()}
-    return Point(_point_id(number), vector, {"page_content": words, "metadata": {**metadata, **filtered}})
+    return Point(
+        _point_id(number),
+        vector,
+        {"page_content": words, "metadata": metadata | (filtered if corpus.has_metadata else {})},
+    )
 
 
 def _point_id(number: int) -> str:
@@ -246,7 +251,7 @@ def tell_spread(real: RealVectors, drawn: np.ndarray) -> list[str]:
     return lines
 
 
-def measure(options: argparse.Namespace, folder: Path) -> list[Row]:
+def measure(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     real = real_vectors(options.real, options.data)
     texts = [" ".join(text.split()[:_WORDS]) for text in real.texts]
     queries = real.queries[: options.queries]
@@ -254,18 +259,15 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Row]:
     tqdm.write(f"{len(spread.real):,} real texts, {len(queries)} real queries; noise {spread.noise:.2f}")
     for line in tell_spread(real, spread.draw(len(spread.real), seed=1)):
         tqdm.write(line)
+    name = "synthetic, no metadata" if options.bare else "synthetic"
     corpora: list[Callable[[], Corpus]] = [
-        partial(lambda count: Corpus("synthetic", spread.draw(count, seed=1), texts, queries), count)
+        partial(lambda count: Corpus(name, spread.draw(count, seed=1), texts, queries, not options.bare), count)
         for count in options.points
     ]
     if options.real_corpus:
         corpora.append(lambda: Corpus("real", real.documents, texts, queries))
-    rows = []
     for number, make in enumerate(corpora):
-        bench = Bench(make(), folder / str(number))
-        bench.run(options.kept)
-        rows += bench.rows
-    return rows
+        yield from Bench(make(), folder / str(number)).run(options.kept)
 
 
 def main() -> None:
@@ -277,16 +279,21 @@ def main() -> None:
         "--real", type=Path, default=Path("real.npz"), help="keeps the real vectors; made where missing"
     )
     parser.add_argument("--real-corpus", action="store_true", help="also measure the real vectors as they are")
+    parser.add_argument("--bare", action="store_true", help="chunks without metadata that could be filtered by")
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--folder", type=Path, help="where the collections are made; they are removed afterwards")
     parser.add_argument("--into", type=Path, help="folder of search-scale.json, .md and .png; other sizes stay in them")
     options = parser.parse_args()
     command = "python -m benchmarks.search_scale " + shlex.join(sys.argv[1:])
+    rows: list[Row] = []
     try:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            print(report(measure(options, Path(folder)), command, options.into))
+            for row in measure(options, Path(folder)):
+                rows.append(row)
+                report(rows, command, options.into)
     except KeyboardInterrupt:
         sys.exit("Stopped; what was made is removed.")
+    print(table(rows))
 
 
 if __name__ == "__main__":

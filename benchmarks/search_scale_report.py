@@ -44,22 +44,21 @@ class Row:
         return self.corpus, self.points, self.search, self.filter
 
 
-def report(rows: Sequence[Row], command: str, folder: Path | None) -> str:
-    """The table; with a folder also written there, beside the rows of other sizes."""
+def report(rows: Sequence[Row], command: str, folder: Path | None) -> None:
+    """Written into the folder, beside the rows of other sizes."""
     if folder is None:
-        return table(rows)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "search-scale.json"
     former = json.loads(file.read_text("utf-8")) if file.exists() else {"rows": [], "commands": []}
-    kept = [_row(each) for each in former["rows"]]
     new = {row.key for row in rows}
-    rows = sorted([*(row for row in kept if row.key not in new), *rows], key=lambda row: row.points)
+    others = [row for row in map(_row, former["rows"]) if row.key not in new]
+    rows = sorted([*others, *rows], key=lambda row: row.points)
     commands = list(dict.fromkeys([*former["commands"], command]))
     content = {"machine": machine(), "commands": commands, "rows": [asdict(row) for row in rows]}
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     (folder / "search-scale.md").write_text(_page(rows, commands), encoding="utf-8")
     plot(rows, folder / "search-scale.png")
-    return table(rows)
 
 
 def machine() -> dict[str, str]:

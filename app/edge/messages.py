@@ -257,9 +257,18 @@ class CreateIndex(Message):
     field_name: JsonPath
     field_schema: SchemaType | SchemaParams
 
-    def schema_to_edge(self) -> edge.PayloadSchemaType:
+    def to_edge(self) -> edge.UpdateOperation:
         schema = self.field_schema.type if isinstance(self.field_schema, SchemaParams) else self.field_schema
-        return getattr(edge.PayloadSchemaType, schema.capitalize())
+        return edge.UpdateOperation.create_field_index(
+            field_name=self.field_name, schema=getattr(edge.PayloadSchemaType, schema.capitalize())
+        )
+
+
+class Optimization(Message):
+    """What the process that optimises is told."""
+
+    config: CreateCollection
+    indexes: list[CreateIndex]
 
 
 class CreateAlias(Message):

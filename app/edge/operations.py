@@ -172,10 +172,13 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in found.hits]}
 
 
-def create_index(shards: Shards, path: PathParams, body: bytes) -> object:
+def create_index(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
+    """At once, which takes seconds of a million points; for a client that does not wait, when it is next optimised."""
     request = messages.CreateIndex.model_validate_json(body)
-    operation = edge.UpdateOperation.create_field_index(field_name=request.field_name, schema=request.schema_to_edge())
-    shards.update_schema(path["name"], operation)
+    if path["wait"] == "false":
+        optimizer.index_later(path["name"], request)
+        return {"operation_id": 0, "status": "acknowledged"}
+    optimizer.shards.update_schema(path["name"], request.to_edge())
     return _DONE
 
 

@@ -1,4 +1,4 @@
-"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER CONFIG`.
+"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER WANTED`.
 
 Run by the server on a copy, with a pipe on stdin. Ends with the code NOTHING_TO_DO when the shard was optimal already.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import qdrant_edge as edge
 
-from app.edge.messages import CreateCollection
+from app.edge.messages import Optimization
 
 if sys.platform != "win32":
     import fcntl
@@ -38,13 +38,16 @@ def _end_with_stdin() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("config", type=CreateCollection.model_validate_json, help="what the shard is to be, as JSON")
+    parser.add_argument("wanted", type=Optimization.model_validate_json, help="what the shard is to be, as JSON")
     arguments = parser.parse_args()
+    wanted: Optimization = arguments.wanted
     _end_with_stdin()
     if sys.platform != "win32":
         os.nice(_NICENESS)
-    shard = edge.EdgeShard.load(path=str(arguments.folder), config=arguments.config.to_edge())
-    was_changed = shard.optimize()
+    shard = edge.EdgeShard.load(path=str(arguments.folder), config=wanted.config.to_edge())
+    for index in wanted.indexes:  # before the graph, which gets links for what can be filtered by
+        shard.update(operation=index.to_edge())
+    was_changed = shard.optimize() or bool(wanted.indexes)
     shard.flush()
     shard.close()
     sys.exit(0 if was_changed else NOTHING_TO_DO)

@@ -16,7 +16,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from app.edge.messages import CreateCollection
+from app.edge.messages import CreateCollection, CreateIndex, Optimization
 from app.edge.optimize_shard import NOTHING_TO_DO
 from app.edge.shards import Changes, Shards
 
@@ -42,6 +42,7 @@ class Optimizer:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stages: dict[str, Stage] = {}
         self._turn = asyncio.Lock()
+        self._indexes: dict[str, list[CreateIndex]] = {}
 
     def ask(self, name: str, config: CreateCollection) -> None:
         """Optimised it will be as `config` says. No error when it is being optimised already: then that goes on."""
@@ -49,7 +50,13 @@ class Optimizer:
         if not self.is_running(name):
             self.shards.mark(name, awaits_optimizing=True)
             self._stages[name] = Stage("waiting for its turn")
-            self._tasks[name] = asyncio.create_task(self._optimize(name, config))
+            self._tasks[name] = asyncio.create_task(
+                self._optimize(name, Optimization(config=config, indexes=self._indexes.pop(name, [])))
+            )
+
+    def index_later(self, name: str, index: CreateIndex) -> None:
+        """When it is optimised next; forgotten if this process ends before that."""
+        self._indexes.setdefault(self.shards.resolve(name), []).append(index)
 
     def is_running(self, name: str) -> bool:
         task = self._tasks.get(self.shards.resolve(name))
@@ -67,6 +74,7 @@ class Optimizer:
         return None if error is None else str(error)
 
     def cancel(self, name: str) -> None:
+        self._indexes.pop(name, None)
         if task := self._tasks.pop(name, None):
             task.cancel()
 
@@ -75,16 +83,16 @@ class Optimizer:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _optimize(self, name: str, config: CreateCollection) -> None:
+    async def _optimize(self, name: str, wanted: Optimization) -> None:
         async with self._turn:
             folder = self.shards.new_folder()
             try:
                 changes = await self._copy(name, folder)
                 self._stages[name] = Stage("merging and indexing")
-                if await _run_in_process(folder, config):
-                    folder = await self._catch_up_and_switch(name, folder, config, changes)
+                if await _run_in_process(folder, wanted):
+                    folder = await self._catch_up_and_switch(name, folder, wanted.config, changes)
                 else:
-                    self.shards.mark(name, awaits_optimizing=False, config=config)
+                    self.shards.mark(name, awaits_optimizing=False, config=wanted.config)
             finally:
                 self.shards.stop_noting(name)
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -115,7 +123,7 @@ class Optimizer:
                     return self.shards.replace(name, folder, copy, config)
 
 
-async def _run_in_process(folder: Path, config: CreateCollection) -> bool:
+async def _run_in_process(folder: Path, wanted: Optimization) -> bool:
     """Whether there was anything to do. The process ends when the pipe closes, so never later than this one."""
     process = await asyncio.create_subprocess_exec(
         *(
@@ -124,7 +132,7 @@ async def _run_in_process(folder: Path, config: CreateCollection) -> bool:
             "-m",
             "app.edge.optimize_shard",
             str(folder),
-            config.model_dump_json(exclude_none=True),
+            wanted.model_dump_json(exclude_none=True),
         ),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,

@@ -67,7 +67,6 @@ _READING: list[tuple[str, str, Operation]] = [
     ("POST", "/collections/{name}/facet", operations.facet),
 ]
 _WRITING: list[tuple[str, str, Operation]] = [
-    ("PUT", "/collections/{name}/index", operations.create_index),
     ("DELETE", "/collections/{name}/index/{field}", operations.delete_index),
     ("PUT", "/collections/{name}/points", operations.upsert),
     ("POST", "/collections/{name}/points/delete", operations.delete_points),
@@ -134,13 +133,14 @@ def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
             request.state.started = time.perf_counter()
             body = await request.body()
             async with shards.gate(request.path_params["name"]) if writes else nullcontext():
-                result = operate(request.path_params, body)
+                result = operate({"wait": request.query_params.get("wait", "true"), **request.path_params}, body)
             return _answer(200, {"result": result, "status": "ok"}, request.state.started)
 
         return Route(path, endpoint, methods=[method])
 
     return [
         Route("/", _version, methods=["GET"]),
+        route("PUT", "/collections/{name}/index", partial(operations.create_index, optimizer), writes=True),
         *(route(method, path, partial(operate, shards), writes=False) for method, path, operate in _READING),
         *(route(method, path, partial(operate, shards), writes=True) for method, path, operate in _WRITING),
         *(route(method, path, partial(operate, optimizer), writes=False) for method, path, operate in _OPTIMIZING),

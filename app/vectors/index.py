@@ -258,7 +258,10 @@ class QdrantVectorIndex:
         return self._call(index, lambda client: client.get_collection(index))
 
     def _index_payloads(self, index: str) -> None:
-        """Of a large index, for filters by the texts of its metadata. Ids are hashes: the first ones are a sample."""
+        """Of a large index, for filters by the texts of its metadata. Ids are hashes: the first ones are a sample.
+
+        Not waited for: the embedded engine makes them when it optimises, and answers searches meanwhile.
+        """
         info = self._info(index)
         if tuning.needs_payload_indexes(info):
             sample = next(self._pages(index, with_payload=["metadata"]))
@@ -266,7 +269,7 @@ class QdrantVectorIndex:
             for field in fields:
                 if field not in info.payload_schema:
                     create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=field)
-                    self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD))
+                    self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD, wait=False))
 
     def _nearest(self, index: str, vector: Sequence[float], filters: Mapping[str, str] | None) -> models.QueryRequest:
         return models.QueryRequest(

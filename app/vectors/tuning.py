@@ -50,7 +50,8 @@ def quantization_config(quantization: Quantization) -> models.QuantizationConfig
 
 
 def search_params(info: models.CollectionInfo) -> models.SearchParams:
-    """What was written since the graph was built is compared exactly whatever these say, as is a small selection."""
+    """What was written since the graph was built is compared one by one whatever these say, and so is what a filter
+    leaves little of."""
     if not _has_large_graph(info):
         return _EXACT
     return models.SearchParams(
@@ -89,7 +90,10 @@ class SearchParamsByIndex:
 def _has_large_graph(info: models.CollectionInfo) -> bool:
     params = info.config.params.vectors
     size = params.size if isinstance(params, models.VectorParams) else 0
-    return (info.indexed_vectors_count or 0) * size * _BYTES_PER_NUMBER >= GRAPH_FROM_KB * 1024
+    # Sparse vectors always have an index and are counted in; a point has at most one.
+    with_index = info.indexed_vectors_count or 0
+    in_graph = with_index - (info.points_count or 0) if info.config.params.sparse_vectors else with_index
+    return in_graph * size * _BYTES_PER_NUMBER >= GRAPH_FROM_KB * 1024
 
 
 def _is_on_disk(quantization: Quantization) -> bool:

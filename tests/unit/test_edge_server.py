@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,10 +103,53 @@ def test_an_unserved_field_is_refused_not_ignored(
     assert field in answer.json()["status"]["error"]
 
 
-def test_settings_of_the_optimiser_are_refused_not_ignored(server: TestClient, collection: Callable[..., str]) -> None:
-    answer = server.patch(collection(), json={"optimizers_config": {"indexing_threshold": 5}})
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"optimizers_config": {"max_segment_size": 5}}, "max_segment_size"),
+        ({"quantization_config": {"product": {"compression": "x4"}}}, "product"),
+        ({"vectors": {"": {"hnsw_config": {"m": 4}}}}, "hnsw_config"),
+    ],
+)
+def test_settings_that_are_not_served_are_refused_not_ignored(
+    server: TestClient, collection: Callable[..., str], change: dict[str, object], field: str
+) -> None:
+    answer = server.patch(collection(), json=change)
     assert answer.status_code == 501
-    assert "indexing_threshold" in answer.json()["status"]["error"]
+    assert field in answer.json()["status"]["error"]
+
+
+def test_a_change_of_a_vector_that_is_not_there_is_refused(server: TestClient, collection: Callable[..., str]) -> None:
+    answer = server.patch(collection(), json={"vectors": {"other": {"on_disk": True}}})
+    assert (answer.status_code, "other" in answer.json()["status"]["error"]) == (400, True)
+
+
+def test_an_index_that_nobody_waits_for_is_made_when_the_collection_is_optimised(
+    server: TestClient, collection: Callable[..., str]
+) -> None:
+    name = collection()
+    server.put(f"{name}/points", json={"points": [{"id": 1, "vector": [1, 0], "payload": {"year": "x", "place": "y"}}]})
+    for field, wait in (("year", "false"), ("place", "true")):
+        index = {"field_name": field, "field_schema": "keyword"}
+        assert server.put(f"{name}/index", params={"wait": wait}, json=index).status_code == 200
+    assert server.get(name).json()["result"]["payload_schema"].keys() == {"place"}
+    server.patch(name, json={"optimizers_config": {}})
+    while (described := server.get(name).json()["result"])["status"] == "yellow":
+        time.sleep(0.05)
+    assert (described["status"], described["payload_schema"].keys()) == ("green", {"place", "year"})
+
+
+def test_a_collection_is_made_with_the_settings_that_it_is_given(server: TestClient) -> None:
+    asked = {
+        "vectors": {"size": 2, "distance": "Cosine", "on_disk": True},
+        "quantization_config": {"scalar": {"type": "int8", "quantile": 0.99, "always_ram": True}},
+        "optimizers_config": {"indexing_threshold": 5},
+    }
+    assert server.put("/collections/docs", json=asked).json()["result"] is True
+    config = server.get("/collections/docs").json()["result"]["config"]
+    assert config["params"]["vectors"] == asked["vectors"]
+    assert config["quantization_config"] == asked["quantization_config"]
+    assert config["optimizer_config"]["indexing_threshold"] == 5
 
 
 @pytest.mark.parametrize(
@@ -330,6 +374,26 @@ def test_any_ranking_is_by_cosine_then_id(server: TestClient, vectors: list[tupl
     best = sorted(range(len(vectors)), key=lambda number: (-cosine(number), number))[:limit]
     assert [cosine(hit["id"]) for hit in found] == [cosine(number) for number in best]
     assert [(-hit["score"], hit["id"]) for hit in found] == sorted((-hit["score"], hit["id"]) for hit in found)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    vectors=st.lists(VECTORS, min_size=1, max_size=60),
+    queries=st.lists(st.tuples(VECTORS, st.integers(1, 30)), min_size=1, max_size=5),
+)
+def test_a_batch_answers_each_query_as_if_it_were_alone(
+    server: TestClient, vectors: list[tuple[int, int]], queries: list[tuple[tuple[int, int], int]]
+) -> None:
+    """Also where a tie crosses the limit of some, and where others have stages."""
+    name = f"/collections/{uuid.uuid4()}"
+    server.put(name, json={"vectors": {"size": 2, "distance": "Cosine"}})
+    points = [{"id": number, "vector": list(vector)} for number, vector in enumerate(vectors)]
+    server.put(f"{name}/points", json={"points": points})
+    plain = [{"query": list(vector), "limit": limit} for vector, limit in queries]
+    fused = {"prefetch": [dict(each) for each in plain], "query": {"fusion": "rrf"}, "limit": 3}
+    alone = [server.post(f"{name}/points/query", json=each).json()["result"] for each in [*plain, fused, *plain]]
+    batch = server.post(f"{name}/points/query/batch", json={"searches": [*plain, fused, *plain]}).json()["result"]
+    assert batch == alone
 
 
 def test_the_file_with_the_token_is_for_the_owner_alone(server: TestClient, data_dir: Path) -> None:

@@ -78,3 +78,12 @@ def test_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_the_key_is_never_shown() -> None:
     settings = load_settings(qdrant_url="http://there:6333", qdrant_api_key="secret-key")
     assert "secret-key" not in repr(settings)
+
+
+def test_a_way_to_keep_vectors_is_one_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().quantization == "none"
+    monkeypatch.setenv("GIRCSE_QUANTIZATION", "int8")
+    assert load_settings().quantization == "int8"
+    monkeypatch.setenv("GIRCSE_QUANTIZATION", "int4")
+    with pytest.raises(InputError, match="GIRCSE_QUANTIZATION"):
+        load_settings()

@@ -1,0 +1,232 @@
+"""Indexes that are large enough for a graph, in the real embedded engine; what counts as large is made small here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from app.edge import EdgeProcess
+from app.optimize import optimize_index
+from app.settings import load_settings
+from app.types import Point, ScoredPoint
+from app.vectors import QdrantVectorIndex, tuning
+from app.vectors.tuning import Quantization, SearchParamsByIndex, search_params
+from app.wiring.index import open_index
+
+NAME = "docs--1"
+COUNT, DIMENSION, LIMIT = 3000, 32, 10
+SMALL_KB = 100  # of the 384 that COUNT vectors take
+LEAST_RECALL = {"none": 0.98, "int8": 0.98, "binary": 0.7}  # 32 bits tell little; 384 tell more
+MATCHES = {"none": None, "int8": models.ScalarQuantization, "binary": models.BinaryQuantization}
+
+
+def point_id(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012d}"
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    rows = np.random.default_rng(0).standard_normal((COUNT, DIMENSION)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def queries() -> np.ndarray:
+    rows = np.random.default_rng(1).standard_normal((30, DIMENSION)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "GRAPH_FROM_KB", SMALL_KB)
+    monkeypatch.setattr(tuning, "PAYLOAD_INDEXES_FROM", COUNT)
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[EdgeProcess]:
+    with EdgeProcess(tmp_path) as process:
+        yield process
+
+
+def fill(index: QdrantVectorIndex, rows: np.ndarray) -> None:
+    index.create(NAME, dimension=DIMENSION)
+    points = []
+    for number, row in enumerate(rows.tolist()):
+        metadata = {"document_id": f"d{number // 10}", "uri": f"u{number}", "topic": f"t{number % 7}", "year": number}
+        points.append(Point(point_id(number), row, {"page_content": f"text {number}", "metadata": metadata}))
+    index.upsert(NAME, points)
+
+
+def search_all(index: QdrantVectorIndex, queries: np.ndarray) -> list[list[ScoredPoint]]:
+    return [index.search(NAME, query, limit=LIMIT) for query in queries.tolist()]
+
+
+def recall(found: list[list[ScoredPoint]], rows: np.ndarray, queries: np.ndarray) -> float:
+    best = np.sort(queries @ rows.T, axis=1)[:, -LIMIT]
+    return float(np.mean([[hit.score >= best[n] - 1e-6 for hit in hits] for n, hits in enumerate(found)]))
+
+
+def assert_scores_are_cosines(found: list[list[ScoredPoint]], rows: np.ndarray, queries: np.ndarray) -> None:
+    for hits, query in zip(found, queries, strict=True):
+        cosines = [float(rows[int(hit.id[-12:])] @ query) for hit in hits]
+        assert [hit.score for hit in hits] == pytest.approx(cosines, abs=1e-6)
+
+
+def quantized_files(folder: Path) -> list[Path]:
+    return list(folder.rglob("quantized.data*"))
+
+
+@pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize("quantization", get_args(Quantization))
+def test_a_graph_finds_nearly_all_and_scores_them_exactly(
+    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray, quantization: Quantization
+) -> None:
+    index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+    fill(index, rows)
+    assert recall(search_all(index, queries), rows, queries) == 1
+    optimize_index(index, NAME, poll_interval_s=0.02)
+    info = index.client.get_collection(NAME)
+    assert info.config.optimizer_config.indexing_threshold == SMALL_KB
+    kept = MATCHES[quantization]
+    assert (
+        info.config.quantization_config is None if kept is None else isinstance(info.config.quantization_config, kept)
+    )
+    assert bool(quantized_files(tmp_path)) == (quantization != "none")
+    assert search_params(info).exact is False
+    index.close()
+
+    edge.stop()  # and everything is there after a restart
+    index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+    found = search_all(index, queries)
+    assert_scores_are_cosines(found, rows, queries)
+    assert recall(found, rows, queries) > LEAST_RECALL[quantization]
+    index.upsert(NAME, [Point(point_id(COUNT), queries[0].tolist(), {"page_content": "new", "metadata": {}})])
+    assert index.search(NAME, queries[0].tolist(), limit=1)[0].id == point_id(COUNT)
+    index.close()
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_an_index_takes_the_present_setting_when_it_is_optimised(
+    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    fill(QdrantVectorIndex.over_edge(edge), rows)
+    for quantization in ("int8", "none", "binary"):
+        index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+        optimize_index(index, NAME, poll_interval_s=0.02)
+        config = index.client.get_collection(NAME).config
+        assert bool(config.params.vectors.on_disk) == (quantization != "none")
+        assert bool(config.quantization_config) == (quantization != "none")
+        assert bool(quantized_files(tmp_path)) == (quantization != "none")
+        assert_scores_are_cosines(search_all(index, queries), rows, queries)
+        index.close()
+
+
+def test_a_small_index_stays_exact_and_whole(
+    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    index = QdrantVectorIndex.over_edge(edge, quantization="binary")
+    fill(index, rows)
+    before = search_all(index, queries)
+    assert recall(before, rows, queries) == 1
+    optimize_index(index, NAME, poll_interval_s=0.02)
+    info = index.client.get_collection(NAME)
+    assert search_params(info).exact
+    assert not quantized_files(tmp_path)
+    assert search_all(index, queries) == before
+    assert info.payload_schema.keys() == {"metadata.document_id"}
+    index.close()
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_texts_of_the_metadata_get_an_index_when_a_large_collection_is_optimised(
+    edge: EdgeProcess, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    index = QdrantVectorIndex.over_edge(edge)
+    fill(index, rows)
+    asked = ({"topic": "t3"}, {"year": "17"}, {"topic": "t3", "year": "17"})
+    before = [index.search(NAME, queries[0].tolist(), limit=LIMIT, filters=filters) for filters in asked]
+    optimize_index(index, NAME, poll_interval_s=0.02)
+    schema = index.client.get_collection(NAME).payload_schema
+    assert schema.keys() == {"metadata.document_id", "metadata.topic"}
+    assert [index.search(NAME, queries[0].tolist(), limit=LIMIT, filters=filters) for filters in asked] == before
+    assert [len(hits) for hits in before] == [LIMIT, 1, 1]
+    index.close()
+
+
+def test_the_setting_reaches_the_index(tmp_path: Path) -> None:
+    with open_index(load_settings(home=tmp_path, quantization="binary")) as index:
+        index.create(NAME, dimension=DIMENSION)
+        assert isinstance(index.client.get_collection(NAME).config.quantization_config, models.BinaryQuantization)
+
+
+def collection_info(
+    *, indexed: int, points: int, quantization: Quantization = "none", has_words: bool = False
+) -> models.CollectionInfo:
+    hnsw = models.HnswConfig(m=16, ef_construct=100, full_scan_threshold=10_000)
+    optimizers = models.OptimizersConfig(
+        deleted_threshold=0.2, vacuum_min_vector_number=1000, default_segment_number=0, flush_interval_sec=5
+    )
+    sparse = {"bm25": models.SparseVectorParams()} if has_words else None
+    params = models.CollectionParams(vectors=tuning.vector_params(384, quantization), sparse_vectors=sparse)
+    return models.CollectionInfo(
+        status=models.CollectionStatus.GREEN,
+        optimizer_status=models.OptimizersStatusOneOf.OK,
+        segments_count=1,
+        indexed_vectors_count=indexed,
+        points_count=points,
+        payload_schema={},
+        config=models.CollectionConfig(
+            params=params,
+            hnsw_config=hnsw,
+            optimizer_config=optimizers,
+            quantization_config=tuning.quantization_config(quantization),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("indexed", "points", "has_words", "exact"),
+    [
+        (66_667, 66_667, False, False),
+        (66_666, 66_666, False, True),
+        (0, 1_000_000, False, True),  # nothing of it has a graph yet
+        (1_000_000, 1_000_000, True, True),  # nor here: only the words have an index
+        (1_066_667, 1_000_000, True, False),
+    ],
+)
+def test_a_hundred_megabytes_of_vectors_are_searched_by_a_graph(
+    indexed: int, points: int, has_words: bool, exact: bool
+) -> None:
+    info = collection_info(indexed=indexed, points=points, has_words=has_words)
+    assert search_params(info).exact is exact
+
+
+@pytest.mark.parametrize(("quantization", "oversampling"), [("none", 1), ("int8", 2), ("binary", 16)])
+def test_hits_of_a_graph_are_scored_again_with_the_original_vectors(
+    quantization: Quantization, oversampling: float
+) -> None:
+    params = search_params(collection_info(indexed=100_000, points=100_000, quantization=quantization))
+    assert params.quantization == models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
+
+
+def test_the_size_of_an_index_is_looked_at_again_after_a_while_and_when_it_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+
+    def look(index: str) -> models.CollectionInfo:
+        looks.append(index)
+        return collection_info(indexed=100_000 * (len(looks) - 1), points=100_000)
+
+    known = SearchParamsByIndex(look)
+    assert [known.of("a").exact, known.of("a").exact] == [True, True]
+    known.forget("a")
+    assert [known.of("a").exact, known.of("a").exact] == [False, False]
+    monkeypatch.setattr(tuning, "_LOOK_AGAIN_S", 0.0)
+    known.of("a")
+    assert looks == ["a", "a", "a"]
