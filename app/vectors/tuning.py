@@ -15,8 +15,8 @@ from qdrant_client import models
 
 Quantization = Literal["none", "int8", "binary"]
 
-GRAPH_FROM_KB = 100_000  # of vectors: comparing a query with so many takes 5 ms, docs/search-at-scale.md
-PAYLOAD_INDEXES_FROM = 10_000  # points: without one a filter reads every payload, which takes 24 ms for so many
+GRAPH_FROM_KB = 100_000  # of vectors: comparing a query with so many takes 7 ms, docs/search-at-scale.md
+PAYLOAD_INDEXES_FROM = 10_000  # points: without one a filter reads every payload, 14 ms and more for so many
 HNSW_EF = 1024
 # So many times the candidates are scored again; binary vectors are coarse.
 OVERSAMPLING: dict[Quantization, float] = {"none": 1.0, "int8": 2.0, "binary": 16.0}
