@@ -17,6 +17,7 @@ from embedder.contract import Contract, hash_files, read_contract, sha256_of, ve
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.linear import multiplies_bfloat16
+from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
 
 DEFAULT_MODEL = "gircse-mini"
@@ -146,6 +147,7 @@ def load_encoder(
     cache_mb: float = 0,
     top_entries: int | None = None,
     cuda_graphs: bool = False,
+    own_thread: bool = False,
 ) -> Encoder:
     """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
 
@@ -155,6 +157,8 @@ def load_encoder(
     top_entries: mix that many words of a soft token where all others have at most 1 % of it; faster where the
     vocabulary is large and soft tokens are sharp, which those of gircse-mini are not.
     cuda_graphs: on CUDA, steps of small batches are CUDA graphs, which take up to 1 GiB more; not measured yet.
+    own_thread: load and compute on the CPU in the one thread of the process that is for models, whichever asks: for
+    programs of several threads, which else slow each other down.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
     """
     if top_entries is not None and top_entries < 1:
@@ -163,14 +167,20 @@ def load_encoder(
     contract = checkpoint.contract
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
-    backbone, tokenizer = load_parts(
-        checkpoint, device=device, dtype=chosen, top_entries=top_entries, cuda_graphs=cuda_graphs
-    )
-    release_body(backbone)
-    encoder = Encoder(backbone, tokenizer, contract, truncate_dim=truncate_dim, cache_mb=cache_mb)
-    if truncate_dim is None:
-        encoder.check_golden()
-    return encoder
+
+    def load() -> Encoder:
+        backbone, tokenizer = load_parts(
+            checkpoint, device=device, dtype=chosen, top_entries=top_entries, cuda_graphs=cuda_graphs
+        )
+        release_body(backbone)
+        encoder = Encoder(
+            backbone, tokenizer, contract, truncate_dim=truncate_dim, cache_mb=cache_mb, own_thread=own_thread
+        )
+        if truncate_dim is None:
+            encoder.check_golden()
+        return encoder
+
+    return on_model_thread(load) if own_thread and device == "cpu" else load()
 
 
 def load_parts(

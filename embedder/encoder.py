@@ -16,6 +16,7 @@ from embedder.backbone import Backbone
 from embedder.batching import pad, plan_batches
 from embedder.contract import Contract
 from embedder.errors import ContractError, TextError
+from embedder.model_thread import on_model_thread
 from embedder.pooling import PROMPT_POOLINGS, moves, pool_prefixes, steps_to_settle
 from embedder.prompts import PromptTokenizer
 from embedder.readers import PackedReader, PaddedReader
@@ -43,14 +44,19 @@ class Encoder:
         *,
         truncate_dim: int | None = None,
         cache_mb: float = 0,
+        own_thread: bool = False,
         padding_side: str = "right",
     ) -> None:
-        """cache_mb: how much memory may hold vectors of texts that were encoded before, for when they come again."""
+        """cache_mb: how much memory may hold vectors of texts that were encoded before, for when they come again.
+
+        own_thread: compute on the CPU in one thread of the process, whichever asks (`embedder.model_thread`).
+        """
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         self._recent = RecentVectors(cache_mb) if cache_mb > 0 else None
+        self._has_own_thread = own_thread and backbone.device.type == "cpu"
         self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
@@ -284,7 +290,6 @@ class Encoder:
     def _batches(prompts: Sequence[Ids], batch_size: int) -> Iterator[list[int]]:
         return plan_batches([len(ids) for ids in prompts], batch_size=batch_size, max_tokens=BATCH_TOKENS)
 
-    @torch.inference_mode()
     def _prefixes(
         self,
         prompts: Sequence[Ids],
@@ -303,6 +308,19 @@ class Encoder:
                 "positions. Take fewer steps or a shorter text."
             )
         steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
+        if self._has_own_thread:
+            return on_model_thread(self._compute, prompts, steps, bias, observer, tolerance)
+        return self._compute(prompts, steps, bias, observer, tolerance)
+
+    @torch.inference_mode()
+    def _compute(
+        self,
+        prompts: Sequence[Ids],
+        steps: int,
+        bias: Tensor | None,
+        observer: StepObserver | None,
+        tolerance: float | None,
+    ) -> np.ndarray:
         states = refine_states(
             self._reader(prompts, steps),
             steps=steps,

@@ -64,6 +64,7 @@ class GircseEmbeddings(BaseModel, Embeddings):
             dtype=self.dtype,
             truncate_dim=self.truncate_dim,
             cache_mb=self.cache_mb,
+            own_thread=True,
         )
         # One thread: two embeddings at once only compete for the same cores.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gircse-embed")

@@ -59,6 +59,7 @@ class LocalEmbedder:
                         dtype=self._dtype,
                         cache_mb=self._cache_mb,
                         cuda_graphs=self._cuda_graphs,
+                        own_thread=True,
                     )
             return self._loaded
 
