@@ -38,6 +38,7 @@ from app.wiring.services import open_services
 from benchmarks.encode import load, machine, texts_of
 from benchmarks.spread_vectors import fit_spread
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.model_thread import on_model_thread
 
 COLLECTION = "latency"
 STAGES = ("embed", "index", "total", "explain")
@@ -117,9 +118,9 @@ def _point(number: int, text: str, vector: list[float]) -> Point:
 
 
 def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    model, _ = load(options)
+    model, _ = on_model_thread(load, options)
     queries = texts_of(model, options.tokens, (options.queries + _WARM_UP) * len(options.steps))
-    bandwidth = memory_bandwidth()
+    bandwidth = on_model_thread(memory_bandwidth)
     print(f"\n{machine(options)}; memory is read at {bandwidth / 1e9:.0f} GB/s")
     for number, steps in enumerate(options.steps):
         chosen = queries[number :: len(options.steps)]
@@ -136,7 +137,7 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
             "steps": steps,
             "points": options.points,
             "floor_ms": floor_ms,
-            "profile": parts_of(options, chosen[0], steps),
+            "profile": on_model_thread(parts_of, options, chosen[0], steps),
         }
         for stage in STAGES:
             times = spent[stage][_WARM_UP:]
@@ -181,7 +182,7 @@ def weight_bytes(model: nn.Module, steps: int, dtype: str) -> int:
 
 def parts_of(options: argparse.Namespace, text: str, steps: int) -> dict[str, float]:
     """Shares of the time of an embedding, by torch's profiler, which makes the small operations look slower."""
-    encoder = load_encoder(options.model, device="cpu", dtype=options.dtype)
+    encoder = load_encoder(options.model, device="cpu", dtype=options.dtype, own_thread=True)
     for _ in range(_WARM_UP):
         encoder.refine(text, instruction="", steps=steps)
     with profile(activities=[ProfilerActivity.CPU]) as found, _timed() as spent:
