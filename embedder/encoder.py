@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -56,6 +56,8 @@ class Encoder:
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         self._recent = RecentVectors(cache_mb) if cache_mb > 0 else None
+        # Thousands of words are read for every query, most of them again and again.
+        self._word_of = cache(partial(word_of, tokenizer=self._prompts.vocabulary))
         self._has_own_thread = own_thread and backbone.device.type == "cpu"
         self._padding_side = padding_side
         self.contract = contract
@@ -179,7 +181,7 @@ class Encoder:
             instruction=instruction,
             vector=prefixes[-1],
             prefix_vectors=prefixes,
-            steps=observer.steps_of(0, self._prompts.vocabulary),
+            steps=observer.steps_of(0, self._word_of),
         )
 
     def encode_prefixes(
@@ -210,7 +212,7 @@ class Encoder:
         """What a person reads for each entry of a soft token."""
         ids = self._backbone.soft_ids
         entries = range(self._backbone.weight.shape[0]) if ids is None else ids.tolist()
-        return tuple(word_of(entry, self._prompts.vocabulary) for entry in entries)
+        return tuple(map(self._word_of, entries))
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""

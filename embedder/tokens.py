@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,18 +65,21 @@ class TopTokens:
         ids = top.indices if self._ids is None else self._ids[top.indices]
         self._kept.append((ids.cpu(), top.values.cpu()))
 
-    def steps_of(self, row: int, tokenizer: Tokenizer) -> tuple[RefinementStep, ...]:
+    def steps_of(self, row: int, read: Callable[[int], str]) -> tuple[RefinementStep, ...]:
+        """read: what `word_of` gives for a token id."""
         return tuple(
-            RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), tokenizer))
+            RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), read))
             for number, (ids, values) in enumerate(self._kept, start=1)
         )
 
 
-def _readable(ids: list[int], probabilities: list[float], tokenizer: Tokenizer) -> tuple[RefinementToken, ...]:
+def _readable(
+    ids: list[int], probabilities: list[float], read: Callable[[int], str]
+) -> tuple[RefinementToken, ...]:
     """Lower-cases and strips the marks; pieces that become the same word are added up (section 5.2)."""
     words: dict[str, float] = {}
     for token_id, probability in zip(ids, probabilities, strict=True):
-        word = word_of(token_id, tokenizer)
+        word = read(token_id)
         if word:
             words[word] = words.get(word, 0.0) + probability
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
