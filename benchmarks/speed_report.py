@@ -21,6 +21,7 @@ from benchmarks.encode import ratio_of
 
 OURS = "ours, K=0"
 _SHOWN = ("ours, K=1", "ours, K=5", "ours, K=20", "sentence-transformers, bfloat16", "sentence-transformers, float32")
+_RATIOS = (1, 1.5, 2, 3, 5, 8, 15, 30)
 Report = Mapping[str, Any]
 
 
@@ -85,7 +86,9 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 def draw_encode(report: Report, picture: Path) -> None:
     """Times our own single pass, over the length of texts; a panel for every batch."""
     batches = sorted({row["batch"] for row in report["rows"]})
-    figure, panels = plt.subplots(1, len(batches), figsize=(4 * len(batches), 4), layout="constrained", squeeze=False)
+    figure, panels = plt.subplots(
+        1, len(batches), figsize=(4 * len(batches), 4), layout="constrained", squeeze=False, sharey=True
+    )
     for panel, batch in zip(panels[0], batches, strict=True):
         rows = [row for row in report["rows"] if row["batch"] == batch]
         dynamic = [name for name in rows[0]["seconds"] if name.startswith("DynamicCache, bfloat16")]
@@ -100,7 +103,7 @@ def draw_encode(report: Report, picture: Path) -> None:
         )
         panel.set_xticks([row["tokens"] for row in rows], [str(row["tokens"]) for row in rows])
         panel.minorticks_off()
-        panel.set_yticks([1, 1.5, 2, 3, 5, 8], ["1", "1.5", "2", "3", "5", "8"])
+        panel.set_yticks(_RATIOS, [f"{each:g}" for each in _RATIOS])
     panels[0][0].set_ylabel("time, in single passes of ours")
     panels[0][-1].legend(fontsize=7)
     _save(figure, picture)
@@ -144,7 +147,7 @@ def draw_queries(report: Report, picture: Path) -> None:
     panel.plot([row["floor_ms"] for row in rows], names, "k|", markersize=18, label="floor: weights read once a step")
     panel.invert_yaxis()
     panel.set(xlabel=f"milliseconds (median) of a query to {rows[0]['points']:,} chunks")
-    panel.legend(fontsize=7)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, markerscale=0.5)
     _save(figure, picture)
 
 

@@ -73,9 +73,7 @@ class TopTokens:
         )
 
 
-def _readable(
-    ids: list[int], probabilities: list[float], read: Callable[[int], str]
-) -> tuple[RefinementToken, ...]:
+def _readable(ids: list[int], probabilities: list[float], read: Callable[[int], str]) -> tuple[RefinementToken, ...]:
     """Lower-cases and strips the marks; pieces that become the same word are added up (section 5.2)."""
     words: dict[str, float] = {}
     for token_id, probability in zip(ids, probabilities, strict=True):
