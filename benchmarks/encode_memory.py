@@ -100,7 +100,8 @@ def table(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
         name = "one pass" if row["steps"] == 0 else f"{row['way']}, K={row['steps']}"
         spread = f"{min(row['megabytes']):.0f} to {max(row['megabytes']):.0f}"
         paper = eq_10(options.tokens, row["steps"])
-        lines.append(f"| {name} | {middle:.0f} ({spread}) | {middle / one_pass:.2f} | {paper:.2f} |")
+        times = f"{middle / one_pass:.2f}" if one_pass > 0 else "–"  # of so few texts nothing may have been added
+        lines.append(f"| {name} | {middle:.0f} ({spread}) | {times} | {paper:.2f} |")
     return "\n".join([*lines, f"\ntorch {torch.__version__}, {torch.get_num_threads()} threads"])
 
 

@@ -153,9 +153,14 @@ def test_memory_is_measured(
     assert [(row["way"], row["steps"]) for row in found] == [
         ("ours", 0), ("ours", 2), ("DynamicCache", 2), ("no cache", 2)
     ]  # fmt: skip
-    assert all(row["megabytes"][0] >= 0 for row in found)
+    assert all(row["megabytes"][0] > -1 for row in found)  # in one process memory may come from what was freed before
     assert len(asked) == 4
     assert "| no cache, K=2 |" in capsys.readouterr().out
+
+
+def test_nothing_is_divided_by_a_pass_that_added_no_memory() -> None:
+    rows = [{"way": "ours", "steps": steps, "megabytes": [megabytes]} for steps, megabytes in ((0, 0.0), (2, 1.0))]
+    assert "| ours, K=2 | 1 (1 to 1) | – |" in encode_memory.table(rows, SimpleNamespace(tokens=8))
 
 
 def test_memory_that_is_written_to_is_noticed() -> None:
