@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from app.library import sample_rows
 from benchmarks.encode import machine
+from benchmarks.spread_vectors import unit_rows
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.evaluation.config import EvaluationConfig
@@ -123,7 +124,7 @@ def compare(collection: Collection, dtype: str, vectors: Vectors, exact: Vectors
         losses.append(loss(f"queries settled to {tolerance:g}", settled, documents[:, -1], float(taken.mean())))
     for dimension in _DIMENSIONS:
         if dimension < queries.shape[-1]:
-            cut = [normalized(each[:, -1, :dimension]) for each in (queries, documents)]
+            cut = [unit_rows(each[:, -1, :dimension]) for each in (queries, documents)]
             losses.append(loss(f"{dimension} dimensions", *cut, STEPS))
     return losses
 
@@ -150,10 +151,6 @@ def measure(
 def ranked(scores: np.ndarray) -> np.ndarray:
     """The ten nearest documents of every query (n, 10)."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :10]
-
-
-def normalized(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def table(name: str, losses: Sequence[Loss]) -> str:

@@ -29,6 +29,7 @@ from app.library import sample_rows
 from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
+from embedder.evaluation.evaluate import cpu_name
 
 STEPS = (0, 1, 5, 20)
 TOKENS = (16, 64, 128, 256, 460)  # the longest leaves room for an instruction and 20 steps in 512 positions
@@ -151,19 +152,11 @@ def ratio_of(seconds: Sequence[float], others: Sequence[float]) -> float:
 
 
 def machine(options: argparse.Namespace) -> str:
-    name = torch.cuda.get_device_name() if options.device != "cpu" else f"{processor()}, {os.cpu_count()} cores"
+    name = torch.cuda.get_device_name() if options.device != "cpu" else f"{cpu_name()}, {os.cpu_count()} cores"
     return (
         f"{options.model}, {options.dtype}, {name}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
         f"transformers {transformers.__version__}, Python {platform.python_version()}"
     )
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
 
 
 if __name__ == "__main__":

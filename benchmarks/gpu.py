@@ -30,6 +30,7 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.random_models import SHAPES, random_backbone
 from embedder.backbone import DTYPES, Backbone
+from embedder.evaluation.evaluate import cpu_name
 from embedder.fused_vocabulary import FusedMean
 from embedder.vocabulary import Vocabulary
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def machine(device: str) -> str:
-    name = platform.processor() or platform.machine() if device == "cpu" else torch.cuda.get_device_name()
+    name = cpu_name() if device == "cpu" else torch.cuda.get_device_name()
     return (
         f"{name}, torch {torch.__version__}, CUDA {torch.version.cuda}, transformers {transformers.__version__}, "
         f"Python {platform.python_version()}"

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from app.library import sample_rows
 from embedder import GircseEmbeddings
 
-SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
 JUDGED = ("cranfield", "medline_med", "stackfaq")
 LABELLED = ("openstax", "factbook", "wiki_movies", "cfpb_complaints", "python_peps")
 _LONGEST = 800  # characters, about a chunk
@@ -46,7 +46,7 @@ def real_vectors(file: Path, data: Path | None) -> RealVectors:
 
 
 def _texts(data: Path | None) -> Iterator[str]:
-    rows = [{"text": json.loads(line)["text"]} for line in SAMPLE.read_text("utf-8").splitlines()]
+    rows = [{"text": row.text} for row in sample_rows()]
     if data is not None:
         for name in JUDGED:
             rows += _rows(data / f"ir.{name}.corpus.jsonl.gz")
@@ -60,8 +60,7 @@ def _texts(data: Path | None) -> Iterator[str]:
 def _queries(data: Path | None) -> list[tuple[str, str]]:
     """Instruction and text, shuffled; of the sample library its titles under no instruction."""
     if data is None:
-        rows = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
-        found = [("", row["title"]) for row in rows]
+        found = [("", row.title) for row in sample_rows()]
     else:
         found = [
             (row["instruction"], row["text"]) for name in JUDGED for row in _rows(data / f"ir.{name}.queries.jsonl.gz")

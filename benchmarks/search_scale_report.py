@@ -16,6 +16,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from benchmarks.serving_memory import Memory
+from embedder.evaluation.evaluate import cpu_name
 
 _PACKAGES = ("qdrant-edge-py", "qdrant-client", "numpy")
 _TARGET_MS = 50
@@ -62,10 +63,9 @@ def report(rows: Sequence[Row], command: str, folder: Path | None) -> None:
 
 
 def machine() -> dict[str, str]:
-    model = next((line for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     memory = next((line for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "")
     return {
-        "processor": model.partition(":")[2].strip() or platform.machine(),
+        "processor": cpu_name(),
         "cores": str(os.cpu_count()),
         "memory": memory.partition(":")[2].strip(),
         "python": platform.python_version(),
