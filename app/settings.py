@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, Self
-from urllib.parse import urlsplit
+from typing import Any, Literal, Self, get_args
+from urllib.parse import quote, urlsplit
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import InputError
 
 
+class SecretFiles(PydanticBaseSettingsSource):
+    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, as containers are given theirs."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        path = os.environ.get(f"GIRCSE_{field_name.upper()}_FILE") if _is_secret(field) else None
+        return (_read_secret(field_name, Path(path)) if path else None), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
 class Settings(BaseSettings):
-    """Every field is the environment variable GIRCSE_<NAME>. Make one with `load_settings`."""
+    """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
+    holds it. Make one with `load_settings`."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     home: Path = Field(default_factory=lambda: user_data_path("gircse"), description="Folder of catalog, files, index.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
+    database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
     qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
     quantization: Literal["none", "int8", "binary"] = Field(
@@ -42,6 +58,12 @@ class Settings(BaseSettings):
     cuda_graphs: bool = Field(
         default=False, description="On CUDA, take the steps of small batches as CUDA graphs. Not measured yet."
     )
+    embedder_url: str | None = Field(
+        default=None, description="An embedding server (`gircse embedder`) that computes instead of this process."
+    )
+    embedder_api_key: SecretStr | None = Field(
+        default=None, description="What the embedding server wants to be shown; the same for it and its clients."
+    )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
@@ -61,6 +83,12 @@ class Settings(BaseSettings):
     shard_documents: int = Field(
         default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
     )
+    access_control: bool = Field(
+        default=False, description="Users log in and programs show keys. Needed to listen on more than this machine."
+    )
+    admin_secret: SecretStr | None = Field(
+        default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 
@@ -79,7 +107,7 @@ class Settings(BaseSettings):
             raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
         return url
 
-    @field_validator("qdrant_url")
+    @field_validator("qdrant_url", "embedder_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
@@ -93,26 +121,49 @@ class Settings(BaseSettings):
             raise ValueError("give the name of a model, as gircse-mini")
         return model
 
-    @field_validator("host")
-    @classmethod
-    def _is_loopback(cls, host: str) -> str:
-        # Without access control every person on the network could read and delete everything.
-        if host != "localhost" and not _is_loopback_address(host):
-            raise ValueError(
-                f"{host!r} would open this server to the network, and it has no access control yet; "
-                "use 127.0.0.1 behind an SSH tunnel or an authenticating proxy"
-            )
-        return host
-
     @model_validator(mode="after")
     def _key_belongs_to_server(self) -> Self:
         if self.qdrant_api_key is not None and self.qdrant_url is None:
             raise ValueError("GIRCSE_QDRANT_API_KEY is set without GIRCSE_QDRANT_URL; set both or neither")
         return self
 
+    @model_validator(mode="after")
+    def _password_belongs_to_user(self) -> Self:
+        if self.database_password is None:
+            return self
+        parts = urlsplit(self.database_url or "")
+        if not parts.username or parts.password is not None:
+            raise ValueError(
+                "GIRCSE_DATABASE_PASSWORD goes with a GIRCSE_DATABASE_URL that names a user and no password, "
+                "as postgresql+psycopg://gircse@db/gircse"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, SecretFiles(settings_cls)
+
     @property
     def catalog_url(self) -> str:
-        return self.database_url or f"sqlite:///{(self.home / 'catalog.db').as_posix()}"
+        """With the password, where one is given apart from it."""
+        url = self.database_url or f"sqlite:///{(self.home / 'catalog.db').as_posix()}"
+        if self.database_password is None:
+            return url
+        password = quote(self.database_password.get_secret_value(), safe="")
+        user, _, place = urlsplit(url).netloc.rpartition("@")
+        return urlsplit(url)._replace(netloc=f"{user}:{password}@{place}").geturl()
+
+    @property
+    def is_open_to_network(self) -> bool:
+        """Whether more than this machine can reach what listens on `host`."""
+        return self.host != "localhost" and not _is_loopback_address(self.host)
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -122,6 +173,20 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         raise InputError("These settings cannot be used:\n" + "\n".join(_fault_lines(error))) from None
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return SecretStr in get_args(field.annotation)
+
+
+def _read_secret(name: str, path: Path) -> str:
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"GIRCSE_{name.upper()}_FILE: {path} cannot be read ({error}).") from None
+    if not secret:
+        raise InputError(f"GIRCSE_{name.upper()}_FILE: {path} is empty; write the secret into it.")
+    return secret
 
 
 def _fault_lines(error: ValidationError) -> list[str]:

@@ -20,7 +20,7 @@ import typer
 import uvicorn
 
 from app.commands.house import open_services, wiring
-from app.errors import ConflictError, UnavailableError
+from app.errors import ConflictError, InputError, UnavailableError
 from app.library import sample_rows
 from app.presence import WorkerPresence
 from app.services import Services
@@ -110,6 +110,11 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
 @contextmanager
 def listening_socket(settings: Settings) -> Iterator[socket.socket]:
     """Taken before the model is loaded, so that a taken port is told at once."""
+    if settings.is_open_to_network and not settings.access_control:
+        raise InputError(
+            f"{settings.host} would open this server, and all documents, to the network without any login. "
+            f"Switch access control on: GIRCSE_ACCESS_CONTROL=true GIRCSE_HOST={settings.host} gircse up"
+        )
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family)

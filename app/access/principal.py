@@ -1,0 +1,74 @@
+"""Who is asking, and what that person or program may do. Plain values; knows no database and no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatchcase
+from typing import Self
+
+
+class Role(IntEnum):
+    """Each may do all that the one before it may."""
+
+    READER = 1  # search, read documents, see jobs
+    EDITOR = 2  # add and delete documents, judge, save lenses, make, change and delete collections
+    ADMIN = 3  # users, keys of others, the audit log
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        return cls[name.upper()]
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """`collections` are names, in which `*` stands for any characters; admins may see all of them anyway."""
+
+    name: str
+    role: Role
+    collections: tuple[str, ...] = ("*",)
+    key_id: str | None = None  # of the API key that was shown; None: a person's session
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role is Role.ADMIN
+
+    @property
+    def sees_everything(self) -> bool:
+        return self.is_admin or "*" in self.collections
+
+    def covers(self, collection: str) -> bool:
+        return self.sees_everything or any(fnmatchcase(collection, _literal(each)) for each in self.collections)
+
+
+OPERATOR = Principal("operator", Role.ADMIN)
+"""Whoever runs commands on the machine itself, and everybody where access control is off."""
+
+_current: ContextVar[Principal | None] = ContextVar("gircse_principal", default=None)
+
+
+def current_principal() -> Principal | None:
+    """On whose behalf this code runs. None: nobody has been let in, and nothing may be shown."""
+    return _current.get()
+
+
+@contextmanager
+def acting_as(principal: Principal) -> Iterator[None]:
+    """Threads and tasks that the block starts inherit it; a queue's workers, started before, do not."""
+    token = _current.set(principal)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _literal(pattern: str) -> str:
+    """Only `*` is special: `?` and `[` stand for themselves."""
+    return "".join(f"[{each}]" if each in "?[" else each for each in pattern)
