@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from app.commands import (
+    access,
     archive,
     doctor,
     evaluate,
@@ -101,6 +102,9 @@ app.command(rich_help_panel=SERVING)(serve.up)
 app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
+app.add_typer(access.users, name="users", rich_help_panel=SERVING)
+app.add_typer(access.keys, name="keys", rich_help_panel=SERVING)
+app.command(rich_help_panel=SERVING)(access.audit)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
 app.command(rich_help_panel=KEEPING)(reindex.reindex)
 app.command(rich_help_panel=KEEPING)(reindex.rollback)

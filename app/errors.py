@@ -10,18 +10,24 @@ GircseError
 │   ├── UnknownCollectionError
 │   ├── UnknownDocumentError
 │   ├── UnknownJobError
-│   └── UnknownLensError
+│   ├── UnknownLensError
+│   └── UnknownUserError
 ├── ConflictError              the request contradicts the present state              409
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
 │   ├── CollectionPausedError  the job is to be given back
 │   └── CatalogTooNewError
+├── LoginRequiredError         nobody has shown who is asking                         401
+├── ForbiddenError             whoever asks may not do this                           403
+├── ThrottledError             too many attempts; wait                                429
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
 """
+
+from typing import Self
 
 
 class GircseError(Exception):
@@ -56,22 +62,47 @@ class NotFoundError(GircseError, LookupError):
 
 class UnknownCollectionError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
+        self.name, self.known = name, known
         there = f"There are: {', '.join(sorted(known))}." if known else "There are no collections yet."
         super().__init__(f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` makes it.")
 
 
 class UnknownDocumentError(NotFoundError):
-    pass
+    @classmethod
+    def of(cls, document_id: str) -> Self:
+        return cls(f"No document has the id {document_id!r}. `gircse documents` lists them.")
 
 
 class UnknownJobError(NotFoundError):
-    pass
+    @classmethod
+    def of(cls, job_id: str) -> Self:
+        return cls(f"No job has the id {job_id!r}. `gircse jobs` lists them.")
 
 
 class UnknownLensError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
         there = f"There are: {', '.join(known)}." if known else "There are no lenses yet."
         super().__init__(f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` makes one.")
+
+
+class UnknownUserError(NotFoundError):
+    pass
+
+
+class LoginRequiredError(GircseError):
+    status = 401
+
+
+class ForbiddenError(GircseError):
+    status = 403
+
+
+class ThrottledError(GircseError):
+    status = 429
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ConflictError(GircseError):

@@ -73,6 +73,12 @@ def evaluations_over(*, catalog: Catalog, index: VectorIndex, embedder: Embedder
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
 
 
+def unknown_run(run_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"There is no evaluation {run_id[:40]!r}. A server keeps its last {KEPT}, until it is stopped."
+    )
+
+
 class BackgroundEvaluations:
     """Implements `Evaluations`."""
 
@@ -130,9 +136,7 @@ class BackgroundEvaluations:
         with self._lock:
             run = self._runs.get(run_id)
         if run is None:
-            raise NotFoundError(
-                f"There is no evaluation {run_id[:40]!r}. A server keeps its last {KEPT}, until it is stopped."
-            )
+            raise unknown_run(run_id)
         return run
 
     def _require_idle(self) -> None:

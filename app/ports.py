@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from app.access.ports import AccessLedger
 from app.catalog_ports import DocumentLists, IndexLedger, Opinions, ShardLedger
 from app.search_types import QueryEmbedding
 from app.types import (
@@ -184,7 +185,7 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, Protocol):
+class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, AccessLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -97,7 +97,7 @@ def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
 
 
 def _frame(site: gr.Blocks, parts: PageParts, link: PageLink, build: Callable[[gr.Blocks, PageParts], None]) -> None:
-    gr.HTML(render_header([each for each, _ in PAGES], link), js_on_load=None)
+    gr.HTML(render_header([each for each, _ in PAGES], link, has_logins=parts.has_logins), js_on_load=None)
     with gr.Column(elem_id="content"):
         build(site, parts)
     gr.HTML(render_footer(parts.about), js_on_load=None)

@@ -133,3 +133,4 @@ class PageParts:
     judged: JudgedQueries | None = None
     evaluations: Evaluations | None = None
     checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)
+    has_logins: bool = False

@@ -6,10 +6,13 @@ Left alone, Gradio copies any file of the server, or fetches any address, that a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import gradio as gr
+from starlette.requests import HTTPConnection
 
+from app.access.principal import Principal, acting_as
 from app.errors import InputError
 from ui.uploads import require_upload
 
@@ -25,7 +28,10 @@ def check_inputs(site: gr.Blocks) -> None:
 
     async def process_checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
         _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
-        return await process(block_fn, inputs, *rest, **options)
+        # The queue's own tasks inherit nothing from the request, whose principal was found at the door.
+        principal = _principal_of(options.get("request"))
+        with acting_as(principal) if principal is not None else nullcontext():
+            return await process(block_fn, inputs, *rest, **options)
 
     async def push_known(body: Any, request: Any, username: str | None) -> Any:
         if body.fn_index is not None and body.fn_index not in site.fns:
@@ -34,6 +40,12 @@ def check_inputs(site: gr.Blocks) -> None:
 
     site.process_api = process_checked  # type: ignore[method-assign]
     site._queue.push = push_known  # type: ignore[method-assign]
+
+
+def _principal_of(request: Any) -> Principal | None:
+    """None: nobody was let in, and the guarded services refuse."""
+    found = getattr(request, "request", request)  # Gradio wraps Starlette's
+    return found.scope.get("state", {}).get("principal") if isinstance(found, HTTPConnection) else None
 
 
 def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:

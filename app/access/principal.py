@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
-from typing import Self
+
+EVERYTHING = ("*",)
 
 
 class Role(IntEnum):
@@ -18,10 +19,6 @@ class Role(IntEnum):
     EDITOR = 2  # add and delete documents, judge, save lenses, make, change and delete collections
     ADMIN = 3  # users, keys of others, the audit log
 
-    @classmethod
-    def named(cls, name: str) -> Self:
-        return cls[name.upper()]
-
     @property
     def label(self) -> str:
         return self.name.lower()
@@ -29,23 +26,24 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`collections` are names, in which `*` stands for any characters; admins may see all of them anyway."""
+    """`collections` are names in which `*` stands for any characters; those of a key narrow its user's further."""
 
     name: str
     role: Role
-    collections: tuple[str, ...] = ("*",)
-    key_id: str | None = None  # of the API key that was shown; None: a person's session
-
-    @property
-    def is_admin(self) -> bool:
-        return self.role is Role.ADMIN
+    collections: tuple[str, ...] = EVERYTHING
+    key_id: str | None = None  # None: a person's session
+    key_collections: tuple[str, ...] = EVERYTHING
 
     @property
     def sees_everything(self) -> bool:
-        return self.is_admin or "*" in self.collections
+        return "*" in self.collections and "*" in self.key_collections
 
     def covers(self, collection: str) -> bool:
-        return self.sees_everything or any(fnmatchcase(collection, _literal(each)) for each in self.collections)
+        return matches(collection, self.collections) and matches(collection, self.key_collections)
+
+
+def matches(collection: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(collection, _literal(each)) for each in patterns)
 
 
 OPERATOR = Principal("operator", Role.ADMIN)

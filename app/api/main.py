@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import cast
 
 from fastapi import FastAPI
 
+from app.access.accounts import Accounts
+from app.access.gate import Gate
+from app.access.guarded_accounts import GuardedAccounts
+from app.access.guarded_services import GuardedJudged, GuardedReindexing, guard_services
+from app.access.logins import Logins
+from app.api.access import AccessControl
+from app.api.accounts import account_routes
 from app.api.cross_site import CrossSiteGuard
 from app.api.documents import collection_routes, document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
+from app.api.login import DrawLogin, login_routes
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
@@ -33,16 +42,24 @@ def create_app(
     *,
     read_url: ReadUrl | None = None,
     reindexing: Reindexing | None = None,
+    logins: Logins | None = None,
+    draw_login: DrawLogin | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Without `read_url` no addresses are fetched, and without `reindexing` nothing is indexed anew."""
+    """Without `read_url` no addresses are fetched, without `reindexing` nothing is indexed anew, and without `logins`
+    access control is off. Whatever is mounted into it must be made of guarded services, too."""
+    gate = Gate(services.catalog)
+    accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)
+    judged = GuardedJudged(Judged(services.catalog), gate)
+    services = guard_services(services, gate)
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
         description="Search that follows an instruction, with the refinement tokens of the query.",
         max_body_size=max_body_bytes,
-        responses=dict.fromkeys((404, 409, 422, 503), _PROBLEM),
+        responses=dict.fromkeys((401, 403, 404, 409, 422, 429, 503), _PROBLEM),
     )
+    api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
@@ -51,11 +68,15 @@ def create_app(
     api.include_router(reading_routes(services))
     api.include_router(collection_routes(services))
     if reindexing is not None:
-        api.include_router(reindex_routes(services.catalog, reindexing))
+        guarded = cast("Reindexing", GuardedReindexing(reindexing, gate))
+        api.include_router(reindex_routes(services.catalog, guarded))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
-    api.include_router(judged_query_routes(Judged(services.catalog)))
+    api.include_router(judged_query_routes(judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations))
+    api.include_router(account_routes(accounts, access_control=logins is not None))
+    if logins is not None and draw_login is not None:
+        api.include_router(login_routes(logins, draw=draw_login))
     api.include_router(health_routes(services.checks))
     return api

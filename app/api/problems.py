@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from app.errors import GircseError
+from app.errors import GircseError, ThrottledError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -37,6 +37,8 @@ async def _answer_known(request: Request, error: Exception) -> Response:
     response = problem(status, str(error), title=type(error).__name__)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "5"
+    if isinstance(error, ThrottledError):
+        response.headers["Retry-After"] = str(error.retry_after_s)
     return response
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
+from app.catalog.access import AccessLedger
 from app.catalog.auditing import AuditQueries
 from app.catalog.facets import Facets
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
@@ -41,7 +42,16 @@ from app.types import (
 
 
 class SqlCatalog(
-    JobLedger, ShardLedger, IndexLedger, AuditQueries, Restoring, DocumentLists, Facets, Opinions, Submissions
+    JobLedger,
+    ShardLedger,
+    IndexLedger,
+    AuditQueries,
+    Restoring,
+    DocumentLists,
+    Facets,
+    Opinions,
+    Submissions,
+    AccessLedger,
 ):
     # Collections
 
@@ -211,4 +221,4 @@ def _add_unless_taken(session: Session, row: CollectionRow) -> bool:
 
 
 def _unknown_document(document_id: str) -> UnknownDocumentError:
-    return UnknownDocumentError(f"No document has the id {document_id!r}. `gircse documents` lists them.")
+    return UnknownDocumentError.of(document_id)

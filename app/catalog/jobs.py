@@ -90,7 +90,7 @@ def _lock_job(session: Session, job_id: str) -> JobRow | None:
 def find(session: Session, job_id: str) -> JobRow:
     row = session.get(JobRow, job_id)
     if row is None:
-        raise UnknownJobError(f"No job has the id {job_id!r}. `gircse jobs` lists them.")
+        raise UnknownJobError.of(job_id)
     return row
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Enum,
     ForeignKey,
     Index,
-    Integer,
     MetaData,
     String,
     Text,
@@ -345,27 +344,3 @@ class JudgementRow(Table):
 
     def as_judgement(self) -> Judgement:
         return Judgement(self.document_id, self.query, self.instruction, self.grade, self.judged_by, self.judged_at)
-
-
-class ApiKeyRow(Table):
-    __tablename__ = "api_key"
-
-    id: Mapped[str] = mapped_column(String(36), primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
-    hash: Mapped[str]
-    role: Mapped[str]
-    scopes: Mapped[list[str]]
-    created_at: Mapped[datetime]
-    revoked_at: Mapped[datetime | None]
-
-
-class AuditRow(Table):
-    __tablename__ = "audit"
-
-    # SQLite numbers rows by itself only for a column of type INTEGER.
-    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
-    at: Mapped[datetime] = mapped_column(index=True)
-    actor: Mapped[str]
-    action: Mapped[str]
-    subject: Mapped[str]
-    detail: Mapped[dict[str, Any]]

@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from app.access.secret_file import load_admin_secret
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.library import sample_rows
@@ -154,6 +155,9 @@ class _AnnouncingServer(uvicorn.Server):
 def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if services.settings.access_control:
+        place = load_admin_secret(services.settings).place
+        typer.echo(f"Access control is on. Log in as admin; the secret is in {place}.")
     with wiring("web").open_web(services) as web:
         config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
         server = _AnnouncingServer(config, url=url, open_page=open_page)

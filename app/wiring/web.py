@@ -7,6 +7,9 @@ from contextlib import closing, contextmanager
 
 from fastapi import FastAPI
 
+from app.access.gate import Gate
+from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
+from app.access.principal import OPERATOR, acting_as
 from app.api.main import create_app
 from app.fetching import Fetching
 from app.judged import Judged
@@ -14,9 +17,11 @@ from app.lenses import STARTERS
 from app.reindexing import Reindexing
 from app.services import Services
 from app.wiring.about import describe_installation
+from app.wiring.access import open_logins
 from app.wiring.ingestion import open_reindexer
 from app.wiring.sources import url_reader
 from ui.app import Example, PageParts, build_pages, mount_pages
+from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = (
@@ -34,20 +39,33 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     reindexing = Reindexing(
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
+    logins = open_logins(services)
+    gate = Gate(services.catalog)
+    guarded = guard_services(services, gate)
     parts = PageParts(
-        search=services.search,
-        catalog=services.catalog,
-        texts=services.library,
-        collections=services.library,
-        fetching=fetching,
-        reindexing=reindexing,
+        search=guarded.search,
+        catalog=guarded.catalog,
+        texts=guarded.library,
+        collections=guarded.library,
+        fetching=GuardedFetching(fetching, gate),
+        reindexing=GuardedReindexing(reindexing, gate),
         default_steps=services.embedder.default_query_steps,
         max_steps=services.embedder.max_steps,
         about=describe_installation(services),
         examples=EXAMPLES,
-        judged=Judged(services.catalog),
-        evaluations=services.evaluations,
+        judged=GuardedJudged(Judged(services.catalog), gate),
+        evaluations=guarded.evaluations,
         checks=services.checks,
+        has_logins=logins is not None,
     )
     with closing(fetching), closing(reindexing):
-        yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))
+        api = create_app(
+            services,
+            read_url=read_url,
+            reindexing=reindexing,
+            logins=logins,
+            draw_login=login_drawer() if logins is not None else None,
+        )
+        with acting_as(OPERATOR):  # what pages show before anybody has come
+            pages = build_pages(parts)
+        yield mount_pages(api, pages)

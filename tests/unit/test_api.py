@@ -271,6 +271,13 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/evaluations/{run_id}",
         "/api/v1/evaluations/{run_id}/differences",
         "/api/v1/evaluations/{run_id}/queries.csv",
+        "/api/v1/me",
+        "/api/v1/me/password",
+        "/api/v1/users",
+        "/api/v1/users/{name}",
+        "/api/v1/keys",
+        "/api/v1/keys/{key_id}",
+        "/api/v1/audit",
         "/healthz",
         "/readyz",
     } == set(openapi["paths"])

@@ -17,6 +17,7 @@ MAX_FUNCTION_LINES = 60
 
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
 CORE = {
+    "app.access.principal",
     "app.types",
     "app.search_types",
     "app.upkeep_types",

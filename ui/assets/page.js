@@ -1,4 +1,4 @@
-/* What the pages do in the browser alone: colours, keys, the address, dialogs. Nothing is fetched from here. */
+/* What the pages do in the browser alone: colours, keys, the address, dialogs. Of this server it asks one thing, who is logged in. */
 "use strict";
 window.gircse = (() => {
   const THEME = "gircse-theme";
@@ -140,6 +140,7 @@ window.gircse = (() => {
 
     function ask(input, init) {
       const asked = plain(input, init).then(async (found) => {
+        if (found.status === 401) location.reload(); /* the session has ended: this leads to where one logs in */
         const { event_id } = found.ok ? await found.clone().json() : {};
         if (event_id && !answered.has(event_id)) awaited.add(event_id);
         return found;
@@ -200,6 +201,15 @@ window.gircse = (() => {
     };
   }
 
+  /* Where access control is on, the header has a place for who is logged in. */
+  let account = null;
+  function nameAccount() {
+    const place = document.querySelector("[data-account]:empty");
+    if (!place) return;
+    account ??= fetch("/api/v1/me").then((answer) => answer.json()).then((me) => me.name, () => "");
+    account.then((name) => { if (!place.textContent) place.textContent = name; });
+  }
+
   keepListening();
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
@@ -208,7 +218,7 @@ window.gircse = (() => {
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(() => { showTheme(); nameUploads(); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { showTheme(); nameUploads(); nameAccount(); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -9,8 +9,14 @@ from markupsafe import Markup
 from ui.contract import AboutInfo, PageLink
 from ui.render.text import clean, join
 
+# Who is logged in, the page's script asks: this is drawn once for everybody.
+_ACCOUNT = Markup(
+    '<form class="account" method="post" action="/logout"><span data-account></span>'
+    '<button type="submit" class="plain-button">Log out</button></form>'
+)
 
-def render_header(pages: Sequence[PageLink], current: PageLink) -> str:
+
+def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: bool = False) -> str:
     links = join(
         Markup('<a href="{}"{}>{}</a>').format(
             page.path, Markup(' aria-current="page"') if page == current else "", page.name
@@ -19,10 +25,10 @@ def render_header(pages: Sequence[PageLink], current: PageLink) -> str:
     )
     return Markup(
         '<header class="site-header"><a class="skip" href="#content">Skip to the content</a>'
-        '<a class="brand" href="/">gircse <span>search</span></a><nav aria-label="Pages">{}</nav>'
+        '<a class="brand" href="/">gircse <span>search</span></a><nav aria-label="Pages">{}</nav>{}'
         '<button type="button" class="theme-switch" data-theme-switch aria-label="Dark colours" aria-pressed="false">'
         '<span aria-hidden="true">◐</span></button></header>'
-    ).format(links)
+    ).format(links, _ACCOUNT if has_logins else "")
 
 
 def render_footer(about: AboutInfo) -> str:

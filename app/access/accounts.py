@@ -1,0 +1,222 @@
+"""Users and API keys: who there is, what each may do, and whose key or password was shown."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from app.access.hashing import KEYS, PASSWORDS, digest, is_same
+from app.access.ports import AccessLedger
+from app.access.principal import EVERYTHING, Principal, Role
+from app.access.types import ApiKey, User
+from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
+from app.recent import Recent
+
+ADMIN = "admin"
+KEY_PREFIX = "gk_"
+MIN_PASSWORD_CHARACTERS = 10
+MAX_PASSWORD_CHARACTERS = 1_000
+MAX_PATTERNS = 100
+KEPT_CHECKS = 1_024
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
+_PATTERN = re.compile(r"[a-z0-9*][a-z0-9_*-]{0,62}")
+_KEY = re.compile(KEY_PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_NO_SUCH_KEY = "This API key is not valid: unknown, revoked or expired, or its user is disabled."
+
+
+class Accounts:
+    """`admin_secret` is the password of the user `admin`, and a key of its own. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        ledger: AccessLedger,
+        *,
+        admin_secret: str | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._ledger = ledger
+        self._admin_secret = admin_secret
+        self._clock = clock
+        # Argon2 takes milliseconds: what it said of a key is remembered, never whether the key may still be used.
+        self._checked: Recent[str, str] = Recent(KEPT_CHECKS)
+        self._salt = secrets.token_urlsafe(32)
+        self._lock = threading.Lock()
+
+    # Users
+
+    def users(self) -> list[User]:
+        return self._ledger.users()
+
+    def user(self, name: str) -> User:
+        return self._ledger.user(name)
+
+    def add_user(
+        self, name: str, *, role: Role, collections: Iterable[str] = EVERYTHING, password: str | None = None
+    ) -> User:
+        """Raises InputError, and ConflictError when the name is taken."""
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{name[:80]!r} cannot name a user: use 1 to 63 of a-z, 0-9 and . _ @ -.")
+        if name == ADMIN:
+            raise ConflictError("The user admin is there from the start; its password is the admin secret.")
+        user = User(name, role, self._clock(), check_collections(collections), _hashed(password))
+        self._ledger.add_user(user)
+        return user
+
+    def change_user(
+        self,
+        name: str,
+        *,
+        role: Role | None = None,
+        collections: Iterable[str] | None = None,
+        is_disabled: bool | None = None,
+        password: str | None = None,
+    ) -> User:
+        """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
+        user = self._changeable(name)
+        if role is not None:
+            user = replace(user, role=role)
+        if collections is not None:
+            user = replace(user, collections=check_collections(collections))
+        if is_disabled is not None:
+            user = replace(user, disabled_at=self._clock() if is_disabled else None)
+        if password is not None:
+            user = replace(user, password_hash=_hashed(password))
+        self._ledger.change_user(user)
+        return user
+
+    def remove_user(self, name: str) -> None:
+        """With all keys and sessions."""
+        self._ledger.delete_user(self._changeable(name).name)
+
+    def ensure_admin(self) -> None:
+        """The user admin, whom keys can belong to."""
+        try:
+            self._ledger.user(ADMIN)
+        except UnknownUserError:
+            self._ledger.add_user(User(ADMIN, Role.ADMIN, self._clock()))
+
+    def _changeable(self, name: str) -> User:
+        if name == ADMIN:
+            raise ConflictError("The user admin stays as it is. Another secret: GIRCSE_ADMIN_SECRET, or its file.")
+        return self._ledger.user(name)
+
+    # Keys
+
+    def api_keys(self, user: str | None = None) -> list[ApiKey]:
+        return self._ledger.keys(user)
+
+    def add_key(
+        self,
+        user: str,
+        *,
+        label: str = "",
+        role: Role | None = None,
+        collections: Iterable[str] = EVERYTHING,
+        expires_at: datetime | None = None,
+    ) -> tuple[ApiKey, str]:
+        """The key, and the text to show: it is told this once. Raises ForbiddenError for more than its user may do."""
+        owner = self._ledger.user(user)
+        wanted = owner.role if role is None else role
+        if wanted > owner.role:
+            raise ForbiddenError(f"{user} is {owner.role.label}: no key of theirs can be {wanted.label}.")
+        if expires_at is not None and expires_at <= self._clock():
+            raise InputError(f"A key cannot expire at {expires_at:%Y-%m-%d %H:%M}, which is over.")
+        if len(label) > 80 or not label.isprintable():
+            raise InputError("The label of a key has at most 80 characters, all printable.")
+        secret, key_id = secrets.token_urlsafe(32), secrets.token_hex(6)
+        patterns = check_collections(collections)
+        key = ApiKey(key_id, user, label, KEYS.hash(secret), wanted, self._clock(), patterns, expires_at)
+        self._ledger.add_key(key)
+        return key, f"{KEY_PREFIX}{key_id}_{secret}"
+
+    def revoke_key(self, key_id: str) -> None:
+        self._ledger.revoke_key(key_id)
+
+    def key(self, key_id: str) -> ApiKey | None:
+        return self._ledger.key(key_id)
+
+    # Who is it?
+
+    def principal_of_key(self, shown: str) -> Principal:
+        """Raises LoginRequiredError. Unknown keys take as long as wrong ones."""
+        if self._admin_secret is not None and is_same(shown, self._admin_secret):
+            return self.principal_of_user(ADMIN)
+        parts = _KEY.fullmatch(shown)
+        if parts is None:
+            raise LoginRequiredError(_NO_SUCH_KEY)
+        key = self._ledger.key(parts[1])
+        if not self._is_secret_of(key, parts[2]) or key is None or not key.is_valid(self._clock()):
+            raise LoginRequiredError(_NO_SUCH_KEY)
+        owner = self.principal_of_user(key.user)
+        return replace(owner, role=min(owner.role, key.role), key_id=key.id, key_collections=key.collections)
+
+    def is_known_key(self, shown: str) -> bool:
+        """Whether it was right before, in this process: then it costs next to nothing to look again."""
+        return self._checked.get(self._remembered_as(shown)) is not None
+
+    def principal_of_user(self, name: str) -> Principal:
+        """Raises LoginRequiredError when there is no such user any more, or it is disabled."""
+        try:
+            user = self._ledger.user(name)
+        except UnknownUserError:
+            raise LoginRequiredError(_NO_SUCH_KEY) from None
+        if user.disabled_at is not None:
+            raise LoginRequiredError(_NO_SUCH_KEY)
+        return Principal(user.name, user.role, user.collections)
+
+    def check_password(self, name: str, password: str) -> bool:
+        """Unknown users take as long as wrong passwords."""
+        if name == ADMIN:
+            PASSWORDS.matches(password, None)
+            return self._admin_secret is not None and is_same(password, self._admin_secret)
+        try:
+            user = self._ledger.user(name)
+        except UnknownUserError:
+            return PASSWORDS.matches(password, None)
+        return PASSWORDS.matches(password, user.password_hash) and user.disabled_at is None
+
+    def credential_of(self, name: str) -> str:
+        """A digest of what this user logs in with: sessions that were begun with another one have ended."""
+        if name == ADMIN:
+            return digest(f"{ADMIN} {self._admin_secret}")
+        return digest(f"{name} {self._ledger.user(name).password_hash}")
+
+    def _is_secret_of(self, key: ApiKey | None, secret: str) -> bool:
+        if key is None:
+            return KEYS.matches(secret, None)
+        remembered = self._remembered_as(f"{KEY_PREFIX}{key.id}_{secret}")
+        if self._checked.get(remembered) == key.secret_hash:
+            return True
+        is_right = KEYS.matches(secret, key.secret_hash)
+        if is_right:
+            self._checked.keep({remembered: key.secret_hash})
+        return is_right
+
+    def _remembered_as(self, shown: str) -> str:
+        return digest(self._salt + shown)
+
+
+def check_collections(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Raises InputError for what can match no collection."""
+    checked = tuple(dict.fromkeys(patterns))
+    if len(checked) > MAX_PATTERNS:
+        raise InputError(f"At most {MAX_PATTERNS} collections can be listed, not {len(checked)}; `team-*` names many.")
+    for each in checked:
+        if not _PATTERN.fullmatch(each):
+            raise InputError(f"{each[:80]!r} names no collections: write a name, or a part of it with *, as team-*.")
+    return checked
+
+
+def _hashed(password: str | None) -> str | None:
+    if password is None:
+        return None
+    if not MIN_PASSWORD_CHARACTERS <= len(password) <= MAX_PASSWORD_CHARACTERS:
+        raise InputError(
+            f"A password has {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters, not {len(password)}."
+        )
+    return PASSWORDS.hash(password)

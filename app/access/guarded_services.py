@@ -1,0 +1,249 @@
+"""Search, library and what else doors work with, each behind the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import BinaryIO, cast
+
+from app.access.gate import Gate
+from app.access.guarded_catalog import GuardedCatalog
+from app.access.principal import Role
+from app.errors import ForbiddenError
+from app.evaluation_ports import Evaluations, JudgedQueries
+from app.evaluation_types import (
+    Difference,
+    EvaluationPlan,
+    EvaluationRun,
+    ImportReport,
+    JudgedQuery,
+    JudgementFile,
+    JudgementSource,
+)
+from app.evaluations import unknown_run
+from app.fetching import Fetching
+from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, Library
+from app.ports import Catalog
+from app.reindexing import Reindexing
+from app.search import SearchService
+from app.search_types import QueryEmbedding, SearchRequest, SearchResult
+from app.services import Services
+from app.types import Collection, Document, Job, Metadata, TextWindow
+from app.upkeep_types import ContractChange, Fetch, ReindexStatus
+
+READER, EDITOR = Role.READER, Role.EDITOR
+
+
+class GuardedSearch:
+    def __init__(self, search: SearchService, gate: Gate) -> None:
+        self._search = search
+        self._gate = gate
+
+    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
+        with self._gate.passing(READER, request.collection):
+            return self._search.search(request, explain=explain)
+
+    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
+        with self._gate.passing(READER, request.collection, result.collection):
+            return self._search.explain(result, request)
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        self._gate.who()
+        return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
+
+
+class GuardedLibrary:
+    def __init__(self, library: Library, catalog: GuardedCatalog, gate: Gate) -> None:
+        self._library = library
+        self._catalog = catalog
+        self._gate = gate
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = CHUNK_TOKENS,
+        chunk_overlap: int = CHUNK_OVERLAP,
+    ) -> Collection:
+        self._require_own_name(name)
+        made = self._library.create_collection(
+            name,
+            document_instruction=document_instruction,
+            document_steps=document_steps,
+            chunk_tokens=chunk_tokens,
+            chunk_overlap=chunk_overlap,
+        )
+        self._gate.note("collection.created", name)
+        return made
+
+    def ensure_collection(self, name: str) -> Collection:
+        self._require_own_name(name)
+        return self._library.ensure_collection(name)
+
+    def delete_collection(self, name: str) -> None:
+        with self._gate.passing(EDITOR, name):
+            self._gate.note("collection.deleted", name)
+            self._library.delete_collection(name)
+
+    def add_document(
+        self,
+        collection: str,
+        content: bytes | BinaryIO,
+        *,
+        uri: str,
+        media_type: str,
+        title: str = "",
+        metadata: Metadata | None = None,
+    ) -> tuple[Document, Job | None]:
+        with self._gate.passing(EDITOR, collection):
+            return self._library.add_document(
+                collection, content, uri=uri, media_type=media_type, title=title, metadata=metadata
+            )
+
+    def delete_document(self, document_id: str) -> Job:
+        document = self._catalog.document(document_id)
+        with self._gate.passing(EDITOR, document.collection):
+            self._gate.note("document.deleted", document.id, {"collection": document.collection})
+            return self._library.delete_document(document_id)
+
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        with self._gate.passing(READER, document.collection):
+            return self._library.text_window(document, start, end)
+
+    def _require_own_name(self, name: str) -> None:
+        """A name that is another's is refused whether or not there is a collection of it."""
+        principal = self._gate.who(EDITOR)
+        if not principal.covers(name):
+            own = ", ".join(principal.key_collections if "*" in principal.collections else principal.collections)
+            raise ForbiddenError(f"You may not make {name!r}: your collections are {own or 'none'}.")
+
+
+class GuardedFetching:
+    def __init__(self, fetching: Fetching, gate: Gate) -> None:
+        self._fetching = fetching
+        self._gate = gate
+
+    def add(self, collection: str, urls: Sequence[str]) -> None:
+        with self._gate.passing(EDITOR, collection):
+            self._fetching.add(collection, urls)
+
+    def fetches(self, collection: str) -> list[Fetch]:
+        with self._gate.passing(READER, collection):
+            return self._fetching.fetches(collection)
+
+    def retry(self, collection: str, url: str) -> None:
+        with self._gate.passing(EDITOR, collection):
+            self._fetching.retry(collection, url)
+
+    def forget(self, collection: str, url: str) -> None:
+        with self._gate.passing(EDITOR, collection):
+            self._fetching.forget(collection, url)
+
+
+class GuardedReindexing:
+    def __init__(self, reindexing: Reindexing, gate: Gate) -> None:
+        self._reindexing = reindexing
+        self._gate = gate
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
+        with self._gate.passing(EDITOR, name):
+            self._gate.note("collection.reindexed", name)
+            return self._reindexing.start(name, change, restart=restart)
+
+    def status(self, name: str) -> ReindexStatus:
+        with self._gate.passing(READER, name):
+            return self._reindexing.status(name)
+
+    def roll_back(self, name: str) -> Collection:
+        with self._gate.passing(EDITOR, name):
+            self._gate.note("collection.rolled-back", name)
+            return self._reindexing.roll_back(name)
+
+
+class GuardedJudged:
+    def __init__(self, judged: JudgedQueries, gate: Gate) -> None:
+        self._judged = judged
+        self._gate = gate
+
+    def sources(self, collection: str) -> list[JudgementSource]:
+        with self._gate.passing(READER, collection):
+            return self._judged.sources(collection)
+
+    def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
+        with self._gate.passing(READER, collection):
+            return self._judged.queries(collection, judged_by=judged_by)
+
+    def import_files(
+        self,
+        collection: str,
+        files: Iterable[JudgementFile],
+        *,
+        name: str | None = None,
+        instruction: str | None = None,
+    ) -> ImportReport:
+        with self._gate.passing(EDITOR, collection):
+            return self._judged.import_files(collection, files, name=name, instruction=instruction)
+
+    def forget_import(self, collection: str, judged_by: str) -> int:
+        with self._gate.passing(EDITOR, collection):
+            return self._judged.forget_import(collection, judged_by)
+
+
+class GuardedEvaluations:
+    """An evaluation can be seen by whoever sees all collections that it asks."""
+
+    def __init__(self, evaluations: Evaluations, gate: Gate) -> None:
+        self._evaluations = evaluations
+        self._gate = gate
+
+    def start(self, plan: EvaluationPlan) -> EvaluationRun:
+        with self._gate.passing(EDITOR, *_asked(plan)):
+            return self._evaluations.start(plan)
+
+    def runs(self) -> list[EvaluationRun]:
+        return [run for run in self._evaluations.runs() if self._is_seen(run)]
+
+    def run(self, run_id: str) -> EvaluationRun:
+        run = self._evaluations.run(run_id)
+        if not self._is_seen(run):
+            raise unknown_run(run_id)
+        return run
+
+    def cancel(self, run_id: str) -> EvaluationRun:
+        self._gate.who(EDITOR)
+        return self._evaluations.cancel(self.run(run_id).id)
+
+    def compare(self, run_id: str, *, baseline: int = 0) -> list[Difference]:
+        return self._evaluations.compare(self.run(run_id).id, baseline=baseline)
+
+    def close(self) -> None:
+        self._evaluations.close()
+
+    def _is_seen(self, run: EvaluationRun) -> bool:
+        principal = self._gate.who()
+        return all(map(principal.covers, _asked(run.plan)))
+
+
+def guard_services(services: Services, gate: Gate) -> Services:
+    """What doors are given. Bytes and vectors are reached through documents and searches, which are guarded."""
+    catalog = GuardedCatalog(services.catalog, gate)
+    return replace(
+        services,
+        catalog=cast("Catalog", catalog),
+        search=cast("SearchService", GuardedSearch(services.search, gate)),
+        library=cast("Library", GuardedLibrary(services.library, catalog, gate)),
+        evaluations=GuardedEvaluations(services.evaluations, gate),
+    )
+
+
+def _asked(plan: EvaluationPlan) -> tuple[str, ...]:
+    return (plan.judged_in, *plan.collections)

@@ -1,0 +1,85 @@
+"""Sessions of people, and who has tried too often. Both are in the catalog, so that many processes share them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from app.access.accounts import Accounts
+from app.access.hashing import digest, is_same
+from app.access.ports import AccessLedger
+from app.access.principal import Principal
+from app.access.types import AuditEntry, WebSession
+from app.errors import LoginRequiredError, ThrottledError
+
+SESSION_LIFETIME = timedelta(hours=12)
+WINDOW = timedelta(minutes=15)
+MAX_FAILURES_OF_ADDRESS = 10
+MAX_FAILURES_OF_USER = 30  # from anywhere; more, so that nobody is locked out by one other's guesses
+FAILED, KEY_REFUSED = "login.failed", "key.refused"
+
+
+class Logins:
+    """An address is that of the client. A failure beyond the limits costs no hash, and is not noted."""
+
+    def __init__(
+        self, accounts: Accounts, ledger: AccessLedger, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._accounts = accounts
+        self._ledger = ledger
+        self._clock = clock
+
+    def log_in(self, name: str, password: str, *, address: str) -> str:
+        """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
+        self._throttle(FAILED, address=address, name=name)
+        if not self._accounts.check_password(name, password):
+            self._note(FAILED, actor=name, address=address)
+            raise LoginRequiredError("Name or password is wrong.")
+        token, now = secrets.token_urlsafe(32), self._clock()
+        self._ledger.add_session(
+            WebSession(digest(token), name, self._accounts.credential_of(name), now, now + SESSION_LIFETIME)
+        )
+        self._note("login", actor=name, address=address)
+        return token
+
+    def log_out(self, token: str) -> None:
+        """Nothing happens when there is no such session."""
+        session = self._ledger.web_session(digest(token))
+        if session is not None:
+            self._ledger.end_session(session.token_hash)
+            self._note("logout", actor=session.user, address="")
+
+    def principal_of_session(self, token: str) -> Principal:
+        """Raises LoginRequiredError when it has ended, or its user may not come in any more."""
+        session = self._ledger.web_session(digest(token))
+        if session is None or session.expires_at <= self._clock():
+            raise LoginRequiredError("Your session has ended. Log in again.")
+        principal = self._accounts.principal_of_user(session.user)
+        if not is_same(session.credential, self._accounts.credential_of(session.user)):
+            raise LoginRequiredError("Your session has ended. Log in again.")
+        return principal
+
+    def principal_of_key(self, shown: str, *, address: str) -> Principal:
+        """Raises LoginRequiredError, and ThrottledError after too many wrong keys from an address."""
+        if not self._accounts.is_known_key(shown):
+            self._throttle(KEY_REFUSED, address=address)
+        try:
+            return self._accounts.principal_of_key(shown)
+        except LoginRequiredError:
+            self._note(KEY_REFUSED, actor="", address=address)
+            raise
+
+    def _throttle(self, action: str, *, address: str, name: str | None = None) -> None:
+        since = self._clock() - WINDOW
+        failures = self._ledger.count_noted(action, since=since, subject=address)
+        of_user = self._ledger.count_noted(action, since=since, actor=name) if name is not None else 0
+        if failures >= MAX_FAILURES_OF_ADDRESS or of_user >= MAX_FAILURES_OF_USER:
+            minutes = int(WINDOW.total_seconds() // 60)
+            raise ThrottledError(
+                f"Too many failed attempts. Wait up to {minutes} minutes, then try again.",
+                retry_after_s=int(WINDOW.total_seconds()),
+            )
+
+    def _note(self, action: str, *, actor: str, address: str) -> None:
+        self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address))

@@ -1,0 +1,63 @@
+"""What access control needs of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from app.access.types import ApiKey, AuditEntry, User, WebSession
+
+
+class AccessLedger(Protocol):
+    """Users, their keys and sessions, and the audit log. A part of the catalog."""
+
+    def users(self) -> list[User]:
+        """In the order of names."""
+        ...
+
+    def user(self, name: str) -> User:
+        """Raises UnknownUserError."""
+        ...
+
+    def add_user(self, user: User) -> None:
+        """Raises ConflictError when the name is taken."""
+        ...
+
+    def change_user(self, user: User) -> None:
+        """Replaces all but the name and the time of creation. Raises UnknownUserError."""
+        ...
+
+    def delete_user(self, name: str) -> None:
+        """With all keys and sessions. Raises UnknownUserError."""
+        ...
+
+    def keys(self, user: str | None = None) -> list[ApiKey]:
+        """The newest first, those that were revoked included."""
+        ...
+
+    def key(self, key_id: str) -> ApiKey | None: ...
+    def add_key(self, key: ApiKey) -> None:
+        """Raises UnknownUserError."""
+        ...
+
+    def revoke_key(self, key_id: str) -> None:
+        """At once, for ever. Raises NotFoundError."""
+        ...
+
+    def add_session(self, session: WebSession) -> None:
+        """Forgets those that have ended."""
+        ...
+
+    def web_session(self, token_hash: str) -> WebSession | None: ...
+    def end_session(self, token_hash: str) -> None: ...
+    def note(self, entry: AuditEntry) -> None: ...
+    def audit_entries(
+        self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0
+    ) -> list[AuditEntry]:
+        """The newest first."""
+        ...
+
+    def count_noted(
+        self, action: str, *, since: datetime, actor: str | None = None, subject: str | None = None
+    ) -> int: ...

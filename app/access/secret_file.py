@@ -1,0 +1,52 @@
+"""The admin secret: given, or made at the first start and kept in a file that only its owner can read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.errors import ConflictError
+from app.settings import Settings
+
+FILE_NAME = "admin-secret"
+PREFIX = "gs_"
+MIN_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSecret:
+    """`place` says where a person finds it, never what it is."""
+
+    secret: str = field(repr=False)
+    place: str
+
+
+def load_admin_secret(settings: Settings) -> AdminSecret:
+    """As the settings give it, else that of its file, which is made when there is none. Raises ConflictError."""
+    if settings.admin_secret is not None:
+        return AdminSecret(check_secret(settings.admin_secret.get_secret_value()), "GIRCSE_ADMIN_SECRET")
+    path = settings.home / FILE_NAME
+    settings.home.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return AdminSecret(_read(path), str(path))
+    secret = PREFIX + secrets.token_urlsafe(32)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(secret + "\n")
+    return AdminSecret(secret, str(path))
+
+
+def check_secret(secret: str) -> str:
+    """`secret` itself. Raises ConflictError when it could be guessed."""
+    if len(secret) < MIN_CHARACTERS:
+        raise ConflictError(f"The admin secret has {len(secret)} characters; give it {MIN_CHARACTERS} or more.")
+    return secret
+
+
+def _read(path: Path) -> str:
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConflictError(f"Others on this machine can read {path}; run: chmod 600 {path}")
+    return check_secret(path.read_text(encoding="utf-8").strip())

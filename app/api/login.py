@@ -1,0 +1,71 @@
+"""Logging in and out, for people. The page itself is drawn by the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from app.access.logins import SESSION_LIFETIME, Logins
+from app.api.access import COOKIE, LOGIN, client_address, session_token
+from app.errors import LoginRequiredError, ThrottledError
+
+# Where to go on, and what went wrong.
+DrawLogin = Callable[[str, str], str]
+MAX_CHARACTERS = 1_000
+
+
+def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get(LOGIN, response_class=HTMLResponse)
+    def show_login(next: str = "/") -> HTMLResponse:
+        return _page(draw(_local(next), ""), 200)
+
+    @routes.post(LOGIN, response_class=HTMLResponse)
+    def log_in(
+        request: Request,
+        name: Annotated[str, Form(max_length=MAX_CHARACTERS)] = "",
+        password: Annotated[str, Form(max_length=MAX_CHARACTERS)] = "",
+        next: Annotated[str, Form(max_length=10 * MAX_CHARACTERS)] = "/",
+    ) -> Response:
+        try:
+            token = logins.log_in(name.strip(), password, address=client_address(request.scope))
+        except (LoginRequiredError, ThrottledError) as error:
+            refused = _page(draw(_local(next), str(error)), error.status)
+            if isinstance(error, ThrottledError):
+                refused.headers["Retry-After"] = str(error.retry_after_s)
+            return refused
+        answer = RedirectResponse(_local(next), 303)
+        answer.set_cookie(
+            COOKIE,
+            token,
+            max_age=int(SESSION_LIFETIME.total_seconds()),
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    @routes.post("/logout")
+    def log_out(request: Request) -> Response:
+        token = session_token(request.headers)
+        if token is not None:
+            logins.log_out(token)
+        answer = RedirectResponse(LOGIN, 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
+        return answer
+
+    return routes
+
+
+def _local(address: str) -> str:
+    """A way on this server: browsers take `//host` and `/\\host` for another one."""
+    is_local = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return address if is_local and address.isprintable() else "/"
+
+
+def _page(html: str, status: int) -> HTMLResponse:
+    return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,90 @@
+"""The tables of access control."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.access.principal import Role
+from app.access.types import ApiKey, AuditEntry, User, WebSession
+from app.catalog.tables import Table
+
+
+class UserRow(Table):
+    __tablename__ = "user_account"  # `user` is a word of SQL
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    role: Mapped[str] = mapped_column(String(16))
+    collections: Mapped[list[str]]
+    password_hash: Mapped[str | None]
+    created_at: Mapped[datetime]
+    disabled_at: Mapped[datetime | None]
+
+    def as_user(self) -> User:
+        return User(
+            self.name,
+            Role[self.role.upper()],
+            self.created_at,
+            tuple(self.collections),
+            self.password_hash,
+            self.disabled_at,
+        )
+
+
+class ApiKeyRow(Table):
+    __tablename__ = "api_key"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    user: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"), index=True)
+    label: Mapped[str]
+    secret_hash: Mapped[str]
+    role: Mapped[str] = mapped_column(String(16))
+    collections: Mapped[list[str]]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+    def as_key(self) -> ApiKey:
+        return ApiKey(
+            self.id,
+            self.user,
+            self.label,
+            self.secret_hash,
+            Role[self.role.upper()],
+            self.created_at,
+            tuple(self.collections),
+            self.expires_at,
+            self.revoked_at,
+        )
+
+
+class WebSessionRow(Table):
+    __tablename__ = "web_session"
+
+    token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"), index=True)
+    credential: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+
+    def as_session(self) -> WebSession:
+        return WebSession(self.token_hash, self.user, self.credential, self.created_at, self.expires_at)
+
+
+class AuditRow(Table):
+    __tablename__ = "audit"
+    __table_args__ = (Index("ix_audit_action_at", "action", "at"),)
+
+    # SQLite numbers rows by itself only for a column of type INTEGER.
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    at: Mapped[datetime] = mapped_column(index=True)
+    actor: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str]
+    detail: Mapped[dict[str, Any]]
+
+    def as_entry(self) -> AuditEntry:
+        return AuditEntry(self.at, self.actor, self.action, self.subject, self.detail)

@@ -1,0 +1,200 @@
+"""`gircse users`, `gircse keys` and `gircse audit`: who may do what on a service with access control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.access.accounts import ADMIN, Accounts
+from app.access.gate import Gate
+from app.access.guarded_accounts import GuardedAccounts
+from app.access.principal import OPERATOR, Role, acting_as
+from app.access.types import ApiKey
+from app.commands import console
+from app.commands.house import open_catalog
+
+users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
+keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+
+
+class RoleName(StrEnum):
+    READER = "reader"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+    @property
+    def role(self) -> Role:
+        return Role[self.name]
+
+
+UserName = Annotated[str, typer.Argument(help="Of the user.")]
+Collections = Annotated[
+    list[str] | None,
+    typer.Option("--collection", "-c", help="A name, or part of one with *, as 'team-*'; may be repeated."),
+]
+Password = Annotated[bool, typer.Option("--password", help="Ask for a password, to log in on the page with.")]
+
+
+@contextmanager
+def open_accounts() -> Iterator[GuardedAccounts]:
+    """On behalf of whoever sits at the machine."""
+    with open_catalog() as catalog, acting_as(OPERATOR):
+        accounts = Accounts(catalog)
+        accounts.ensure_admin()
+        yield GuardedAccounts(accounts, catalog, Gate(catalog))
+
+
+@users.command("list")
+def list_users() -> None:
+    """List users, what each may do, and with which collections."""
+    with open_accounts() as accounts:
+        rows = [
+            (
+                user.name,
+                user.role.label,
+                ", ".join(user.collections) or "none",
+                "secret" if user.name == ADMIN else "password" if user.password_hash else "keys only",
+                "disabled" if user.disabled_at else "",
+            )
+            for user in accounts.users()
+        ]
+    console.stdout.print(console.plain_table(("name", "role", "collections", "comes in by", ""), rows))
+
+
+@users.command("add")
+def add_user(
+    name: UserName,
+    role: Annotated[RoleName, typer.Option(help="A reader searches, an editor writes, an admin sees to users.")],
+    collections: Collections = None,
+    password: Password = False,
+) -> None:
+    """Add a user. Without --collection they see all of them; without --password they come in by API keys alone.
+
+    Example: gircse users add anna --role editor -c 'team-*' -c shared --password
+    """
+    word = _ask_password() if password else None
+    with open_accounts() as accounts:
+        accounts.add_user(name, role=role.role, collections=collections or ["*"], password=word)
+    typer.echo(f"Added {name}. A key for programs: gircse keys add {name}")
+
+
+@users.command("change")
+def change_user(
+    name: UserName,
+    role: Annotated[RoleName | None, typer.Option(help="From now on, for their keys, too.")] = None,
+    collections: Collections = None,
+    password: Password = False,
+    disable: Annotated[
+        bool | None, typer.Option("--disable/--enable", help="Sessions end, and keys are refused, at once.")
+    ] = None,
+) -> None:
+    """Change a user. What is left out stays; --collection replaces all that were given before."""
+    word = _ask_password() if password else None
+    with open_accounts() as accounts:
+        accounts.change_user(
+            name, role=role.role if role else None, collections=collections, is_disabled=disable, password=word
+        )
+    typer.echo(f"Changed {name}.")
+
+
+@users.command("remove")
+def remove_user(name: UserName) -> None:
+    """Remove a user with all keys and sessions. Documents stay."""
+    with open_accounts() as accounts:
+        accounts.remove_user(name)
+    typer.echo(f"Removed {name}.")
+
+
+@keys.command("list")
+def list_keys() -> None:
+    """List API keys, the newest first. Their secrets are kept nowhere."""
+    with open_accounts() as accounts:
+        rows = [
+            (
+                each.id,
+                each.user,
+                each.label,
+                each.role.label,
+                ", ".join(each.collections),
+                f"{each.created_at:%Y-%m-%d}",
+                _state_of(each),
+            )
+            for each in accounts.api_keys()
+        ]
+    console.stdout.print(console.plain_table(("id", "user", "label", "role", "collections", "made", "state"), rows))
+
+
+@keys.command("add")
+def add_key(
+    user: Annotated[str, typer.Argument(help="Whose key it is; it never does more than they may.")],
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    role: Annotated[RoleName | None, typer.Option(help="Left out: that of its user.")] = None,
+    collections: Collections = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Until it expires. Left out: never.")] = None,
+) -> None:
+    """Make an API key and print it, once. Programs show it as `Authorization: Bearer KEY`.
+
+    Example: gircse keys add anna --label export --role reader -c reports --days 90
+    """
+    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    with open_accounts() as accounts:
+        _, secret = accounts.add_key(
+            user,
+            label=label,
+            role=role.role if role else None,
+            collections=collections or ["*"],
+            expires_at=expires_at,
+        )
+    typer.echo(secret)
+    typer.echo("Keep it: it is told only now.", err=True)
+
+
+@keys.command("revoke")
+def revoke_key(key_id: Annotated[str, typer.Argument(help="The id that `gircse keys list` shows.")]) -> None:
+    """Revoke a key, at once and for ever."""
+    with open_accounts() as accounts:
+        accounts.revoke_key(key_id)
+    typer.echo(f"The key {key_id} is revoked.")
+
+
+def audit(
+    action: Annotated[list[str] | None, typer.Option(help="Only these, as login.failed; may be repeated.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only what this user did.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
+) -> None:
+    """Show who did what: logins, keys, users, and what was deleted."""
+    with open_accounts() as accounts:
+        entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit)
+    if as_json:
+        for entry in entries:
+            typer.echo(console.json_of(entry, indent=None))
+        return
+    rows: Sequence[Sequence[str]] = [
+        (
+            f"{each.at:%Y-%m-%d %H:%M:%S}",
+            each.actor,
+            each.action,
+            each.subject,
+            ", ".join(f"{name}={value}" for name, value in each.detail.items()),
+        )
+        for each in entries
+    ]
+    console.stdout.print(console.plain_table(("at (UTC)", "who", "action", "what", "more"), rows))
+
+
+def _state_of(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    if key.expires_at is None:
+        return "valid"
+    return f"until {key.expires_at:%Y-%m-%d}" if key.is_valid(datetime.now(UTC)) else "expired"
+
+
+def _ask_password() -> str:
+    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
