@@ -155,10 +155,6 @@ class Accounts:
         owner = self.principal_of_user(key.user)
         return replace(owner, role=min(owner.role, key.role), key_id=key.id, key_collections=key.collections)
 
-    def is_known_key(self, shown: str) -> bool:
-        """Whether it was right before, in this process: then it costs next to nothing to look again."""
-        return self._checked.get(self._remembered_as(shown)) is not None
-
     def principal_of_user(self, name: str) -> Principal:
         """Raises LoginRequiredError when there is no such user any more, or it is disabled."""
         try:

@@ -32,7 +32,7 @@ class Logins:
 
     def log_in(self, name: str, password: str, *, address: str) -> str:
         """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
-        self._throttle(FAILED, address=address, name=name)
+        self._throttle(name, address)
         if not self._accounts.check_password(name, password):
             self._note(FAILED, actor=name, address=address)
             raise LoginRequiredError("Name or password is wrong.")
@@ -61,19 +61,19 @@ class Logins:
         return principal
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
-        """Raises LoginRequiredError, and ThrottledError after too many wrong keys from an address."""
-        if not self._accounts.is_known_key(shown):
-            self._throttle(KEY_REFUSED, address=address)
+        """Raises LoginRequiredError. Nobody guesses a key, so nobody is held up; the first wrong ones are noted."""
         try:
             return self._accounts.principal_of_key(shown)
         except LoginRequiredError:
-            self._note(KEY_REFUSED, actor="", address=address)
+            since = self._clock() - WINDOW
+            if self._ledger.count_noted(KEY_REFUSED, since=since, subject=address) < MAX_FAILURES_OF_ADDRESS:
+                self._note(KEY_REFUSED, actor="", address=address)
             raise
 
-    def _throttle(self, action: str, *, address: str, name: str | None = None) -> None:
+    def _throttle(self, name: str, address: str) -> None:
         since = self._clock() - WINDOW
-        failures = self._ledger.count_noted(action, since=since, subject=address)
-        of_user = self._ledger.count_noted(action, since=since, actor=name) if name is not None else 0
+        failures = self._ledger.count_noted(FAILED, since=since, subject=address)
+        of_user = self._ledger.count_noted(FAILED, since=since, actor=name)
         if failures >= MAX_FAILURES_OF_ADDRESS or of_user >= MAX_FAILURES_OF_USER:
             minutes = int(WINDOW.total_seconds() // 60)
             raise ThrottledError(

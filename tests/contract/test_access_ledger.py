@@ -1,0 +1,93 @@
+"""Users, keys, sessions and the audit log on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from catalog_samples import Clock
+
+from app.access.principal import Role
+from app.access.types import ApiKey, AuditEntry, User, WebSession
+from app.catalog import SqlCatalog
+from app.errors import ConflictError, NotFoundError, UnknownUserError
+
+
+@pytest.fixture
+def anna(catalog: SqlCatalog, clock: Clock) -> User:
+    anna = User("anna", Role.EDITOR, clock(), ("team-*", "shared"), "hash of a password")
+    catalog.add_user(anna)
+    return anna
+
+
+def key_of(user: User, clock: Clock, **changes: object) -> ApiKey:
+    return replace(ApiKey("k1", user.name, "export", "hash", Role.READER, clock(), ("shared",)), **changes)  # type: ignore[arg-type]
+
+
+def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    bert = User("bert", Role.ADMIN, clock())
+    catalog.add_user(bert)
+    assert catalog.users() == [anna, bert]
+    disabled = replace(anna, role=Role.READER, disabled_at=clock(), collections=())
+    catalog.change_user(disabled)
+    assert catalog.user("anna") == disabled
+    with pytest.raises(ConflictError, match="anna"):
+        catalog.add_user(anna)
+    for ask in (catalog.user, catalog.delete_user):
+        with pytest.raises(UnknownUserError, match="'clara'"):
+            ask("clara")
+    with pytest.raises(UnknownUserError):
+        catalog.change_user(replace(anna, name="clara"))
+
+
+def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    catalog.add_key(key_of(anna, clock))
+    catalog.add_session(WebSession("t" * 64, "anna", "c" * 64, clock(), clock() + timedelta(hours=1)))
+    assert catalog.key("k1") == key_of(anna, clock)
+    assert catalog.web_session("t" * 64) is not None
+    catalog.delete_user("anna")
+    assert catalog.key("k1") is None
+    assert catalog.web_session("t" * 64) is None
+    with pytest.raises(UnknownUserError):
+        catalog.add_key(key_of(anna, clock))
+
+
+def test_keys_are_listed_the_newest_first_and_stay_when_revoked(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    catalog.add_key(key_of(anna, clock))
+    newer = key_of(anna, clock, id="k2", created_at=clock() + timedelta(seconds=1))
+    catalog.add_key(newer)
+    catalog.revoke_key("k1")
+    assert catalog.keys("anna") == [newer, key_of(anna, clock, revoked_at=clock())]
+    assert catalog.keys("bert") == []
+    with pytest.raises(NotFoundError, match="'k3'"):
+        catalog.revoke_key("k3")
+
+
+def test_sessions_that_have_ended_are_forgotten(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    def begin(token: str) -> None:
+        catalog.add_session(WebSession(token, "anna", "c", clock(), clock() + timedelta(hours=1)))
+
+    begin("first")
+    clock.now += timedelta(hours=1)
+    begin("second")
+    assert catalog.web_session("first") is None
+    assert catalog.web_session("second") is not None
+    catalog.end_session("second")
+    catalog.end_session("second")
+    assert catalog.web_session("second") is None
+
+
+def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock) -> None:
+    start = clock()
+    for number, (actor, action, subject) in enumerate(
+        [("anna", "login", "10.0.0.1"), ("bert", "login.failed", "10.0.0.1"), ("bert", "login.failed", "10.0.0.2")]
+    ):
+        catalog.note(AuditEntry(start + timedelta(minutes=number), actor, action, subject, {"n": str(number)}))
+    assert [each.subject for each in catalog.audit_entries(actions=["login.failed"])] == ["10.0.0.2", "10.0.0.1"]
+    assert [each.detail["n"] for each in catalog.audit_entries(limit=1, offset=1)] == ["1"]
+    assert [each.action for each in catalog.audit_entries(actor="anna")] == ["login"]
+    assert catalog.count_noted("login.failed", since=start) == 2
+    assert catalog.count_noted("login.failed", since=start, subject="10.0.0.2") == 1
+    assert catalog.count_noted("login.failed", since=start, actor="anna") == 0
+    assert catalog.count_noted("login.failed", since=start + timedelta(minutes=1)) == 1

@@ -1,0 +1,368 @@
+"""Users, keys, sessions and the gate, without HTTP."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.access import hashing
+from app.access.accounts import Accounts, check_collections
+from app.access.gate import Gate
+from app.access.logins import (
+    FAILED,
+    KEY_REFUSED,
+    MAX_FAILURES_OF_ADDRESS,
+    MAX_FAILURES_OF_USER,
+    SESSION_LIFETIME,
+    WINDOW,
+    Logins,
+)
+from app.access.principal import OPERATOR, Principal, Role, acting_as, current_principal, matches
+from app.access.secret_file import FILE_NAME, load_admin_secret
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    LoginRequiredError,
+    ThrottledError,
+    UnknownCollectionError,
+    UnknownUserError,
+)
+from app.settings import Settings
+
+SECRET = "gs_a-secret-that-nobody-guesses"
+PASSWORD = "correct horse battery"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def accounts(toy_house: Any, clock: Clock) -> Accounts:
+    accounts = Accounts(toy_house.services.catalog, admin_secret=SECRET, clock=clock)
+    accounts.ensure_admin()
+    accounts.add_user("anna", role=Role.EDITOR, collections=["team-*", "shared"], password=PASSWORD)
+    return accounts
+
+
+@pytest.fixture
+def logins(accounts: Accounts, toy_house: Any, clock: Clock) -> Logins:
+    return Logins(accounts, toy_house.services.catalog, clock=clock)
+
+
+def refused(accounts: Accounts, shown: str) -> None:
+    with pytest.raises(LoginRequiredError):
+        accounts.principal_of_key(shown)
+
+
+# Keys
+
+
+def test_a_key_does_what_its_user_may(accounts: Accounts) -> None:
+    key, shown = accounts.add_key("anna")
+    principal = accounts.principal_of_key(shown)
+    assert (principal.name, principal.role, principal.key_id) == ("anna", Role.EDITOR, key.id)
+    assert [principal.covers(each) for each in ("team-a", "shared", "teams", "other")] == [True, True, False, False]
+
+
+def test_a_key_can_be_narrower_than_its_user_and_never_wider(accounts: Accounts) -> None:
+    _, shown = accounts.add_key("anna", role=Role.READER, collections=["team-a", "other"])
+    principal = accounts.principal_of_key(shown)
+    assert principal.role is Role.READER
+    assert [principal.covers(each) for each in ("team-a", "team-b", "other")] == [True, False, False]
+    with pytest.raises(ForbiddenError, match="anna is editor"):
+        accounts.add_key("anna", role=Role.ADMIN)
+    accounts.change_user("anna", role=Role.READER, collections=["shared"])
+    assert not accounts.principal_of_key(shown).covers("team-a")
+
+
+def test_a_key_loses_what_its_user_loses(accounts: Accounts) -> None:
+    _, shown = accounts.add_key("anna")
+    accounts.change_user("anna", role=Role.READER)
+    assert accounts.principal_of_key(shown).role is Role.READER
+
+
+@pytest.mark.parametrize("end", ["revoked", "expired", "user disabled", "user removed"])
+def test_a_key_ends_at_once_even_after_it_was_used(accounts: Accounts, clock: Clock, end: str) -> None:
+    key, shown = accounts.add_key("anna", expires_at=clock.now + timedelta(days=1))
+    accounts.principal_of_key(shown)
+    if end == "revoked":
+        accounts.revoke_key(key.id)
+    elif end == "expired":
+        clock.now += timedelta(days=1)
+    elif end == "user disabled":
+        accounts.change_user("anna", is_disabled=True)
+    else:
+        accounts.remove_user("anna")
+    refused(accounts, shown)
+
+
+def test_a_key_of_a_user_of_the_same_name_who_came_later_is_not_theirs(accounts: Accounts) -> None:
+    _, shown = accounts.add_key("anna")
+    accounts.remove_user("anna")
+    accounts.add_user("anna", role=Role.ADMIN)
+    refused(accounts, shown)
+
+
+def test_only_the_very_key_is_taken(accounts: Accounts) -> None:
+    _, shown = accounts.add_key("anna")
+    other = shown[:-1] + ("A" if shown[-1] != "A" else "B")
+    for wrong in ("", " ", shown[:-1], shown + "x", shown.upper(), other, f" {shown}", "gk_" + "0" * 12 + shown[15:]):
+        refused(accounts, wrong)
+
+
+def test_a_secret_is_kept_nowhere(accounts: Accounts, toy_house: Any) -> None:
+    _, shown = accounts.add_key("anna")
+    accounts.principal_of_key(shown)
+    home = toy_house.services.settings.home
+    stored = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert b"anna" in stored
+    for secret in (shown.rpartition("_")[2], PASSWORD, SECRET):
+        assert secret.encode() not in stored
+    assert stored.count(b"$argon2id$") >= 2
+
+
+def test_checking_takes_the_same_work_for_unknown_and_for_wrong_keys(
+    accounts: Accounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted instead of timed: one Argon2 check each, with the same costs."""
+    _, shown = accounts.add_key("anna")
+    checked: list[str] = []
+    verify = type(hashing.KEYS._hasher).verify
+
+    def count(hasher: Any, known: str, secret: str) -> bool:
+        checked.append(known.rpartition("$")[0].rpartition("$")[0])
+        return bool(verify(hasher, known, secret))
+
+    monkeypatch.setattr(type(hashing.KEYS._hasher), "verify", count)
+    for wrong in ("gk_" + "0" * 12 + shown[15:], shown[:-3] + "xyz"):
+        refused(accounts, wrong)
+    assert len(checked) == 2
+    assert checked[0] == checked[1]
+    checked.clear()
+    assert not accounts.check_password("nobody", PASSWORD)
+    assert not accounts.check_password("anna", "wrong password")
+    assert not accounts.check_password("admin", "wrong password")
+    assert len(checked) == 3
+    assert len(set(checked)) == 1
+
+
+def test_the_work_is_spent_once_for_a_right_key(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, shown = accounts.add_key("anna")
+    accounts.principal_of_key(shown)
+    monkeypatch.setattr(hashing.SecretHasher, "matches", lambda *_: pytest.fail("hashed again"))
+    accounts.principal_of_key(shown)
+
+
+def test_the_admin_secret_is_a_key_and_a_password(accounts: Accounts) -> None:
+    assert accounts.principal_of_key(SECRET) == Principal("admin", Role.ADMIN)
+    assert accounts.check_password("admin", SECRET)
+    assert not accounts.check_password("admin", SECRET[:-1])
+    assert not Accounts(accounts._ledger).check_password("admin", "")
+
+
+# Users
+
+
+def test_admin_stays_as_it_is(accounts: Accounts) -> None:
+    for change in (
+        lambda: accounts.change_user("admin", role=Role.READER),
+        lambda: accounts.change_user("admin", is_disabled=True),
+        lambda: accounts.remove_user("admin"),
+        lambda: accounts.add_user("admin", role=Role.READER),
+    ):
+        with pytest.raises(ConflictError, match="admin"):
+            change()
+
+
+@pytest.mark.parametrize("name", ["", "Anna", "anna b", "../anna", "a" * 64, "anna\n", "<b>", "-a"])
+def test_strange_names_are_refused(accounts: Accounts, name: str) -> None:
+    with pytest.raises(InputError, match="cannot name a user"):
+        accounts.add_user(name, role=Role.READER)
+
+
+def test_weak_passwords_and_taken_names_are_refused(accounts: Accounts) -> None:
+    with pytest.raises(InputError, match="10 to 1000 characters, not 5"):
+        accounts.add_user("bert", role=Role.READER, password="short")
+    with pytest.raises(ConflictError, match="anna"):
+        accounts.add_user("anna", role=Role.ADMIN)
+    with pytest.raises(UnknownUserError, match="gircse users list"):
+        accounts.change_user("bert", role=Role.ADMIN)
+
+
+@given(st.text(alphabet="ab-_", min_size=1, max_size=6), st.text(alphabet="ab-_*?[]!", min_size=1, max_size=6))
+def test_only_stars_stand_for_other_characters(name: str, pattern: str) -> None:
+    parts = pattern.split("*")
+    expected = name == pattern if len(parts) == 1 else _fits(name, parts)
+    assert matches(name, [pattern]) == expected
+
+
+def _fits(name: str, parts: list[str]) -> bool:
+    """Every part in its order, the first at the beginning and the last at the end."""
+    if not name.startswith(parts[0]) or len(name) < sum(map(len, parts)):
+        return False
+    at = len(parts[0])
+    for part in parts[1:-1]:
+        found = name.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return name.endswith(parts[-1]) and len(name) - len(parts[-1]) >= at
+
+
+@pytest.mark.parametrize("pattern", ["", "Team", "a b", "../x", "a?", "[a]", "a" * 64])
+def test_patterns_that_no_collection_can_match_are_refused(pattern: str) -> None:
+    with pytest.raises(InputError, match="names no collections"):
+        check_collections([pattern])
+
+
+# Sessions
+
+
+def test_a_session_lasts_until_its_time_is_over(logins: Logins, clock: Clock) -> None:
+    token = logins.log_in("anna", PASSWORD, address="10.0.0.1")
+    assert logins.principal_of_session(token) == Principal("anna", Role.EDITOR, ("team-*", "shared"))
+    clock.now += SESSION_LIFETIME
+    with pytest.raises(LoginRequiredError):
+        logins.principal_of_session(token)
+
+
+def log_out(logins: Logins, accounts: Accounts, token: str) -> None:
+    logins.log_out(token)
+
+
+def change_password(logins: Logins, accounts: Accounts, token: str) -> None:
+    accounts.change_user("anna", password="another good one")
+
+
+def disable(logins: Logins, accounts: Accounts, token: str) -> None:
+    accounts.change_user("anna", is_disabled=True)
+
+
+def remove_and_add_again(logins: Logins, accounts: Accounts, token: str) -> None:
+    accounts.remove_user("anna")
+    accounts.add_user("anna", role=Role.EDITOR, password=PASSWORD)
+
+
+@pytest.mark.parametrize("end", [log_out, change_password, disable, remove_and_add_again])
+def test_a_session_ends_with(logins: Logins, accounts: Accounts, end: Callable[[Logins, Accounts, str], None]) -> None:
+    token = logins.log_in("anna", PASSWORD, address="10.0.0.1")
+    end(logins, accounts, token)
+    with pytest.raises(LoginRequiredError):
+        logins.principal_of_session(token)
+
+
+def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_house: Any) -> None:
+    token = logins.log_in("admin", SECRET, address="10.0.0.1")
+    catalog = toy_house.services.catalog
+    after = Logins(Accounts(catalog, admin_secret="gs_another-secret-of-the-admin"), catalog)
+    with pytest.raises(LoginRequiredError):
+        after.principal_of_session(token)
+
+
+def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(logins: Logins, clock: Clock, toy_house: Any) -> None:
+    for _ in range(MAX_FAILURES_OF_ADDRESS):
+        with pytest.raises(LoginRequiredError):
+            logins.log_in("anna", "wrong password", address="10.0.0.1")
+    with pytest.raises(ThrottledError) as stopped:
+        logins.log_in("anna", PASSWORD, address="10.0.0.1")
+    assert stopped.value.retry_after_s > 0
+    assert logins.log_in("anna", PASSWORD, address="10.0.0.2")
+    noted = toy_house.services.catalog.audit_entries(actions=[FAILED], limit=100)
+    assert len(noted) == MAX_FAILURES_OF_ADDRESS
+    clock.now += WINDOW
+    assert logins.log_in("anna", PASSWORD, address="10.0.0.1")
+
+
+def test_guessing_from_many_addresses_is_stopped_by_name(logins: Logins) -> None:
+    for number in range(MAX_FAILURES_OF_USER):
+        with pytest.raises(LoginRequiredError):
+            logins.log_in("nobody", "wrong password", address=f"10.0.1.{number}")
+    with pytest.raises(ThrottledError):
+        logins.log_in("nobody", "wrong password", address="10.0.2.1")
+
+
+def test_wrong_keys_hold_up_nobody_and_only_the_first_are_noted(
+    logins: Logins, accounts: Accounts, toy_house: Any
+) -> None:
+    _, shown = accounts.add_key("anna")
+    for _ in range(2 * MAX_FAILURES_OF_ADDRESS):
+        with pytest.raises(LoginRequiredError):
+            logins.principal_of_key(shown[:-3] + "xyz", address="10.0.0.1")
+    assert logins.principal_of_key(shown, address="10.0.0.1").name == "anna"
+    noted = toy_house.services.catalog.audit_entries(actions=[KEY_REFUSED])
+    assert [each.subject for each in noted] == ["10.0.0.1"] * MAX_FAILURES_OF_ADDRESS
+
+
+# The admin secret
+
+
+def test_the_admin_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", access_control=True)
+    made = load_admin_secret(settings)
+    path = tmp_path / "home" / FILE_NAME
+    assert made.place == str(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text().strip() == made.secret
+    assert load_admin_secret(settings) == made
+    assert made.secret not in repr(made)
+    path.chmod(0o640)
+    with pytest.raises(ConflictError, match="chmod 600"):
+        load_admin_secret(settings)
+
+
+def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConflictError, match="16 or more"):
+        load_admin_secret(Settings(home=tmp_path, admin_secret="admin"))
+
+
+# The gate
+
+
+def test_without_anybody_nothing_is_let_through(toy_house: Any) -> None:
+    gate = Gate(toy_house.services.catalog)
+    assert current_principal() is None
+    with pytest.raises(LoginRequiredError), gate.passing(Role.READER, "library"):
+        pass
+    with pytest.raises(LoginRequiredError):
+        gate.visible()
+
+
+def test_a_collection_of_others_is_as_one_that_is_not_there(toy_house: Any) -> None:
+    toy_house.add("A text.", collection="theirs")
+    toy_house.add("A text.", collection="mine")
+    gate = Gate(toy_house.services.catalog)
+    said = []
+    with acting_as(Principal("anna", Role.READER, ("mine*",))):
+        for name in ("theirs", "nothing"):
+            with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, name):
+                toy_house.services.catalog.collection(name)
+            said.append(str(unknown.value).replace(name, "NAME"))
+        with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, "mine-too"):
+            toy_house.services.catalog.collection("mine-too")
+        assert [each.name for each in gate.visible()] == ["mine"]
+    assert said[0] == said[1]
+    assert "theirs" not in str(unknown.value)
+
+
+def test_whoever_acts_is_forgotten_afterwards() -> None:
+    with acting_as(OPERATOR):
+        assert current_principal() is OPERATOR
+    assert current_principal() is None

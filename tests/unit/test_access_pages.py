@@ -1,0 +1,156 @@
+"""Every handler of the pages, called as a stranger calls it: whoever may not see a collection is told nothing of it
+and changes nothing in it, whatever they send. New handlers are tested by being there."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import gradio as gr
+import pytest
+from access_house import FOREIGN, MARKER, OWN, AccessHouse, open_access_house
+
+from app.opinions import new_judgement
+from app.testing import ToyEmbedder
+
+# What handlers look for in the word of the page's script; all of it is sent to each.
+ACTIONS = (
+    *("boost", "suppress", "like", "unlike", "filter", "drop-all"),
+    *("delete", "cancel", "retry", "retry-all", "retry-url", "forget-url", "pause", "resume"),
+    *("start", "start-over", "roll-back"),
+)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, toy_house_class: Any) -> Iterator[AccessHouse]:
+    with ExitStack() as opened:
+        toy = toy_house_class(tmp_path_factory.mktemp("pages"), opened, embedder=ToyEmbedder())
+        for collection in (OWN, FOREIGN):
+            for text in (f"A {MARKER} swims.", f"The {MARKER} eats."):
+                document = toy.add(f"{text} It is {collection}.", collection=collection, metadata={"k": f"{MARKER} 1"})
+            toy.services.catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
+        yield opened.enter_context(open_access_house(toy))
+
+
+def site_of(house: AccessHouse) -> gr.Blocks:
+    (mount,) = [route for route in house.app.routes if hasattr(getattr(route, "app", None), "get_blocks")]
+    return mount.app.get_blocks()
+
+
+def handlers_of(house: AccessHouse) -> list[Any]:
+    return [each for each in site_of(house).fns.values() if each.fn is not None]
+
+
+def call(house: AccessHouse, who: str | None, index: int, data: list[Any], event: dict[str, Any]) -> str:
+    """What comes back, or the reason why nothing does."""
+    headers = {"content-type": "application/json", **house.as_(who)}
+    session = uuid.uuid4().hex
+    body = {"data": data, "fn_index": index, "session_hash": session, "event_data": event}
+    joined = house.client.post("/gradio_api/queue/join", content=json.dumps(body), headers=headers)
+    if joined.status_code != 200:
+        return f"{joined.status_code}"
+    answer = house.client.get("/gradio_api/queue/data", params={"session_hash": session}, headers=headers)
+    return answer.text
+
+
+def values_of(handler: Any, collection: str) -> list[Any]:
+    """A likely value for each field: the collection wherever one of several names can be chosen."""
+    values: list[Any] = []
+    for field in handler.inputs:
+        name = str(getattr(field, "elem_id", "") or "")
+        if isinstance(field, gr.Dropdown) and "lens" in name:
+            values.append("No lens")
+        elif isinstance(field, gr.Dropdown):
+            values.append([collection] if field.multiselect else collection)
+        elif isinstance(field, gr.Slider | gr.Number | gr.Radio | gr.CheckboxGroup):
+            values.append(field.value)
+        elif isinstance(field, gr.File):
+            values.append(None)
+        elif isinstance(field, gr.Checkbox):
+            values.append(False)
+        elif "choices" in name:
+            values.append("")
+        else:
+            values.append(collection if "collection" in name or "name" in name else "cat swims")
+    return values
+
+
+def events_of(house: AccessHouse, collection: str) -> list[dict[str, Any]]:
+    services = house.house.services
+    document = services.catalog.documents(collection)[0]
+    index = services.catalog.collection(collection).active_index
+    chunk = next(services.index.points_of(index, [document.id]))[1]
+    common = {
+        "document": document.id,
+        "chunk": chunk,
+        "subject": chunk,
+        "value": 1,
+        "grade": 2,
+        "source": "local",
+        "url": "https://example.invalid/",
+    }
+    return [{**common, "action": action} for action in ACTIONS]
+
+
+def state_of(house: AccessHouse, collection: str) -> Any:
+    catalog = house.house.services.catalog
+    found = [each for each in catalog.collections() if each.name == collection]
+    judgements = [each for page in catalog.judgement_pages(collection) for each in page]
+    return found, catalog.documents(collection), catalog.jobs(collection=collection), judgements
+
+
+def takes_event(handler: Any) -> bool:
+    return any(
+        each is not None and "EventData" in str(each) for each in getattr(handler.fn, "__annotations__", {}).values()
+    )
+
+
+def test_nobody_calls_any_handler(house: AccessHouse) -> None:
+    for handler in handlers_of(house):
+        assert call(house, None, handler._id, values_of(handler, OWN), {}) == "401"
+    for path in ("/config", "/gradio_api/info", "/gradio_api/file=/etc/passwd", "/gradio_api/startup-events"):
+        assert house.client.get(path).status_code in (303, 401), path
+    assert house.client.post("/gradio_api/upload", files={"files": ("a.txt", b"a")}).status_code == 401
+
+
+@pytest.mark.parametrize("who", ["reader of own", "editor of all with a key for own"])
+def test_no_handler_tells_or_changes_what_is_of_others(house: AccessHouse, who: str) -> None:
+    before = state_of(house, FOREIGN)
+    events = events_of(house, FOREIGN)
+    handlers = handlers_of(house)
+    assert len(handlers) > 40
+    for handler in handlers:
+        values = values_of(handler, FOREIGN)
+        for event in events if takes_event(handler) else events[:1]:
+            said = call(house, who, handler._id, values, event)
+            assert MARKER not in said, (handler._id, handler.targets, event)
+            assert f"is {FOREIGN}" not in said, (handler._id, handler.targets, event)
+    assert state_of(house, FOREIGN) == before
+
+
+def test_no_handler_lets_a_reader_change_anything(house: AccessHouse) -> None:
+    before = state_of(house, OWN), house.house.services.catalog.lenses(), names(house)
+    events = events_of(house, OWN)
+    for handler in handlers_of(house):
+        for event in events if takes_event(handler) else events[:1]:
+            call(house, "reader of own", handler._id, values_of(handler, OWN), event)
+    assert (state_of(house, OWN), house.house.services.catalog.lenses(), names(house)) == before
+
+
+def test_the_same_calls_tell_and_change_things_for_whoever_may(house: AccessHouse) -> None:
+    """Else the tests above would prove nothing."""
+    before = state_of(house, FOREIGN)
+    told = 0
+    for handler in handlers_of(house):
+        events = events_of(house, FOREIGN) if house.house.services.catalog.documents(FOREIGN) else []
+        for event in events if takes_event(handler) else events[:1]:
+            told += MARKER in call(house, "admin", handler._id, values_of(handler, FOREIGN), event)
+    assert told >= 5
+    assert state_of(house, FOREIGN) != before
+
+
+def names(house: AccessHouse) -> list[str]:
+    return [each.name for each in house.house.services.catalog.collections()]

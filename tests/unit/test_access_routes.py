@@ -1,0 +1,422 @@
+"""Every route for everybody: who may do what with collections of their own and of others. A route without an entry in
+`ROUTES` fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+from access_house import FOREIGN, MARKER, OWN, WHO, AccessHouse, open_access_house
+from fastapi import FastAPI
+from starlette.routing import Mount
+
+from app.access.principal import Role
+from app.opinions import new_judgement, new_lens
+from app.testing import ToyEmbedder
+from app.types import Document
+
+READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
+SEES_ALL = ("reader of all", "editor of all", "admin")
+
+_numbers = count(1)
+
+
+@dataclass
+class Scene:
+    """A collection with one document and what hangs on it; `other` is a second collection beside it."""
+
+    house: AccessHouse
+    collection: str
+    document: Document
+    other: str
+    key_id: str = ""
+    user: str = ""
+
+    @property
+    def job(self) -> str:
+        return self.house.house.services.catalog.latest_jobs([self.document.id])[self.document.id].id
+
+    def chunk(self) -> str:
+        services = self.house.house.services
+        index = services.catalog.collection(self.collection).active_index
+        return next(services.index.points_of(index, [self.document.id]))[1]
+
+
+Ask = Callable[[Scene], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`ask` gives path and arguments of a request about the scene; `role` is the least that may make it.
+
+    `of_collection`: with a collection of others it is answered as if that were not there. `refused_as`: the status
+    then. `may_fail`: statuses that are right, too, for whoever may ask. `too_low`: what a lesser role is answered.
+    """
+
+    role: Role
+    ask: Ask
+    of_collection: bool = True
+    refused_as: int = 404
+    may_fail: tuple[int, ...] = ()
+    too_low: int = 403
+
+
+def at(path: str, **options: Any) -> Ask:
+    """`{collection}`, `{document}`, `{job}`, `{other}`, `{user}`, `{key}` stand for those of the scene."""
+
+    def fill(value: Any, scene: Scene) -> Any:
+        if isinstance(value, str):
+            for name, known in (
+                ("{collection}", lambda: scene.collection),
+                ("{other}", lambda: scene.other),
+                ("{document}", lambda: scene.document.id),
+                ("{job}", lambda: scene.job),
+                ("{chunk}", scene.chunk),
+                ("{user}", lambda: scene.user),
+                ("{key}", lambda: scene.key_id),
+            ):
+                if name in value:
+                    value = value.replace(name, known())
+            return value
+        if isinstance(value, dict):
+            return {key: fill(each, scene) for key, each in value.items()}
+        return [fill(each, scene) for each in value] if isinstance(value, list) else value
+
+    return lambda scene: {"url": fill(path, scene), **{name: fill(each, scene) for name, each in options.items()}}
+
+
+RUN = "/api/v1/evaluations/00000000000000000000000000000000"
+QUESTION = {"query": MARKER, "collection": "{collection}"}
+
+ROUTES: Mapping[tuple[str, str], Case] = {
+    ("POST", "/api/v1/search"): Case(READER, at("/api/v1/search", json=QUESTION)),
+    ("POST", "/api/v1/refine"): Case(READER, at("/api/v1/refine", json={"text": "cat"}), of_collection=False),
+    ("GET", "/api/v1/facets"): Case(READER, at("/api/v1/facets?collection={collection}")),
+    ("GET", "/api/v1/documents"): Case(READER, at("/api/v1/documents?collection={collection}")),
+    ("POST", "/api/v1/documents"): Case(
+        EDITOR, at("/api/v1/documents", json={"collection": "{collection}", "text": "A new text."})
+    ),
+    ("GET", "/api/v1/documents/{document_id}"): Case(READER, at("/api/v1/documents/{document}")),
+    ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
+    ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
+    ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    ("GET", "/api/v1/collections"): Case(READER, at("/api/v1/collections"), of_collection=False),
+    ("POST", "/api/v1/collections"): Case(
+        EDITOR, at("/api/v1/collections", json={"name": "{collection}-new"}), refused_as=403
+    ),
+    ("DELETE", "/api/v1/collections/{name}"): Case(EDITOR, at("/api/v1/collections/{collection}")),
+    ("GET", "/api/v1/collections/{name}/reindex"): Case(READER, at("/api/v1/collections/{collection}/reindex")),
+    ("POST", "/api/v1/collections/{name}/reindex"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/reindex", json={}), may_fail=(409,)
+    ),
+    ("POST", "/api/v1/collections/{name}/rollback"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/rollback"), may_fail=(409,)
+    ),
+    ("GET", "/api/v1/jobs"): Case(READER, at("/api/v1/jobs?collection={collection}")),
+    ("POST", "/api/v1/jobs/pause"): Case(EDITOR, at("/api/v1/jobs/pause?collection={collection}")),
+    ("POST", "/api/v1/jobs/resume"): Case(EDITOR, at("/api/v1/jobs/resume?collection={collection}")),
+    ("GET", "/api/v1/jobs/{job_id}"): Case(READER, at("/api/v1/jobs/{job}")),
+    ("POST", "/api/v1/jobs/{job_id}/retry"): Case(EDITOR, at("/api/v1/jobs/{job}/retry"), may_fail=(409,)),
+    ("POST", "/api/v1/jobs/{job_id}/cancel"): Case(EDITOR, at("/api/v1/jobs/{job}/cancel"), may_fail=(409,)),
+    ("GET", "/api/v1/lenses"): Case(READER, at("/api/v1/lenses"), of_collection=False),
+    ("POST", "/api/v1/lenses"): Case(
+        EDITOR, at("/api/v1/lenses", json={"name": "mood", "query_instruction": "Mood."}), of_collection=False
+    ),
+    ("GET", "/api/v1/lenses/{name:path}"): Case(READER, at("/api/v1/lenses/seen"), of_collection=False),
+    ("DELETE", "/api/v1/lenses/{name:path}"): Case(EDITOR, at("/api/v1/lenses/seen"), of_collection=False),
+    ("GET", "/api/v1/judgements"): Case(READER, at("/api/v1/judgements?collection={collection}")),
+    ("POST", "/api/v1/judgements"): Case(
+        EDITOR, at("/api/v1/judgements", json={"document_id": "{document}", "query": "cat", "grade": 2})
+    ),
+    ("DELETE", "/api/v1/judgements"): Case(
+        EDITOR, at("/api/v1/judgements?document_id={document}&query=other"), may_fail=(404,)
+    ),
+    ("GET", "/api/v1/judgements/sources"): Case(READER, at("/api/v1/judgements/sources?collection={collection}")),
+    ("POST", "/api/v1/judgements/import"): Case(
+        EDITOR,
+        at(
+            "/api/v1/judgements/import",
+            data={"collection": "{collection}"},
+            files={"files": ("a.csv", "query,document,grade\ncat,a.txt,1\n")},
+        ),
+        may_fail=(422,),
+    ),
+    ("DELETE", "/api/v1/judgements/import"): Case(
+        EDITOR, at("/api/v1/judgements/import?collection={collection}&judged_by=import:a"), may_fail=(404,)
+    ),
+    ("POST", "/api/v1/evaluations"): Case(
+        EDITOR,
+        at("/api/v1/evaluations", json={"collection": "{other}", "compared_with": ["{collection}"]}),
+        may_fail=(409, 422),
+    ),
+    ("GET", "/api/v1/evaluations"): Case(READER, at("/api/v1/evaluations"), of_collection=False),
+    ("GET", "/api/v1/evaluations/{run_id}"): Case(READER, at(RUN), of_collection=False, may_fail=(404,)),
+    ("DELETE", "/api/v1/evaluations/{run_id}"): Case(EDITOR, at(RUN), of_collection=False, may_fail=(404,)),
+    ("GET", "/api/v1/evaluations/{run_id}/differences"): Case(
+        READER, at(f"{RUN}/differences"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/evaluations/{run_id}/scores.csv"): Case(
+        READER, at(f"{RUN}/scores.csv"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/evaluations/{run_id}/queries.csv"): Case(
+        READER, at(f"{RUN}/queries.csv"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/me"): Case(READER, at("/api/v1/me"), of_collection=False),
+    ("POST", "/api/v1/me/password"): Case(
+        READER,
+        at("/api/v1/me/password", json={"current": "x", "new": "a long new one"}),
+        of_collection=False,
+        may_fail=(403,),  # keys change no password
+    ),
+    ("GET", "/api/v1/users"): Case(ADMIN, at("/api/v1/users"), of_collection=False),
+    ("POST", "/api/v1/users"): Case(ADMIN, at("/api/v1/users", json={"name": "{user}-b"}), of_collection=False),
+    ("GET", "/api/v1/users/{name}"): Case(ADMIN, at("/api/v1/users/{user}"), of_collection=False),
+    ("PATCH", "/api/v1/users/{name}"): Case(
+        ADMIN, at("/api/v1/users/{user}", json={"role": "admin"}), of_collection=False
+    ),
+    ("DELETE", "/api/v1/users/{name}"): Case(ADMIN, at("/api/v1/users/{user}"), of_collection=False),
+    ("GET", "/api/v1/keys"): Case(READER, at("/api/v1/keys"), of_collection=False),
+    ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
+    ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
+    ("GET", "/api/v1/audit"): Case(ADMIN, at("/api/v1/audit"), of_collection=False),
+    ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
+    ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
+    ("GET", "/docs/oauth2-redirect"): Case(READER, at("/docs/oauth2-redirect"), of_collection=False),
+    ("GET", "/redoc"): Case(READER, at("/redoc"), of_collection=False),
+}
+# Open to everybody: what monitors ask, and the way in.
+PUBLIC = {
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/login"),
+    ("POST", "/login"),
+    ("POST", "/logout"),
+}
+# They say that nothing is there, in words.
+REFUSALS = {("POST", f"/gradio_api/{way}/{{name:path}}") for way in ("call", "api", "run")}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, toy_house_class: Any) -> Iterator[AccessHouse]:
+    with ExitStack() as opened:
+        toy = toy_house_class(tmp_path_factory.mktemp("access"), opened, embedder=ToyEmbedder())
+        yield opened.enter_context(open_access_house(toy))
+
+
+def routes_of(app: FastAPI) -> set[tuple[str, str]]:
+    """All but those of Gradio, which is mounted: nothing of it is public but its files, and its handlers are tested
+    one by one in test_access_pages.py."""
+    found, waiting = set(), list(app.routes)
+    while waiting:
+        route = waiting.pop()
+        if type(route).__name__ == "_IncludedRouter":
+            waiting += route.original_router.routes
+        elif not isinstance(route, Mount):
+            found |= {(method, route.path) for method in route.methods - {"HEAD"}}
+    return found
+
+
+def make_scene(house: AccessHouse, name: str) -> Scene:
+    number = next(_numbers)
+    toy, catalog = house.house, house.house.services.catalog
+    collection = f"{name}-{number}"
+    document = toy.add(f"A {MARKER} swims in {collection}.", collection=collection)
+    beside = toy.add("A cat sleeps.", collection=f"own-{number}-beside")
+    catalog.save_judgement(new_judgement(beside.id, query="cat", instruction="", grade=1))
+    catalog.save_lens(new_lens("seen", "Identify the mood."))
+    catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
+    user = house.accounts.add_user(f"somebody-{number}", role=READER)
+    key, _ = house.accounts.add_key(user.name)
+    return Scene(house, collection, document, f"own-{number}-beside", key.id, user.name)
+
+
+def scene_for(house: AccessHouse, route: tuple[str, str], name: str, scenes: dict[str, Scene]) -> Scene:
+    """One of its own for what may change it; what only reads shares one."""
+    if route[0] != "GET":
+        return make_scene(house, name)
+    if name not in scenes:
+        scenes[name] = make_scene(house, name)
+    return scenes[name]
+
+
+@pytest.fixture(scope="module")
+def scenes() -> dict[str, Scene]:
+    return {}
+
+
+def ask(house: AccessHouse, route: tuple[str, str], scene: Scene, who: str | None) -> Any:
+    options = dict(ROUTES[route].ask(scene))
+    return house.client.request(route[0], options.pop("url"), headers=house.as_(who), **options)
+
+
+def test_every_route_has_an_entry(house: AccessHouse) -> None:
+    found = routes_of(house.app)
+    assert found == ROUTES.keys() | PUBLIC | REFUSALS
+
+
+def each_route() -> list[Any]:
+    return [pytest.param(route, id=" ".join(route)) for route in sorted(ROUTES)]
+
+
+@pytest.mark.parametrize("route", each_route())
+def test_nobody_gets_nowhere(house: AccessHouse, route: tuple[str, str], scenes: dict[str, Scene]) -> None:
+    scene = scene_for(house, route, FOREIGN, scenes)
+    options = dict(ROUTES[route].ask(scene))
+    url = options.pop("url")
+    for headers in (
+        {},
+        {"authorization": "Bearer gk_000000000000_" + "A" * 43},
+        {"authorization": "Basic YWRtaW46YWRtaW4="},
+        {"cookie": "gircse_session=" + "A" * 43},
+    ):
+        answer = house.client.request(route[0], url, headers=headers, **options)
+        assert answer.status_code in ((303, 401) if route[0] == "GET" else (401,)), answer.text
+        assert MARKER not in answer.text
+        assert scene.collection not in answer.text
+    if answer.status_code == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("route", each_route())
+def test_everybody_does_what_their_role_may_with_their_own(
+    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+) -> None:
+    case, scene = ROUTES[route], scene_for(house, route, OWN, scenes)
+    answer = ask(house, route, scene, who)
+    if WHO[who][0] < case.role:
+        assert answer.status_code == case.too_low, answer.text
+    else:
+        assert answer.status_code < 400 or answer.status_code in case.may_fail, answer.text
+
+
+@pytest.mark.parametrize("who", [each for each in WHO if each not in SEES_ALL])
+@pytest.mark.parametrize("route", each_route())
+def test_what_is_of_others_is_not_there(
+    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+) -> None:
+    case, scene = ROUTES[route], scene_for(house, route, FOREIGN, scenes)
+    before = state_of(house, scene)
+    answer = ask(house, route, scene, who)
+    assert MARKER not in answer.text
+    assert state_of(house, scene) == before
+    if case.of_collection and WHO[who][0] >= case.role:
+        assert answer.status_code == case.refused_as, answer.text
+        absent = (
+            ask(house, route, Scene(house, "foreign-absent", ABSENT, scene.other), who) if is_by_name(route) else None
+        )
+        if absent is not None:  # and nothing tells that it is there
+            said = answer.text.replace(scene.collection, "NAME").replace(scene.document.id, "ID")
+            assert said == absent.text.replace("foreign-absent", "NAME").replace(ABSENT.id, "ID")
+    else:
+        assert scene.collection not in answer.text
+
+
+@pytest.mark.parametrize("who", SEES_ALL)
+@pytest.mark.parametrize("route", [each for each in each_route() if ROUTES[each.values[0]].of_collection])
+def test_whoever_sees_everything_does(
+    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+) -> None:
+    case, scene = ROUTES[route], scene_for(house, route, FOREIGN, scenes)
+    answer = ask(house, route, scene, who)
+    if WHO[who][0] < case.role:
+        assert answer.status_code == 403, answer.text
+    else:
+        assert answer.status_code < 400 or answer.status_code in case.may_fail, answer.text
+
+
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ABSENT = Document(
+    "00000000-0000-0000-0000-000000000000",
+    "",
+    "",
+    "",
+    "",
+    "",
+    0,
+    {},
+    "ready",
+    None,
+    0,
+    _NOW,
+    _NOW,  # type: ignore[arg-type]
+)
+
+
+def is_by_name(route: tuple[str, str]) -> bool:
+    """Whether the scene of an absent collection can be asked for: jobs have no ids without one."""
+    return "{job_id}" not in route[1]
+
+
+def state_of(house: AccessHouse, scene: Scene) -> Any:
+    catalog = house.house.services.catalog
+    found = next(each for each in catalog.collections() if each.name == scene.collection)
+    judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
+    return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
+
+
+def test_lists_over_all_collections_need_everything(house: AccessHouse) -> None:
+    make_scene(house, FOREIGN)
+    for path in ("/api/v1/documents", "/api/v1/jobs"):
+        assert house.client.get(path, headers=house.as_("reader of own")).status_code == 403
+        assert house.client.get(path, headers=house.as_("reader of all")).status_code == 200
+    scene = make_scene(house, OWN)
+    names = [
+        each["name"] for each in house.client.get("/api/v1/collections", headers=house.as_("reader of own")).json()
+    ]
+    assert scene.collection in names
+    assert all(name.startswith(OWN) for name in names)
+
+
+def test_pausing_everything_pauses_what_may_be_seen(house: AccessHouse) -> None:
+    own, foreign = make_scene(house, OWN), make_scene(house, FOREIGN)
+    paused = house.client.post("/api/v1/jobs/pause", headers=house.as_("editor of own")).json()["collections"]
+    assert own.collection in paused
+    catalog = house.house.services.catalog
+    assert not catalog.collection(foreign.collection).is_paused
+    house.client.post("/api/v1/jobs/resume", headers=house.as_("admin"))
+
+
+def test_feedback_finds_no_passage_of_others(house: AccessHouse) -> None:
+    own, foreign = make_scene(house, OWN), make_scene(house, FOREIGN)
+    body = {"query": "cat", "collection": own.collection, "like": [foreign.chunk()]}
+    answer = house.client.post("/api/v1/search", json=body, headers=house.as_("reader of own"))
+    assert answer.status_code == 422
+    assert MARKER not in answer.text
+
+
+def test_a_judgement_is_its_persons(house: AccessHouse) -> None:
+    scene = make_scene(house, OWN)
+    body = {"document_id": scene.document.id, "query": "dog", "grade": 3}
+    house.client.post("/api/v1/judgements", json=body, headers=house.as_("editor of own"))
+    said = house.client.get(
+        f"/api/v1/judgements?collection={scene.collection}", headers=house.as_("reader of own")
+    ).json()
+    assert {(each["query"], each["judged_by"]) for each in said} == {("cat", "local"), ("dog", "user-1")}
+    asked = f"/api/v1/judgements?document_id={scene.document.id}&query=dog"
+    assert house.client.delete(asked, headers=house.as_("editor of all")).status_code == 404
+
+
+def test_keys_are_made_by_people_and_admins_only(house: AccessHouse) -> None:
+    answer = house.client.post("/api/v1/keys", json={}, headers=house.as_("editor of own"))
+    assert answer.status_code == 403
+    client = house.client
+    logged_in = client.post("/login", data={"name": "user-1", "password": "password of 1"})
+    cookie = {"cookie": logged_in.headers["set-cookie"].partition(";")[0]}
+    client.cookies.clear()
+    made = client.post("/api/v1/keys", json={"label": "mine"}, headers=cookie)
+    assert made.status_code == 201
+    assert client.post("/api/v1/keys", json={"role": "admin"}, headers=cookie).status_code == 403
+    assert client.post("/api/v1/keys", json={"user": "user-5"}, headers=cookie).status_code == 403
+    listed = client.get("/api/v1/keys", headers=cookie).json()
+    assert {each["user"] for each in listed} == {"user-1"}
+    assert "secret" not in listed[0]
+    shown = {"authorization": f"Bearer {made.json()['secret']}"}
+    assert client.get("/api/v1/me", headers=shown).json()["name"] == "user-1"
+    assert client.delete(f"/api/v1/keys/{made.json()['id']}", headers=cookie).status_code == 204
+    assert client.get("/api/v1/me", headers=shown).status_code == 401
