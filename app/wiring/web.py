@@ -50,4 +50,6 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         checks=services.checks,
     )
     with closing(fetching), closing(reindexing):
-        yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))
+        yield mount_pages(
+            create_app(services, read_url=read_url, fetching=fetching, reindexing=reindexing), build_pages(parts)
+        )

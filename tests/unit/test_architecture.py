@@ -19,6 +19,7 @@ SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_ed
 CORE = {
     "app.types",
     "app.search_types",
+    "app.search_stages",
     "app.upkeep_types",
     "app.evaluation_types",
     "app.evaluation_ports",
