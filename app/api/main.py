@@ -50,8 +50,11 @@ def create_app(
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
+    model = services.embedder
     api.include_router(
-        search_routes(services.search, services.catalog, default_steps=services.embedder.default_query_steps)
+        search_routes(
+            services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
+        )
     )
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_routes(services, read_url=read_url))

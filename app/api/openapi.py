@@ -74,6 +74,7 @@ _VALUES: Mapping[str, Any] = {
     "query_instruction": "Identify the feeling that the message expresses",
     "document_instruction": "",
     "instructions": ["judged"],
+    "EvaluationPlan.instructions": [{"policy": "judged", "lens": ""}],
     "like": [],
     "unlike": [],
     "vector": [0.6, 0.8],

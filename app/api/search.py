@@ -46,7 +46,7 @@ class Reading:
     groups: tuple[RefinementGroup, ...]
 
 
-def search_routes(service: SearchService, opinions: Opinions, *, default_steps: int) -> APIRouter:
+def search_routes(service: SearchService, opinions: Opinions, *, default_steps: int, max_steps: int) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)
@@ -58,7 +58,9 @@ def search_routes(service: SearchService, opinions: Opinions, *, default_steps: 
         """
         request = _request(question, opinions)
         if wants_events(http):
-            stages = search_in_stages(service, request, steps=question.steps or default_steps, explain=question.explain)
+            steps = question.steps or default_steps
+            watched = steps if steps <= max_steps else 0  # no first look at what will be refused
+            stages = search_in_stages(service, request, steps=watched, explain=question.explain)
             return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
         return service.search(request, explain=question.explain)
 
