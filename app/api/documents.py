@@ -19,6 +19,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from app.api.idempotency import IdempotencyKey, answer_once
+from app.api.openapi import PROBLEMS
 from app.api.schemas import (
     DocumentAnswer,
     JobAnswer,
@@ -78,11 +79,16 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 }
 
 
+OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "A body of another kind."}}
+
+
 def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
     catalog = services.catalog
 
-    @routes.post("", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY)
+    @routes.post(
+        "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
+    )
     def add_document(
         posted: Annotated[PostedDocument | NewUrl, Depends(_posted_document)], key: IdempotencyKey = None
     ) -> object:

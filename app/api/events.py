@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -17,6 +18,15 @@ from app.errors import GircseError
 MEDIA_TYPE = "text/event-stream"
 
 _log = logging.getLogger(__name__)
+
+
+def described_events(meaning: str, *names: str) -> dict[str, Any]:
+    """Of each event, for the description of the API."""
+    fields = {
+        "event": {"type": "string", "enum": [*names]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    }
+    return {"type": "object", "properties": fields, "required": [*fields], "description": meaning}
 
 
 def wants_events(request: Request) -> bool:

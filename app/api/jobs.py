@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from app.api.events import MEDIA_TYPE, event
+from app.api.events import MEDIA_TYPE, described_events, event
 from app.api.paging import PAGE_HEADERS, Limit, Offset, note_page
 from app.api.schemas import JobAnswer, JobCountsAnswer, PausesAnswer, RetriesAnswer
 from app.errors import GircseError
@@ -25,7 +25,7 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {
             MEDIA_TYPE: {
-                "schema": {"type": "string", "description": "Events `job` with a JobAnswer, whenever it has changed."},
+                "schema": described_events("A JobAnswer, whenever it has changed.", "job"),
                 "example": 'event: job\ndata: {"state": "running", "progress": 0.4}\n\n',
             }
         },

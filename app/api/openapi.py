@@ -17,6 +17,7 @@ from app.api.schemas import ProblemAnswer
 Schema = Mapping[str, Any]
 
 _PROBLEMS = {
+    400: "The body cannot be read: it is not UTF-8, or no form.",
     401: "Nobody is logged in, and no key was shown.",
     403: "Whoever asks may not do this.",
     404: "Something that is named does not exist.",

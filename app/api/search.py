@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from app.api.events import MEDIA_TYPE, event, event_response, wants_events
+from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants_events
 from app.api.schemas import (
     ReadingAnswer,
     RefinementAnswer,
@@ -26,11 +26,13 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {
             MEDIA_TYPE: {
-                "schema": {
-                    "type": "string",
-                    "description": "Events `first` (ranks after few steps), `ranked` and `explained`, each with a "
-                    "whole SearchAnswer as data; `problem` with problem details, where it ended early.",
-                },
+                "schema": described_events(
+                    "A whole SearchAnswer, or problem details where it ended early.",
+                    "first",
+                    "ranked",
+                    "explained",
+                    "problem",
+                ),
                 "example": 'event: ranked\ndata: {"query": "my card", "hits": []}\n\n',
             }
         }

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 MAKE_DOCS = Path(__file__).parents[2] / "scripts" / "make_docs.py"
-PROBLEMS = {"401", "403", "404", "409", "413", "422", "429", "503"}
+PROBLEMS = {"400", "401", "403", "404", "409", "413", "422", "429", "503"}
 
 
 @pytest.fixture(scope="module")
