@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from fastapi import FastAPI
 
 from app.api.main import create_app
+from app.errors import InputError
 from app.fetching import Fetching
 from app.judged import Judged
 from app.lenses import STARTERS
@@ -50,6 +51,17 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         checks=services.checks,
     )
     with closing(fetching), closing(reindexing):
-        yield mount_pages(
-            create_app(services, read_url=read_url, fetching=fetching, reindexing=reindexing), build_pages(parts)
-        )
+        api = create_app(services, read_url=read_url, fetching=fetching, reindexing=reindexing)
+        if services.settings.mcp:
+            _let_agents_in(api, services)
+        yield mount_pages(api, build_pages(parts))
+
+
+def _let_agents_in(api: FastAPI, services: Services) -> None:
+    try:
+        from app.wiring.agents import mount_agents
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        raise InputError("GIRCSE_MCP needs the package mcp: pip install 'gircse-search[mcp]'") from None
+    mount_agents(api, services)
