@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,11 @@ from mcp import Client, StdioServerParameters
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
 
+ROOT = str(Path(__file__).parents[2])
+
+
 def started(gircse: Gircse, *options: str) -> Client:
-    environment = {**os.environ, **gircse.settings, "GIRCSE_HOME": str(gircse.home)}
+    environment = gircse.environment | {"PYTHONPATH": ROOT}
     return Client(
         StdioServerParameters(command=GIRCSE[0], args=[*GIRCSE[1:], "mcp", *options], env=environment),
         read_timeout_seconds=120,
@@ -42,7 +44,7 @@ async def test_agent_finds_what_the_command_line_finds(sample_gircse: Gircse, sa
 
 @pytest.fixture
 def http_url(sample_gircse: Gircse, sample_server: Server, tmp_path: Path) -> Iterator[str]:
-    environment = {**os.environ, **sample_gircse.settings, "GIRCSE_HOME": str(sample_gircse.home)}
+    environment = sample_gircse.environment | {"PYTHONPATH": ROOT}
     command = [*GIRCSE, "mcp", "--http", "--port", "0"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
@@ -66,7 +68,7 @@ async def test_agent_on_this_machine_may_ask_over_http(http_url: str) -> None:
     ],
 )
 def test_what_would_open_more_than_reading_is_refused(options: list[str], told: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "GIRCSE_HOME": str(tmp_path)}
+    environment = Gircse(home=tmp_path, settings={}).environment | {"PYTHONPATH": ROOT}
     answer = subprocess.run([*GIRCSE, "mcp", *options], env=environment, capture_output=True, text=True, timeout=60)
     assert answer.returncode in (1, 2)
     assert told in answer.stderr
