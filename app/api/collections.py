@@ -12,7 +12,7 @@ from app.types import CountedCollection, IndexCondition
 
 def collection_routes(services: Services) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
-    catalog, index = services.catalog, services.index
+    catalog = services.catalog
 
     @routes.get("", response_model=list[CollectionAnswer])
     def list_collections() -> list[CountedCollection]:
@@ -44,7 +44,7 @@ def collection_routes(services: Services) -> APIRouter:
     @routes.get("/{name}/index", response_model=IndexConditionAnswer)
     def show_index(name: str) -> IndexCondition:
         """How the engine stores the collection, and what its optimiser is at."""
-        return index.condition(catalog.collection(name).active_index)
+        return services.library.index_condition(name)
 
     @routes.post("/{name}/optimize", status_code=202, response_model=IndexConditionAnswer)
     def optimize_collection(name: str) -> IndexCondition:
@@ -52,9 +52,7 @@ def collection_routes(services: Services) -> APIRouter:
 
         Searches and writes go on meanwhile. Asking again while it is at work changes nothing.
         """
-        active = catalog.collection(name).active_index
-        index.optimize(active)
-        return index.condition(active)
+        return services.library.optimize_index(name)
 
     return routes
 
