@@ -13,11 +13,11 @@ AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
 AXE := $(AXE_FOLDER)/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check chaos fuzz bench docs train evaluation tour screenshots clean
+.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
 	$(BIN)/gircse up --sample
@@ -42,6 +42,9 @@ chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos 
 
 fuzz: $(VENV)/dev.stamp ## read 2,000 damaged files of every format: make fuzz ARGS="--files 2500 --seed 1"
 	$(TEST_ENV) $(BIN)/python tests/unit/reader_fuzz.py $(ARGS)
+
+api-fuzz: $(VENV)/dev.stamp ## ask the API 5,000 odd questions: make api-fuzz ARGS="--cases 20000 --seed 2"
+	$(TEST_ENV) $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
 
 bench: $(VENV)/dev.stamp ## measure the speed of everything on this machine: make bench ARGS="--quick", or all of it in hours
 	$(BIN)/python -m benchmarks $(ARGS)

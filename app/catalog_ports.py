@@ -18,6 +18,7 @@ from app.types import (
     IndexRole,
     Job,
     Judgement,
+    KeptAnswer,
     Lens,
     Metadata,
     PageStart,
@@ -247,4 +248,20 @@ class Opinions(Protocol):
 
     def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
         """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
+        ...
+
+
+class KeptAnswers(Protocol):
+    """Answers under the idempotency keys of callers: a request sent twice is done once. A part of `Catalog`."""
+
+    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> KeptAnswer | None:
+        """None: the key is new, or whoever began under it was lost; the request is to be done now, within the lease.
+
+        Else what there is under it: an answer, or, without a status, a request that is being done.
+        """
+        ...
+
+    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
+    def forget_answer(self, caller: str, key: str) -> None:
+        """The request failed: the next one under this key is done anew."""
         ...

@@ -20,6 +20,7 @@ from app.commands import (
     judgements,
     lenses,
     manage,
+    mcp,
     optimize,
     reindex,
     search,
@@ -101,6 +102,7 @@ app.add_typer(manage.collections, name="collections", rich_help_panel=FILLING)
 app.command(rich_help_panel=SERVING)(serve.up)
 app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
+app.command(rich_help_panel=SERVING)(mcp.mcp)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.add_typer(access.users, name="users", rich_help_panel=SERVING)
 app.add_typer(access.keys, name="keys", rich_help_panel=SERVING)

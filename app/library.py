@@ -29,6 +29,7 @@ from app.types import (
     Collection,
     Document,
     DocumentState,
+    IndexCondition,
     Job,
     JobPriority,
     Metadata,
@@ -119,6 +120,15 @@ class Library:
         """With its points and files. After a crash in the middle, or without the index, a worker does the rest."""
         self._catalog.delete_collection(name)
         self.remove_unneeded()
+
+    def index_condition(self, name: str) -> IndexCondition:
+        """How the engine stores the collection, and what its optimiser is at."""
+        return self._index.condition(self._catalog.collection(name).active_index)
+
+    def optimize_index(self, name: str) -> IndexCondition:
+        """Has the stored index put in order, and returns at once."""
+        self._index.optimize(self._catalog.collection(name).active_index)
+        return self.index_condition(name)
 
     def remove_unneeded(self) -> None:
         """What deletions before a crash have left behind, too."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from app.access.ports import AccessLedger
-from app.catalog_ports import DocumentLists, IndexLedger, Opinions, ShardLedger
+from app.catalog_ports import DocumentLists, IndexLedger, KeptAnswers, Opinions, ShardLedger
 from app.search_types import QueryEmbedding
 from app.types import (
     Chunk,
@@ -185,7 +185,7 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, AccessLedger, Protocol):
+class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, KeptAnswers, AccessLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -252,7 +252,12 @@ class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, AccessLedger, P
         """By id; jobs that were removed with their collection are left out."""
         ...
 
-    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]: ...
+    def jobs(
+        self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Job]:
+        """Newest first."""
+        ...
+
     def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
 
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:

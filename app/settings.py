@@ -89,6 +89,7 @@ class Settings(BaseSettings):
     admin_secret: SecretStr | None = Field(
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
     )
+    mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 

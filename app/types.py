@@ -342,3 +342,12 @@ class Judgement:
     grade: int  # 0: not at all, to 3: this is it
     judged_by: str
     judged_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What stands under an idempotency key; `digest` is of what was asked. Without a status it is being answered."""
+
+    digest: str
+    status: int | None
+    body: str

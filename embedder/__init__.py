@@ -6,12 +6,13 @@ torch and transformers take seconds to import: a name brings them in at its firs
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, TextError
+from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, ServerError, TextError
 
 if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
     from embedder.langchain import GircseEmbeddings
+    from embedder.retriever import GircseRetriever
     from embedder.tokens import Refinement, RefinementStep, RefinementToken
 
 __all__ = [
@@ -20,10 +21,12 @@ __all__ = [
     "EmbedderError",
     "Encoder",
     "GircseEmbeddings",
+    "GircseRetriever",
     "ModelNotFoundError",
     "Refinement",
     "RefinementStep",
     "RefinementToken",
+    "ServerError",
     "TextError",
     "load_encoder",
     "load_model_tokenizer",
@@ -34,6 +37,7 @@ _HOMES = {
     "DEFAULT_MODEL": "checkpoint",
     "Encoder": "encoder",
     "GircseEmbeddings": "langchain",
+    "GircseRetriever": "retriever",
     "Refinement": "tokens",
     "RefinementStep": "tokens",
     "RefinementToken": "tokens",

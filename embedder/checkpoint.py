@@ -43,7 +43,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     - a PEFT adapter without a contract, such as the authors' releases (the base is named in its config),
     - a plain causal language model; the last two are served with the `official` template, causal, mean pooling.
     """
-    folder = _folder_of(model)
+    folder = model_folder(model)
     contract = read_contract(folder)
     if contract is None:
         return _checkpoint_without_contract(model, folder)
@@ -98,7 +98,7 @@ def _base_of_adapter(adapter: Path) -> str:
 
 def find_tokenizer(model: str) -> Path:
     """The folder of the tokenizer of `model`, which stands for what `find_checkpoint` takes. Verifies no weights."""
-    folder = _folder_of(model)
+    folder = model_folder(model)
     if (folder / CONFIG_FILE).is_file() and (folder / "tokenizer.json").is_file():
         return folder
     contract = read_contract(folder)
@@ -120,14 +120,14 @@ def read_model_card(model: str = DEFAULT_MODEL) -> str | None:
 
     Without what stands above the text for the hub (YAML between lines of dashes).
     """
-    card = _folder_of(model) / CARD_FILE
+    card = model_folder(model) / CARD_FILE
     if not card.is_file():
         return None
     text = card.read_text(encoding="utf-8", errors="replace")
     return _FRONT_MATTER.sub("", text, count=1).strip()
 
 
-def _folder_of(model: str) -> Path:
+def model_folder(model: str) -> Path:
     return _SHIPPED / model if (_SHIPPED / model).is_dir() else locate_model(model)
 
 

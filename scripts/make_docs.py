@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
 from app.evaluations import evaluations_over
+from app.fetching import Fetching
 from app.library import Library
 from app.reindexing import Reindexing
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.types import Source
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_docs.py from the code; change the code, then run `make docs`. -->\n\n"
@@ -155,9 +157,14 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
-        schema = create_app(services, reindexing=reindexing).openapi()
+        with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
+            schema = create_app(services, fetching=fetching, reindexing=reindexing).openapi()
         engine.dispose()
     return schema
+
+
+def _reads_nothing(url: str) -> Source:
+    raise RuntimeError(f"{url} is fetched for no documentation")
 
 
 def rest_page(schema: Mapping[str, Any]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
 from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.refinement_view import group_refinement
+from app.search_stages import StageName, search_in_stages
 from app.search_types import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.contract import SearchService
@@ -23,7 +24,6 @@ MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
-FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
 
 SearchView = tuple[str | None, str | None, str | None]
 """HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
@@ -70,14 +70,12 @@ class SearchHandlers(LensHandlers):
         request = self.request(*values)
         chosen = read_choices(values[-1])
         first: SearchResult | None = None
-        if request.mode is not SearchMode.SPARSE and (request.steps or 0) > 2 * FIRST_STEPS:
-            first = self.search_service.search(replace(request, steps=FIRST_STEPS), explain=False)
-            yield *_view(first, chosen, total_steps=request.steps), None
-        result = self.search_service.search(request, explain=False)
-        yield *_view(result, chosen, before=first), None
-        if result.hits:
-            result = self.search_service.explain(result, request)
-            yield *_view(result, chosen, before=first), None
+        for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
+            if stage.name is StageName.FIRST:
+                first = stage.result
+                yield *_view(first, chosen, total_steps=request.steps), None
+            else:
+                yield *_view(stage.result, chosen, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
         yield None, None, render_facets(facets, chosen.filters)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from app.access.gate import Gate
 from app.access.principal import Role
@@ -22,6 +23,7 @@ from app.types import (
     Job,
     JobState,
     Judgement,
+    KeptAnswer,
     Lens,
     PageStart,
 )
@@ -89,6 +91,9 @@ class GuardedCatalog:
             self._gate.note("document.deleted", document.id, {"collection": document.collection})
             return self._catalog.submit_delete(document_id)
 
+    def chunks(self, document_id: str) -> list[Chunk]:
+        return self._catalog.chunks(self.document(document_id).id)
+
     def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
         return self._catalog.find_chunk(self.document(document_id).id, chunk_id)
 
@@ -107,9 +112,11 @@ class GuardedCatalog:
             raise UnknownJobError.of(job_id)
         return job
 
-    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
+    def jobs(
+        self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Job]:
         with self._gate.passing(READER, *self._one_or_all(collection)):
-            return self._catalog.jobs(state=state, collection=collection, limit=limit)
+            return self._catalog.jobs(state=state, collection=collection, limit=limit, offset=offset)
 
     def job_counts(self, collection: str | None = None) -> dict[JobState, int]:
         with self._gate.passing(READER, *self._one_or_all(collection)):
@@ -164,6 +171,18 @@ class GuardedCatalog:
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         with self._gate.passing(READER, collection):
             return self._catalog.judgement_sources(collection)
+
+    # Answers under idempotency keys: each caller's are their own
+
+    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> KeptAnswer | None:
+        self._gate.who(EDITOR)
+        return self._catalog.begin_answer(caller, key, digest=digest, lease=lease)
+
+    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
+        self._catalog.keep_answer(caller, key, status=status, body=body, keep=keep)
+
+    def forget_answer(self, caller: str, key: str) -> None:
+        self._catalog.forget_answer(caller, key)
 
     def is_alive(self) -> bool:
         return self._catalog.is_alive()

@@ -28,7 +28,7 @@ from app.reindexing import Reindexing
 from app.search import SearchService
 from app.search_types import QueryEmbedding, SearchRequest, SearchResult
 from app.services import Services
-from app.types import Collection, Document, Job, Metadata, TextWindow
+from app.types import Collection, Document, IndexCondition, Job, Metadata, TextWindow
 from app.upkeep_types import ContractChange, Fetch, ReindexStatus
 
 READER, EDITOR = Role.READER, Role.EDITOR
@@ -114,6 +114,14 @@ class GuardedLibrary:
         with self._gate.passing(EDITOR, document.collection):
             self._gate.note("document.deleted", document.id, {"collection": document.collection})
             return self._library.delete_document(document_id)
+
+    def index_condition(self, name: str) -> IndexCondition:
+        with self._gate.passing(READER, name):
+            return self._library.index_condition(name)
+
+    def optimize_index(self, name: str) -> IndexCondition:
+        with self._gate.passing(EDITOR, name):
+            return self._library.optimize_index(name)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         with self._gate.passing(READER, document.collection):

@@ -136,7 +136,7 @@ def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRou
 
     @routes.post("/me/password", status_code=204)
     def change_own_password(new: NewPassword) -> None:
-        """Ends all of your sessions."""
+        """Changes your password, which ends all of your sessions."""
         accounts.change_own_password(new.current, new.new)
 
     _add_user_routes(routes, accounts)
@@ -158,20 +158,23 @@ def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRou
 def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer])
     def list_users() -> list[UserAnswer]:
+        """Everybody who may come in, and what each may do."""
         return [UserAnswer.of(user) for user in accounts.users()]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
     def add_user(new: NewUser) -> UserAnswer:
+        """Adds somebody who may come in: by a password on the page, by API keys in any case."""
         user = accounts.add_user(new.name, role=new.role.role, collections=new.collections, password=new.password)
         return UserAnswer.of(user)
 
     @routes.get("/users/{name}", response_model=UserAnswer)
     def show_user(name: str) -> UserAnswer:
+        """What a user may do."""
         return UserAnswer.of(accounts.user(name))
 
     @routes.patch("/users/{name}", response_model=UserAnswer)
     def change_user(name: str, change: UserChange) -> UserAnswer:
-        """What is left out stays."""
+        """Changes what a user may do; what is left out stays."""
         user = accounts.change_user(
             name,
             role=change.role.role if change.role else None,
@@ -183,18 +186,19 @@ def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
 
     @routes.delete("/users/{name}", status_code=204)
     def remove_user(name: str) -> None:
-        """With all keys and sessions."""
+        """Removes a user with all keys and sessions; documents stay."""
         accounts.remove_user(name)
 
 
 def _add_key_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer])
     def list_keys() -> list[KeyAnswer]:
-        """Your own; all of them for admins."""
+        """Your API keys; all of them for admins."""
         return [KeyAnswer.of(key) for key in accounts.api_keys()]
 
     @routes.post("/keys", status_code=201, response_model=NewKeyAnswer)
     def add_key(new: NewKey) -> NewKeyAnswer:
+        """Makes an API key of your own; admins make them for others, too. Its secret is told only now."""
         key, secret = accounts.add_key(
             new.user,
             label=new.label,
@@ -206,5 +210,5 @@ def _add_key_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
 
     @routes.delete("/keys/{key_id}", status_code=204)
     def revoke_key(key_id: str) -> None:
-        """At once, for ever."""
+        """Revokes a key, at once and for ever."""
         accounts.revoke_key(key_id)

@@ -1,4 +1,4 @@
-"""Documents and collections over HTTP: add, list, show, delete."""
+"""Documents over HTTP: add, show, delete."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Annotated, Any, BinaryIO
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from app.api.idempotency import IdempotencyKey, answer_once
+from app.api.openapi import PROBLEMS
 from app.api.schemas import (
-    CollectionAnswer,
     DocumentAnswer,
     JobAnswer,
-    NewCollection,
     NewText,
     NewUrl,
     SubmissionAnswer,
@@ -31,7 +31,7 @@ from app.errors import InputError
 from app.fetching import ReadUrl
 from app.library import DEFAULT_COLLECTION
 from app.services import Services
-from app.types import CountedCollection, Document, DocumentState, Job, Metadata, MetadataValue
+from app.types import Document, Job, Metadata, MetadataValue
 
 TITLE_CHARACTERS = 80
 
@@ -79,36 +79,33 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 }
 
 
+OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "A body of another kind."}}
+
+
 def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
+    catalog = services.catalog
 
-    @routes.post("", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY)
-    def add_document(posted: Annotated[PostedDocument | NewUrl, Depends(_posted_document)]) -> Submission:
+    @routes.post(
+        "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
+    )
+    def add_document(
+        posted: Annotated[PostedDocument | NewUrl, Depends(_posted_document)], key: IdempotencyKey = None
+    ) -> object:
         """Takes a file or a text, or fetches the page at a `url`, and queues its ingestion; follow the job."""
-        if isinstance(posted, NewUrl):
-            posted = _fetched(posted, read_url)
-        document, job = services.library.add_document(
-            posted.collection,
-            posted.content,
-            uri=posted.uri,
-            media_type=posted.media_type,
-            title=posted.title,
-            metadata=posted.metadata,
+        return answer_once(
+            catalog,
+            key,
+            asked=lambda: f"add_document {_told_apart(posted)}",
+            do=lambda: _add(services, posted, read_url),
+            shape=SubmissionAnswer,
+            status=202,
         )
-        return Submission(document=document, job=job)
-
-    @routes.get("", response_model=list[DocumentAnswer])
-    def list_documents(
-        collection: str | None = None,
-        state: DocumentState | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
-    ) -> list[Document]:
-        return services.catalog.documents(collection, state=state, limit=limit, offset=offset)
 
     @routes.get("/{document_id}", response_model=DocumentAnswer)
     def show_document(document_id: str) -> Document:
-        return services.catalog.document(document_id)
+        """What is known of a document, and why it could not be read where that is so."""
+        return catalog.document(document_id)
 
     @routes.delete("/{document_id}", status_code=202, response_model=JobAnswer)
     def delete_document(document_id: str) -> Job:
@@ -118,30 +115,28 @@ def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRoute
     return routes
 
 
-def collection_routes(services: Services) -> APIRouter:
-    routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
+def _add(services: Services, posted: PostedDocument | NewUrl, read_url: ReadUrl | None) -> Submission:
+    if isinstance(posted, NewUrl):
+        posted = _fetched(posted, read_url)
+    document, job = services.library.add_document(
+        posted.collection,
+        posted.content,
+        uri=posted.uri,
+        media_type=posted.media_type,
+        title=posted.title,
+        metadata=posted.metadata,
+    )
+    return Submission(document=document, job=job)
 
-    @routes.get("", response_model=list[CollectionAnswer])
-    def list_collections() -> list[CountedCollection]:
-        return services.catalog.collections()
 
-    @routes.post("", status_code=201, response_model=CollectionAnswer)
-    def create_collection(new: NewCollection) -> CountedCollection:
-        made = services.library.create_collection(
-            new.name,
-            document_instruction=new.document_instruction,
-            document_steps=new.document_steps,
-            chunk_tokens=new.chunk_tokens,
-            chunk_overlap=new.chunk_overlap,
-        )
-        return services.catalog.counted_collection(made.name)
-
-    @routes.delete("/{name}", status_code=204)
-    def delete_collection(name: str) -> None:
-        """Deletes the collection with all its documents and points."""
-        services.library.delete_collection(name)
-
-    return routes
+def _told_apart(posted: PostedDocument | NewUrl) -> str:
+    """The same for the same document, however its form was written."""
+    if isinstance(posted, NewUrl):
+        return json.dumps(posted.model_dump())
+    content = posted.content
+    digest = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else _hash_of(content)
+    told = (posted.collection, posted.uri, posted.media_type, posted.title, dict(posted.metadata), digest)
+    return json.dumps(told)
 
 
 def _fetched(new: NewUrl, read_url: ReadUrl | None) -> PostedDocument:
@@ -212,6 +207,7 @@ def _posted_file(form: FormData) -> PostedDocument:
 
 
 def _hash_of(file: BinaryIO) -> str:
+    file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # which lacks readinto
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from pydantic import Field
 
+from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.schemas import Posted
+from app.catalog_ports import KeptAnswers
 from app.errors import ConflictError
 from app.evaluation_ports import Evaluations, JudgedQueries
 from app.evaluation_tables import queries_csv, scores_csv
@@ -80,18 +82,26 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
 
     @routes.delete("/import", status_code=204)
     def delete_import(collection: str, judged_by: str) -> None:
+        """Forgets the judgements of an import; `judged_by` is its name among the sources."""
         judged.forget_import(collection, judged_by)
 
     return routes
 
 
-def evaluation_routes(evaluations: Evaluations) -> APIRouter:
+def evaluation_routes(evaluations: Evaluations, answers: KeptAnswers) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/evaluations", tags=["evaluations"])
 
     @routes.post("", status_code=202, response_model=EvaluationRun)
-    def start_evaluation(new: NewEvaluation) -> EvaluationRun:
+    def start_evaluation(new: NewEvaluation, key: IdempotencyKey = None) -> object:
         """Measures search on the judged queries, in the background; one evaluation at a time."""
-        return evaluations.start(new.plan())
+        return answer_once(
+            answers,
+            key,
+            asked=lambda: f"start_evaluation {new.model_dump_json()}",
+            do=lambda: evaluations.start(new.plan()),
+            shape=EvaluationRun,
+            status=202,
+        )
 
     @routes.get("", response_model=list[EvaluationRun], response_model_exclude={"__all__": {"report"}})
     def list_evaluations() -> list[EvaluationRun]:
@@ -115,10 +125,12 @@ def evaluation_routes(evaluations: Evaluations) -> APIRouter:
 
     @routes.get("/{run_id}/scores.csv", response_class=Response, responses=CSV)
     def download_scores(run_id: str) -> Response:
+        """The scores of every variant, as a table."""
         return _download(scores_csv(_report_of(evaluations.run(run_id))), f"scores-{run_id[:8]}.csv")
 
     @routes.get("/{run_id}/queries.csv", response_class=Response, responses=CSV)
     def download_queries(run_id: str) -> Response:
+        """The scores of every query, as a table."""
         return _download(queries_csv(_report_of(evaluations.run(run_id))), f"queries-{run_id[:8]}.csv")
 
     return routes

@@ -18,10 +18,12 @@ def health_routes(checks: Mapping[str, Callable[[], bool]]) -> APIRouter:
 
     @routes.get("/healthz", response_model=HealthAnswer)
     def healthz() -> HealthAnswer:
+        """The process answers."""
         return HealthAnswer(status="ok")
 
     @routes.get("/readyz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}})
     def readyz(response: Response) -> HealthAnswer:
+        """Every part that is needed was asked, and works."""
         answers = {name: _is_well(name, check) for name, check in checks.items()}
         ready = all(answers.values())
         response.status_code = 200 if ready else 503

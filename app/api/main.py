@@ -10,73 +10,89 @@ from fastapi import FastAPI
 from app.access.accounts import Accounts
 from app.access.gate import Gate
 from app.access.guarded_accounts import GuardedAccounts
-from app.access.guarded_services import GuardedJudged, GuardedReindexing, guard_services
+from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
 from app.access.logins import Logins
 from app.api.access import AccessControl
 from app.api.accounts import account_routes
+from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
-from app.api.documents import collection_routes, document_routes
+from app.api.document_lists import document_list_routes
+from app.api.documents import document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
+from app.api.fetches import fetch_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.login import DrawLogin, login_routes
+from app.api.models import model_routes
+from app.api.openapi import PROBLEMS, describe, operation_id
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
-from app.api.schemas import ProblemAnswer
 from app.api.search import search_routes
-from app.fetching import ReadUrl
+from app.fetching import Fetching, ReadUrl
 from app.judged import Judged
 from app.reindexing import Reindexing
 from app.services import Services
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
-_PROBLEM = {"model": ProblemAnswer, "content": {"application/problem+json": {}}}
-
 
 def create_app(
     services: Services,
     *,
     read_url: ReadUrl | None = None,
+    fetching: Fetching | None = None,
     reindexing: Reindexing | None = None,
     logins: Logins | None = None,
     draw_login: DrawLogin | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Without `read_url` no addresses are fetched, without `reindexing` nothing is indexed anew, and without `logins`
-    access control is off. Whatever is mounted into it must be made of guarded services, too."""
-    gate = Gate(services.catalog)
-    accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)
-    judged = GuardedJudged(Judged(services.catalog), gate)
-    services = guard_services(services, gate)
+    """Without `read_url` and `fetching` no addresses are fetched, without `reindexing` nothing is indexed anew, and
+    without `logins` access control is off. Whatever is mounted into it must be made of guarded services, too."""
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
         description="Search that follows an instruction, with the refinement tokens of the query.",
         max_body_size=max_body_bytes,
-        responses=dict.fromkeys((401, 403, 404, 409, 422, 429, 503), _PROBLEM),
+        responses=PROBLEMS,
+        generate_unique_id_function=operation_id,
     )
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
     add_problem_handlers(api)
-    api.include_router(search_routes(services.search, services.catalog))
-    api.include_router(document_routes(services, read_url=read_url))
-    api.include_router(reading_routes(services))
-    api.include_router(collection_routes(services))
+    gate = Gate(services.catalog)
+    guarded = guard_services(services, gate)
+    _add_search_and_documents(api, guarded, read_url)
+    if fetching is not None:
+        api.include_router(fetch_routes(guarded.catalog, cast("Fetching", GuardedFetching(fetching, gate))))
     if reindexing is not None:
-        guarded = cast("Reindexing", GuardedReindexing(reindexing, gate))
-        api.include_router(reindex_routes(services.catalog, guarded))
-    api.include_router(job_routes(services.catalog))
-    api.include_router(lens_routes(services.catalog))
-    api.include_router(judged_query_routes(judged))
-    api.include_router(judgement_routes(services.catalog))
-    api.include_router(evaluation_routes(services.evaluations))
+        api.include_router(reindex_routes(guarded.catalog, cast("Reindexing", GuardedReindexing(reindexing, gate))))
+    api.include_router(job_routes(guarded.catalog))
+    api.include_router(lens_routes(guarded.catalog))
+    api.include_router(judged_query_routes(GuardedJudged(Judged(services.catalog), gate)))
+    api.include_router(judgement_routes(guarded.catalog))
+    api.include_router(evaluation_routes(guarded.evaluations, guarded.catalog))
+    api.include_router(model_routes(guarded))
+    accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)
     api.include_router(account_routes(accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
     api.include_router(health_routes(services.checks))
+    describe(api)
     return api
+
+
+def _add_search_and_documents(api: FastAPI, services: Services, read_url: ReadUrl | None) -> None:
+    model = services.embedder
+    api.include_router(
+        search_routes(
+            services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
+        )
+    )
+    api.include_router(document_list_routes(services.catalog))
+    api.include_router(document_routes(services, read_url=read_url))
+    api.include_router(reading_routes(services))
+    api.include_router(collection_routes(services))

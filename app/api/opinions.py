@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 
+from app.api.paging import PAGE_HEADERS, note_page
 from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
 from app.errors import NotFoundError
 from app.lenses import delete_lens, find_lens, lenses_of
@@ -32,10 +33,12 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("/{name:path}", response_model=LensAnswer)
     def show_lens(name: str) -> Lens:
+        """A saved lens, or one of the product, by its name."""
         return find_lens(catalog, name)
 
     @routes.delete("/{name:path}", status_code=204)
     def remove_lens(name: str) -> None:
+        """Deletes a saved lens; those of the product stay."""
         delete_lens(catalog, name)
 
     return routes
@@ -44,15 +47,21 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 def judgement_routes(catalog: Catalog) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/judgements", tags=["judgements"])
 
-    @routes.get("", response_model=list[JudgementAnswer])
+    @routes.get("", response_model=list[JudgementAnswer], responses=PAGE_HEADERS)
     def list_judgements(
+        request: Request,
+        response: Response,
         collection: str,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
         offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     ) -> list[Judgement]:
+        """What people and imports said of the documents of a collection."""
         known = catalog.collection(collection)
         pages = chain.from_iterable(catalog.judgement_pages(known.name))
-        return list(islice(pages, offset, offset + limit))
+        found = list(islice(pages, offset, offset + limit))
+        total = sum(each.judgement_count for each in catalog.judgement_sources(known.name))
+        note_page(request, response, total=total, offset=offset, count=len(found))
+        return found
 
     @routes.post("", response_model=JudgementAnswer)
     def save_judgement(new: NewJudgement) -> Judgement:
@@ -63,6 +72,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
 
     @routes.delete("", status_code=204)
     def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:
+        """Takes back what you said of a document, for a query and an instruction."""
         judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0)
         if not catalog.delete_judgement(judgement):
             raise NotFoundError(f"The document {document_id!r} was not judged for this query and instruction.")

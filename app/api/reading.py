@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Response
@@ -24,6 +24,11 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {PDF: _FILE, "text/plain": _FILE, BYTES: _FILE}, "description": "The bytes."}
 }
 
 
@@ -59,7 +64,7 @@ def reading_routes(services: Services) -> APIRouter:
         pages = services.catalog.page_starts(document_id, start=window.start, end=window.end)
         return TextStretch(window.text, window.start, window.end, window.total, pages)
 
-    @routes.get("/documents/{document_id}/content", response_class=FileResponse)
+    @routes.get("/documents/{document_id}/content", response_class=FileResponse, responses=CONTENT)
     def read_content(document_id: str) -> Response:
         """The bytes that were handed in: a PDF to look at, everything else to download."""
         document = services.catalog.document(document_id)

@@ -22,6 +22,7 @@ def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:
 
     @routes.get("/reindex", response_model=ReindexAnswer)
     def show_reindex(name: str) -> ReindexStatus:
+        """How far indexing anew is, and whether there is an index to go back to."""
         return reindexing.status(name)
 
     @routes.post("/rollback", response_model=CollectionAnswer)

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.fetching import MAX_URLS
 from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.lookup import MAX_FEEDBACK
 from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search import MAX_BIAS, MAX_LIMIT
 from app.search_types import SearchMode
 from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.upkeep_types import ReindexState
+from app.upkeep_types import FetchState, ReindexState
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
@@ -123,6 +124,26 @@ class SearchAnswer(Answer):
     mode: SearchMode
 
 
+class GroupTokenAnswer(Answer):
+    token: str
+    weight: float = Field(description="Its probability, summed over the steps of the group.")
+    is_stop_word: bool
+    is_new: bool = Field(description="No earlier group holds it.")
+
+
+class RefinementGroupAnswer(Answer):
+    first_step: int
+    last_step: int
+    tokens: list[GroupTokenAnswer] = Field(description="The heaviest first.")
+
+
+class ReadingAnswer(Answer):
+    instruction: str
+    steps: int
+    settled_step: int | None
+    groups: list[RefinementGroupAnswer]
+
+
 class NewText(Posted):
     collection: str = Field(default=DEFAULT_COLLECTION)
     text: str = Field(examples=["My card has not arrived yet."])
@@ -167,6 +188,19 @@ class TextAnswer(Answer):
     page_starts: list[PageStartAnswer]
 
 
+class ChunkAnswer(Answer):
+    id: str = Field(description="As `chunk.id` of a hit.")
+    ordinal: int
+    start: int = Field(description="Characters of the document's text before it.")
+    end: int
+    page: int | None
+
+
+class DocumentCountsAnswer(Answer):
+    total: int
+    states: dict[DocumentState, int]
+
+
 class FacetValueAnswer(Answer):
     value: str = Field(description="As a filter that finds it.")
     documents: int
@@ -190,6 +224,15 @@ class JobAnswer(Answer):
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority
+
+
+class JobCountsAnswer(Answer):
+    total: int
+    states: dict[JobState, int]
+
+
+class RetriesAnswer(Answer):
+    retried: int = Field(description="Jobs that are queued again.")
 
 
 class PausesAnswer(Answer):
@@ -220,6 +263,31 @@ class CollectionAnswer(Answer):
     is_paused: bool
     document_count: int
     chunk_count: int
+
+
+class IndexConditionAnswer(Answer):
+    points: int
+    indexed_vectors: int = Field(description="Dense ones in a graph, and all sparse ones.")
+    segments: int
+    activity: str | None = Field(description="What the optimiser is at.")
+    awaits_optimizing: bool = Field(description="It was asked for, and stopped before it was done: ask again.")
+    fault: str | None = Field(description="Why it could not be optimised.")
+
+
+class NewFetches(Posted):
+    urls: list[Annotated[str, Field(max_length=2000)]] = Field(
+        min_length=1, max_length=MAX_URLS, examples=[["https://example.org/page"]]
+    )
+
+
+class FetchedUrl(Posted):
+    url: str = Field(max_length=2000, examples=["https://example.org/page"])
+
+
+class FetchAnswer(Answer):
+    url: str
+    state: FetchState
+    error: str | None = Field(description="Why it failed.")
 
 
 class NewReindex(Posted):
@@ -269,6 +337,20 @@ class JudgementAnswer(Answer):
     grade: int
     judged_by: str
     judged_at: datetime
+
+
+class ModelAnswer(Answer):
+    """The model that answers, and what it can be asked for."""
+
+    version: str = Field(description="Of gircse-search.")
+    model_name: str
+    fingerprint: str = Field(description="Vectors of different fingerprints must not be compared.")
+    dimension: int
+    query_instruction: str = Field(description="What a query gets that brings no instruction.")
+    query_steps: int
+    document_instruction: str
+    document_steps: int
+    max_steps: int
 
 
 class HealthAnswer(Answer):

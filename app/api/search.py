@@ -1,41 +1,105 @@
-"""POST /api/v1/search and /api/v1/refine."""
+"""POST /api/v1/search, whole or in stages, and /api/v1/refine."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import dataclass
+from typing import Any
 
-from app.api.schemas import RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
+from fastapi import APIRouter, Request
+
+from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants_events
+from app.api.schemas import (
+    ReadingAnswer,
+    RefinementAnswer,
+    RefineQuestion,
+    SearchAnswer,
+    SearchQuestion,
+)
 from app.catalog_ports import Opinions
 from app.lenses import instruction_through
+from app.refinement_view import RefinementGroup, group_refinement, settled_step
 from app.search import SearchService
-from app.search_types import QueryEmbedding, SearchRequest, SearchResult
+from app.search_stages import search_in_stages
+from app.search_types import QueryEmbedding, SearchRequest
+
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            MEDIA_TYPE: {
+                "schema": described_events(
+                    "A whole SearchAnswer, or problem details where it ended early.",
+                    "first",
+                    "ranked",
+                    "explained",
+                    "problem",
+                ),
+                "example": 'event: ranked\ndata: {"query": "my card", "hits": []}\n\n',
+            }
+        }
+    }
+}
 
 
-def search_routes(service: SearchService, opinions: Opinions) -> APIRouter:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    instruction: str
+    steps: int
+    settled_step: int | None
+    groups: tuple[RefinementGroup, ...]
+
+
+def search_routes(service: SearchService, opinions: Opinions, *, default_steps: int, max_steps: int) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
-    @routes.post("/search", response_model=SearchAnswer)
-    def search(question: SearchQuestion) -> SearchResult:
-        """The nearest chunks of a collection to a query, seen through an instruction."""
-        request = SearchRequest(
-            query=question.query,
-            collection=question.collection,
-            instruction=instruction_through(opinions, question.lens, question.instruction),
-            steps=question.steps,
-            limit=question.limit,
-            filters=question.filters,
-            token_bias=question.token_bias,
-            mode=question.mode,
-            like=tuple(question.like),
-            unlike=tuple(question.unlike),
-        )
+    @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)
+    def search(question: SearchQuestion, http: Request) -> object:
+        """The nearest chunks of a collection to a query, seen through an instruction.
+
+        With `Accept: text/event-stream` the answer comes in stages: first ranks after a few steps, then those of all
+        steps, then the same with the sentence by which each hit was found.
+        """
+        request = _request(question, opinions)
+        if wants_events(http):
+            steps = question.steps or default_steps
+            watched = steps if steps <= max_steps else 0  # no first look at what will be refused
+            stages = search_in_stages(service, request, steps=watched, explain=question.explain)
+            return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
         return service.search(request, explain=question.explain)
 
     @routes.post("/refine", response_model=RefinementAnswer)
     def refine(question: RefineQuestion) -> QueryEmbedding:
         """The vector of a query and the tokens of every refinement step."""
+        return _refine(question)
+
+    @routes.post("/refine/words", response_model=ReadingAnswer)
+    def read_refinement(question: RefineQuestion) -> Reading:
+        """How the query was read: the words of the refinement, summed within steps 1-5, 6-10, 11-20, and what is new.
+
+        Without the vector; `settled_step` is the first step from which on more of them change next to nothing.
+        """
+        found = _refine(question)
+        return Reading(
+            found.instruction, found.steps, settled_step(found.refinement), group_refinement(found.refinement)
+        )
+
+    def _refine(question: RefineQuestion) -> QueryEmbedding:
         return service.refine(
             question.text, instruction=question.instruction, steps=question.steps, token_bias=question.token_bias
         )
 
     return routes
+
+
+def _request(question: SearchQuestion, opinions: Opinions) -> SearchRequest:
+    return SearchRequest(
+        query=question.query,
+        collection=question.collection,
+        instruction=instruction_through(opinions, question.lens, question.instruction),
+        steps=question.steps,
+        limit=question.limit,
+        filters=question.filters,
+        token_bias=question.token_bias,
+        mode=question.mode,
+        like=tuple(question.like),
+        unlike=tuple(question.unlike),
+    )

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog import jobs, removals
 from app.catalog.access import AccessLedger
+from app.catalog.answers import KeptAnswers
 from app.catalog.auditing import AuditQueries
 from app.catalog.facets import Facets
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
@@ -18,7 +18,7 @@ from app.catalog.ledger import JobLedger
 from app.catalog.lists import DocumentLists
 from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
-from app.catalog.sessions import collection_row, unknown_collection
+from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
@@ -52,6 +52,7 @@ class SqlCatalog(
     Opinions,
     Submissions,
     AccessLedger,
+    KeptAnswers,
 ):
     # Collections
 
@@ -66,7 +67,7 @@ class SqlCatalog(
                     created_at=self._clock(),
                     **{field: getattr(collection, field) for field in CONTRACT},
                 )
-                if _add_unless_taken(session, row):
+                if add_unless_taken(session, row):
                     if row.active_index in removals.of_kind(session, RemovalKind.INDEX):
                         removals.adopt_index(session, row.active_index, self._clock())
                     return Collection(**row.values())
@@ -208,16 +209,6 @@ class SqlCatalog(
 def _mark_ready(row: DocumentRow, found: IngestedDocument, chunk_count: int, now: datetime) -> None:
     row.title, row.document_metadata, row.chunk_count = found.title, dict(found.metadata), chunk_count
     row.state, row.error, row.updated_at = DocumentState.READY, None, now
-
-
-def _add_unless_taken(session: Session, row: CollectionRow) -> bool:
-    """Adds the row; False when another process added one of the same name since it was looked for."""
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        return False
-    return True
 
 
 def _unknown_document(document_id: str) -> UnknownDocumentError:

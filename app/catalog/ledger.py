@@ -33,9 +33,10 @@ class JobLedger(Sessions):
         with self._session(self._engine) as session:
             return {row.id: JobReport(row.as_job(), uri, count) for row, uri, count in session.execute(statement)}
 
-    def jobs(self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100) -> list[Job]:
-        """Newest first."""
-        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id).limit(limit)
+    def jobs(
+        self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Job]:
+        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id).limit(limit).offset(offset)
         if state is not None:
             statement = statement.where(JobRow.state == state)
         if collection is not None:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from sqlalchemy import Engine, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import faults_translated, writing
-from app.catalog.tables import CollectionRow
+from app.catalog.tables import CollectionRow, Table
 from app.errors import UnknownCollectionError
 
 
@@ -28,6 +29,16 @@ def collection_row(session: Session, name: str) -> CollectionRow:
 
 def unknown_collection(session: Session, name: str) -> UnknownCollectionError:
     return UnknownCollectionError(name, list(session.scalars(select(CollectionRow.name))))
+
+
+def add_unless_taken(session: Session, row: Table) -> bool:
+    """Adds the row; False when there is one of the same key, which another process may just have added."""
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        return False
+    return True
 
 
 class Sessions:

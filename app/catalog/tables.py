@@ -344,3 +344,16 @@ class JudgementRow(Table):
 
     def as_judgement(self) -> Judgement:
         return Judgement(self.document_id, self.query, self.instruction, self.grade, self.judged_by, self.judged_at)
+
+
+class AnswerRow(Table):
+    """What a request under an idempotency key was answered. Without a status it is still being answered."""
+
+    __tablename__ = "kept_answer"
+
+    caller: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))  # of what was asked
+    status: Mapped[int | None]
+    body: Mapped[str] = mapped_column(default="", server_default="")
+    until: Mapped[datetime] = mapped_column(index=True)

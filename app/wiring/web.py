@@ -11,6 +11,7 @@ from app.access.gate import Gate
 from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
 from app.access.principal import OPERATOR, acting_as
 from app.api.main import create_app
+from app.errors import InputError
 from app.fetching import Fetching
 from app.judged import Judged
 from app.lenses import STARTERS
@@ -62,10 +63,23 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         api = create_app(
             services,
             read_url=read_url,
+            fetching=fetching,
             reindexing=reindexing,
             logins=logins,
             draw_login=login_drawer() if logins is not None else None,
         )
+        if services.settings.mcp:
+            _let_agents_in(api, guarded)
         with acting_as(OPERATOR):  # what pages show before anybody has come
             pages = build_pages(parts)
         yield mount_pages(api, pages)
+
+
+def _let_agents_in(api: FastAPI, services: Services) -> None:
+    try:
+        from app.wiring.agents import mount_agents
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        raise InputError("GIRCSE_MCP needs the package mcp: pip install 'gircse-search[mcp]'") from None
+    mount_agents(api, services)

@@ -14,12 +14,16 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from app.edge import EdgeProcess
+from app.errors import FingerprintMismatchError, UnknownCollectionError
+from app.settings import load_settings
 from app.vectors import QdrantVectorIndex
+from app.wiring.langchain import open_vector_store
 from embedder import GircseEmbeddings
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
 LIMIT = 10
+OTHER_MODEL = Path(__file__).parents[1] / "golden" / "reference" / "tiny-qwen2"
 INSTRUCTION = "Identify the topic of the text."
 QUERIES = [
     "a river that floods the plain every summer",
@@ -94,6 +98,24 @@ def test_store_reads_the_text_and_where_it_stands(edge_client: QdrantClient, emb
     assert document.page_content.strip()
     assert document.metadata["uri"].startswith("sample://")
     assert document.metadata["end"] - document.metadata["start"] == len(document.page_content)
+
+
+def test_store_opened_for_a_collection_has_the_embeddings_that_filled_it(
+    sample_gircse: Gircse, sample_server: Server, command_hits: Callable[[str, str | None], Hits]
+) -> None:
+    settings = load_settings(home=sample_gircse.home)
+    with open_vector_store("sample", query_instruction=INSTRUCTION, settings=settings) as store:
+        found = store.similarity_search_with_score(QUERIES[0], k=LIMIT, search_params=models.SearchParams(exact=True))
+        assert store.as_retriever(search_kwargs={"k": 1}).invoke(QUERIES[0])[0].page_content
+    expected = command_hits(QUERIES[0], INSTRUCTION)
+    assert [document.metadata["_id"] for document, _ in found] == [point for point, _ in expected]
+    with (
+        pytest.raises(FingerprintMismatchError, match="gircse reindex sample"),
+        open_vector_store("sample", settings=load_settings(home=sample_gircse.home, model=str(OTHER_MODEL))),
+    ):
+        pass
+    with pytest.raises(UnknownCollectionError), open_vector_store("nope", settings=settings):
+        pass
 
 
 FOREIGN_PROGRAM = """

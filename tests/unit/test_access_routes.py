@@ -166,6 +166,29 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/api/v1/evaluations/{run_id}/queries.csv"): Case(
         READER, at(f"{RUN}/queries.csv"), of_collection=False, may_fail=(404,)
     ),
+    ("GET", "/api/v1/documents/counts"): Case(READER, at("/api/v1/documents/counts?collection={collection}")),
+    ("GET", "/api/v1/documents/{document_id}/job"): Case(READER, at("/api/v1/documents/{document}/job")),
+    ("GET", "/api/v1/documents/{document_id}/chunks"): Case(READER, at("/api/v1/documents/{document}/chunks")),
+    ("GET", "/api/v1/collections/{name}"): Case(READER, at("/api/v1/collections/{collection}")),
+    ("GET", "/api/v1/collections/{name}/index"): Case(READER, at("/api/v1/collections/{collection}/index")),
+    ("POST", "/api/v1/collections/{name}/optimize"): Case(EDITOR, at("/api/v1/collections/{collection}/optimize")),
+    ("GET", "/api/v1/collections/{name}/fetches"): Case(READER, at("/api/v1/collections/{collection}/fetches")),
+    ("POST", "/api/v1/collections/{name}/fetches"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/fetches", json={"urls": ["http://127.0.0.1:1/"]})
+    ),
+    ("POST", "/api/v1/collections/{name}/fetches/retry"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/fetches/retry", json={"url": "http://a.invalid/"}), may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/collections/{name}/fetches"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/fetches?url=http://a.invalid/"), may_fail=(404,)
+    ),
+    ("GET", "/api/v1/jobs/counts"): Case(READER, at("/api/v1/jobs/counts?collection={collection}")),
+    ("POST", "/api/v1/jobs/retry"): Case(EDITOR, at("/api/v1/jobs/retry?collection={collection}")),
+    ("GET", "/api/v1/jobs/{job_id}/events"): Case(READER, at("/api/v1/jobs/{job}/events")),
+    ("POST", "/api/v1/refine/words"): Case(
+        READER, at("/api/v1/refine/words", json={"text": "cat"}), of_collection=False
+    ),
+    ("GET", "/api/v1/model"): Case(READER, at("/api/v1/model"), of_collection=False),
     ("GET", "/api/v1/me"): Case(READER, at("/api/v1/me"), of_collection=False),
     ("POST", "/api/v1/me/password"): Case(
         READER,

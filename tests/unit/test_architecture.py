@@ -20,6 +20,7 @@ CORE = {
     "app.access.principal",
     "app.types",
     "app.search_types",
+    "app.search_stages",
     "app.upkeep_types",
     "app.evaluation_types",
     "app.evaluation_ports",
@@ -65,7 +66,7 @@ IMPORTS_BY_NAME = {
     "embedder.adapter": "brings in PEFT for the adapters that need it",
     "embedder.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
-LOCAL_IMPORTS: dict[str, str] = {}
+LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 LONG_DOCSTRINGS = {"app.errors": "draws the tree of errors", "embedder.errors": "draws the tree of errors"}

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.search_stages import FIRST_STEPS
 from app.search_types import SearchRequest, SearchResult
 from app.types import (
     Collection,
@@ -38,7 +39,7 @@ from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS
-from ui.search_handlers import FIRST_STEPS, MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
+from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
 from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

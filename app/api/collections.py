@@ -1,0 +1,68 @@
+"""Collections over HTTP: make, show, delete; and the index behind one: how it is stored, and having it put in order."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from app.api.idempotency import IdempotencyKey, answer_once
+from app.api.schemas import CollectionAnswer, IndexConditionAnswer, NewCollection
+from app.services import Services
+from app.types import CountedCollection, IndexCondition
+
+
+def collection_routes(services: Services) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
+    catalog = services.catalog
+
+    @routes.get("", response_model=list[CollectionAnswer])
+    def list_collections() -> list[CountedCollection]:
+        """All collections, with how much each holds."""
+        return catalog.collections()
+
+    @routes.post("", status_code=201, response_model=CollectionAnswer)
+    def create_collection(new: NewCollection, key: IdempotencyKey = None) -> object:
+        """Makes an empty collection, whose documents are split and embedded as it says."""
+        return answer_once(
+            catalog,
+            key,
+            asked=lambda: f"create_collection {new.model_dump_json()}",
+            do=lambda: _create(services, new),
+            shape=CollectionAnswer,
+            status=201,
+        )
+
+    @routes.get("/{name}", response_model=CollectionAnswer)
+    def show_collection(name: str) -> CountedCollection:
+        """The settings of a collection, and how much it holds."""
+        return catalog.counted_collection(name)
+
+    @routes.delete("/{name}", status_code=204)
+    def delete_collection(name: str) -> None:
+        """Deletes the collection with all its documents and points."""
+        services.library.delete_collection(name)
+
+    @routes.get("/{name}/index", response_model=IndexConditionAnswer)
+    def show_index(name: str) -> IndexCondition:
+        """How the engine stores the collection, and what its optimiser is at."""
+        return services.library.index_condition(name)
+
+    @routes.post("/{name}/optimize", status_code=202, response_model=IndexConditionAnswer)
+    def optimize_collection(name: str) -> IndexCondition:
+        """Has the stored index merged and cleaned, after a bulk load or many deletions; ask for the index how it goes.
+
+        Searches and writes go on meanwhile. Asking again while it is at work changes nothing.
+        """
+        return services.library.optimize_index(name)
+
+    return routes
+
+
+def _create(services: Services, new: NewCollection) -> CountedCollection:
+    made = services.library.create_collection(
+        new.name,
+        document_instruction=new.document_instruction,
+        document_steps=new.document_steps,
+        chunk_tokens=new.chunk_tokens,
+        chunk_overlap=new.chunk_overlap,
+    )
+    return services.catalog.counted_collection(made.name)

@@ -1,0 +1,86 @@
+"""Lists of documents over HTTP: all of them, those of a name or state, how many; and what belongs to one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.api.paging import PAGE_HEADERS, Limit, Offset, note_page
+from app.api.schemas import ChunkAnswer, DocumentAnswer, DocumentCountsAnswer, JobAnswer
+from app.errors import InputError, NotFoundError
+from app.ports import Catalog
+from app.types import Chunk, Document, DocumentState, Job
+
+TextPart = Annotated[
+    str,
+    Query(max_length=200, description="A part of the title or the uri, in whichever case; needs a collection."),
+]
+
+
+def document_list_routes(catalog: Catalog) -> APIRouter:
+    """To be included before the routes of single documents: `counts` is no id of one."""
+    routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
+
+    @routes.get("", response_model=list[DocumentAnswer], responses=PAGE_HEADERS)
+    def list_documents(
+        request: Request,
+        response: Response,
+        collection: str | None = None,
+        state: DocumentState | None = None,
+        text: TextPart = "",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> list[Document]:
+        """Documents, the oldest first; those that `text` finds, in a collection, the newest first."""
+        if text:
+            name = _known(catalog, collection)
+            counts = catalog.count_documents(name, text=text)
+            found = catalog.find_documents(name, text=text, state=state, limit=limit, offset=offset)
+        else:
+            counts = _counts(catalog, collection)
+            found = catalog.documents(collection, state=state, limit=limit, offset=offset)
+        total = sum(counts.values()) if state is None else counts[state]
+        note_page(request, response, total=total, offset=offset, count=len(found))
+        return found
+
+    @routes.get("/counts", response_model=DocumentCountsAnswer)
+    def count_documents(collection: str, text: TextPart = "") -> DocumentCountsAnswer:
+        """How many documents of a collection are in which state."""
+        counts = catalog.count_documents(_known(catalog, collection), text=text)
+        return DocumentCountsAnswer(total=sum(counts.values()), states=counts)
+
+    @routes.get("/{document_id}/job", response_model=JobAnswer)
+    def show_latest_job(document_id: str) -> Job:
+        """The latest job of a document, to follow, to retry or to cancel."""
+        document = catalog.document(document_id)
+        job = catalog.latest_jobs([document.id]).get(document.id)
+        if job is None:
+            raise NotFoundError(f"The document {document_id!r} has no job any more.")
+        return job
+
+    @routes.get("/{document_id}/chunks", response_model=list[ChunkAnswer], responses=PAGE_HEADERS)
+    def list_chunks(
+        request: Request, response: Response, document_id: str, limit: Limit = 100, offset: Offset = 0
+    ) -> list[Chunk]:
+        """Where the chunks of a document stand in its text; their ids are those of hits."""
+        chunks = catalog.chunks(catalog.document(document_id).id)
+        found = chunks[offset : offset + limit]
+        note_page(request, response, total=len(chunks), offset=offset, count=len(found))
+        return found
+
+    return routes
+
+
+def _known(catalog: Catalog, collection: str | None) -> str:
+    """Raises UnknownCollectionError."""
+    if collection is None:
+        raise InputError("To look for documents by `text`, name their `collection`.")
+    return catalog.collection(collection).name
+
+
+def _counts(catalog: Catalog, collection: str | None) -> dict[DocumentState, int]:
+    """Of a collection, which need not exist, or of all of them together."""
+    names = [each.name for each in catalog.collections()] if collection is None else [collection]
+    counted = [catalog.count_documents(name) for name in names]
+    return {state: sum(each[state] for each in counted) for state in DocumentState}

@@ -1,0 +1,207 @@
+"""The description of the API for machines: readable operation ids, problems, and an example of every body.
+
+Examples are built from the shapes themselves, so that none can name a field that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from app.api.problems import MEDIA_TYPE
+from app.api.schemas import ProblemAnswer
+
+Schema = Mapping[str, Any]
+
+_PROBLEMS = {
+    400: "The body cannot be read: it is not UTF-8, or no form.",
+    401: "Nobody is logged in, and no key was shown.",
+    403: "Whoever asks may not do this.",
+    404: "Something that is named does not exist.",
+    409: "The request contradicts the present state.",
+    413: "The body is too large.",
+    422: "The input cannot be used; the detail says which value, and what to do.",
+    429: "Too much is asked at once; try again after the seconds of `Retry-After`.",
+    503: "A part does not answer; try again after the seconds of `Retry-After`.",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ProblemAnswer, "content": {MEDIA_TYPE: {}}, "description": told}
+    for status, told in _PROBLEMS.items()
+}
+
+_ID, _CHUNK_ID, _TIME = (
+    "1c2f6c1e-6f0b-4e0e-9b1f-0a4b5c6d7e8f",
+    "7d9f0f0a-3c4b-5a6d-8e7f-001122334455",
+    "2026-05-04T10:00:00Z",
+)
+_QUERY, _TEXT = "I still haven't received my new card", "My card has not arrived yet."
+# By the name of the field, and where one name means two things by shape and field.
+_VALUES: Mapping[str, Any] = {
+    "id": _ID,
+    "HitChunkAnswer.id": _CHUNK_ID,
+    "ChunkAnswer.id": _CHUNK_ID,
+    "document_id": _ID,
+    "run_id": _ID,
+    "job_id": _ID,
+    "collection": "letters",
+    "collections": ["letters"],
+    "judged_in": "letters",
+    "compared_with": [],
+    "name": "letters",
+    "NewLens.name": "same feeling",
+    "LensAnswer.name": "same feeling",
+    "lens": None,
+    "InstructionChoice.lens": "",
+    "query": _QUERY,
+    "text": _TEXT,
+    "RefineQuestion.text": _QUERY,
+    "title": "A message",
+    "ProblemAnswer.title": "UnknownCollectionError",
+    "ProblemAnswer.type": "about:blank",
+    "ProblemAnswer.status": 404,
+    "uri": "https://example.org/letters/1",
+    "url": "https://example.org/page",
+    "urls": ["https://example.org/page"],
+    "media_type": "text/plain",
+    "content_hash": "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+    "fingerprint": "e0b1a6f3c9d24b7f",
+    "metadata": {"language": "en"},
+    "filters": {"language": "en"},
+    "token_bias": {"delivery": 2},
+    "instruction": "Identify the feeling that the message expresses",
+    "query_instruction": "Identify the feeling that the message expresses",
+    "document_instruction": "",
+    "instructions": ["judged"],
+    "EvaluationPlan.instructions": [{"policy": "judged", "lens": ""}],
+    "like": [],
+    "unlike": [],
+    "vector": [0.6, 0.8],
+    "token": "delay",
+    "probability": 0.25,
+    "weight": 0.4,
+    "remaining": 0.01,
+    "score": 0.71,
+    "rank": 1,
+    "grade": 3,
+    "end": len(_TEXT),
+    "HighlightAnswer.end": len(_TEXT),
+    "total": 1,
+    "states": {"ready": 1},
+    "JobCountsAnswer.states": {"done": 1},
+    "facets": {"language": [{"value": "en", "documents": 1}]},
+    "contract": {"document_steps": 5},
+    "timings_ms": {"embed": 9.1, "index": 1.3, "total": 10.6},
+    "modes": ["dense"],
+    "steps": 5,
+    "NewEvaluation.steps": [5],
+    "EvaluationPlan.steps": [5],
+    "judged_by": "anna",
+    "NewEvaluation.judged_by": [],
+    "EvaluationPlan.judged_by": [],
+    "created_at": _TIME,
+    "updated_at": _TIME,
+    "finished_at": _TIME,
+    "judged_at": _TIME,
+    "not_before": _TIME,
+    "error": None,
+    "AuditAnswer.detail": {"role": "reader"},
+    "action": "user.added",
+    "actor": "admin",
+    "subject": "anna",
+    "at": _TIME,
+    "user": "anna",
+    "NewUser.name": "anna",
+    "UserAnswer.name": "anna",
+    "MeAnswer.name": "anna",
+    "role": "reader",
+    "label": "nightly export",
+    "NewUser.collections": ["team-*"],
+    "NewUser.password": "a long password",
+    "key_id": None,
+    "KeyAnswer.id": "4f6c2a9d01be",
+    "NewKeyAnswer.id": "4f6c2a9d01be",
+    "secret": "gk_4f6c2a9d01be_the-secret-that-is-told-only-once-here",
+    "expires_at": None,
+    "revoked_at": None,
+    "detail": "No collection named 'letters'. There are: sample.",
+    "model_name": "gircse-mini",
+    "version": "0.1.0",
+    "status": "ok",
+    "checks": {"catalog": True, "index": True},
+    "error_id": "0a1b2c3d4e5f",
+    "page": None,
+    "PageStartAnswer.page": 1,
+    "progress": 1.0,
+    "low": 0.6,
+    "high": 0.8,
+    "report": None,
+    "chunk_tokens": 200,
+    "chunk_overlap": 30,
+    "dimension": 384,
+}
+_BY_TYPE: Mapping[str, Any] = {"string": "", "integer": 1, "number": 0.5, "boolean": False, "null": None}
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of the function, which says what is done: `search`, `add_document`."""
+    return route.name
+
+
+def describe(api: FastAPI) -> None:
+    """Has the application's own description completed when it is first asked for."""
+    plain: Callable[[], dict[str, Any]] = api.openapi
+
+    def described() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            _complete(plain())
+        return plain()
+
+    api.openapi = described  # type: ignore[method-assign]
+
+
+def _complete(schema: dict[str, Any]) -> None:
+    shapes = schema["components"]["schemas"]
+    for name, shape in shapes.items():
+        shape.setdefault("examples", [example_of(shape, shapes, name)])
+    for path in schema["paths"].values():
+        for operation in path.values():
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for media_type, content in (each for body in bodies for each in body.get("content", {}).items()):
+                if media_type.endswith("json") and content.get("schema"):
+                    content.setdefault("example", example_of(content["schema"], shapes))
+
+
+def example_of(schema: Schema, shapes: Mapping[str, Schema], name: str = "", field: str = "") -> Any:
+    """A value that the schema allows."""
+    for known in (f"{name}.{field}", field):
+        if known in _VALUES:
+            return _VALUES[known]
+    if "$ref" in schema:
+        shape = schema["$ref"].rpartition("/")[2]
+        return example_of(shapes[shape], shapes, shape)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "const" in schema or schema.get("enum"):
+        return schema.get("const", schema.get("enum", [None])[0])
+    if "default" in schema:
+        return schema["default"]
+    for options in ("anyOf", "oneOf", "allOf"):
+        if options in schema:
+            return example_of(schema[options][0], shapes, name)
+    return _typed_example(schema, shapes, name)
+
+
+def _typed_example(schema: Schema, shapes: Mapping[str, Schema], name: str) -> Any:
+    kind = schema.get("type")
+    if kind == "object":
+        fields = schema.get("properties", {})
+        return {each: example_of(fields[each], shapes, schema.get("title", name), each) for each in fields}
+    if kind == "array":
+        places = schema.get("prefixItems")
+        if places:
+            return [example_of(each, shapes, name) for each in places]
+        return [example_of(schema["items"], shapes, name)] if "items" in schema else []
+    return _BY_TYPE.get(str(kind))

@@ -1,0 +1,30 @@
+"""Lists come page by page: bodies are bare arrays, and how many there are, and where it goes on, say the headers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+MAX_OFFSET = 2**31
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Offset = Annotated[int, Query(ge=0, lt=MAX_OFFSET, description="So many are passed over.")]
+
+PAGE_HEADERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "headers": {
+            "X-Total-Count": {"schema": {"type": "integer"}, "description": "How many there are on all pages."},
+            "Link": {"schema": {"type": "string"}, "description": 'The next page, with rel="next" (RFC 8288).'},
+        }
+    }
+}
+
+
+def note_page(request: Request, response: Response, *, total: int, offset: int, count: int) -> None:
+    """Of a page of `count` things from `offset` on."""
+    response.headers["X-Total-Count"] = str(total)
+    following = offset + count
+    if count > 0 and following < min(total, MAX_OFFSET):
+        url = request.url.include_query_params(offset=following)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'

@@ -1,0 +1,71 @@
+"""`gircse mcp`: lets an agent search, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+
+from app.access.principal import Principal, Role
+from app.commands.house import open_services, wiring
+from app.commands.serve import GRACE_S, Host, Model, Port, exit_on_sigterm, listening_socket
+from app.errors import InputError
+from app.settings import load_settings
+
+ABILITIES = ("search", "refine", "fetch")
+
+
+def mcp(
+    allow: Annotated[str, typer.Option(help="What it may do, of search, refine and fetch.")] = ",".join(ABILITIES),
+    collection: Annotated[
+        list[str] | None, typer.Option("--collection", "-c", help="It sees no other one; * stands for any characters.")
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Listen on this machine, at /mcp, instead of stdio.")] = False,
+    model: Model = None,
+    host: Host = None,
+    port: Port = None,
+) -> None:
+    """Let an agent search and read, and change nothing (MCP). Agents start this themselves, and talk to it by stdio.
+
+    Example: gircse mcp --allow search,fetch --collection letters
+    """
+    settings = load_settings(model=model, host=host, port=port)
+    allowed = _abilities(allow)
+    principal = Principal("mcp", Role.READER, tuple(collection or ("*",)))
+    if http and settings.is_open_to_network:
+        raise InputError(
+            f"--http listens on this machine alone, not on {settings.host}. For the network run the whole server, "
+            "where agents show keys: GIRCSE_MCP=true GIRCSE_ACCESS_CONTROL=true gircse serve"
+        )
+    agents = _wiring()
+    exit_on_sigterm()
+    if not http:
+        with open_services(settings) as services:
+            agents.run_on_stdio(services, principal=principal, allowed=allowed)
+        return
+    with listening_socket(settings) as listener, open_services(settings) as services:
+        served, port_taken = (
+            agents.loopback_app(services, principal=principal, allowed=allowed),
+            listener.getsockname()[1],
+        )
+        typer.echo(f"Listening: http://127.0.0.1:{port_taken}/mcp   (Ctrl-C stops)")
+        config = uvicorn.Config(served, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _abilities(text: str) -> list[str]:
+    given = [each.strip() for each in text.split(",") if each.strip()]
+    unknown = [each for each in given if each not in ABILITIES]
+    if unknown or not given:
+        raise typer.BadParameter(f"of {', '.join(ABILITIES)}, separated by commas", param_hint="--allow")
+    return given
+
+
+def _wiring() -> Any:
+    try:
+        return wiring("agents")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        raise InputError("Agents need the package mcp: pip install 'gircse-search[mcp]'") from None

@@ -1,0 +1,77 @@
+"""MCP: over stdio for one agent on this machine, over HTTP beside the API. Apart, since `mcp` is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from app.access.principal import OPERATOR, Principal
+from app.agents import Ability, PrincipalOf, mcp_server
+from app.errors import UnavailableError
+from app.services import Services
+
+PATH = "/mcp"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def server_for(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> MCPServer:
+    """For one agent, which is who it was started as."""
+    return mcp_server(services, principal_of=lambda request: principal, allowed=allowed)
+
+
+def run_on_stdio(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> None:
+    server_for(services, principal=principal, allowed=allowed).run("stdio")
+
+
+def loopback_app(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> Starlette:
+    """Served by itself, to programs of this machine alone."""
+    return _http_app(server_for(services, principal=principal, allowed=allowed), is_loopback=True)
+
+
+def mount_agents(api: FastAPI, services: Services) -> None:
+    """Beside the API, for whom each request comes from. To be mounted before the pages."""
+    server = mcp_server(services, principal_of=principal_of_requests(services.settings.access_control))
+    inner = _http_app(server, is_loopback=not services.settings.is_open_to_network)
+    # Its own routes, not a mount: at a mount `/mcp` would be redirected to `/mcp/`.
+    api.router.routes.extend(inner.routes)
+    outer = api.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with outer(app) as state, server.session_manager.run():
+            yield state
+
+    api.router.lifespan_context = lifespan
+
+
+def principal_of_requests(is_controlled: bool) -> PrincipalOf:
+    """Whoever was let in stands in the state of the request; without access control everybody is the operator."""
+
+    def principal_of(request: Any) -> Principal:
+        principal = request.scope.get("state", {}).get("principal") if request is not None else None
+        if isinstance(principal, Principal):
+            return principal
+        if is_controlled:
+            raise UnavailableError("Who asks is not known. Show an API key.")
+        return OPERATOR
+
+    return principal_of
+
+
+def _http_app(server: MCPServer, *, is_loopback: bool) -> Starlette:
+    """Without sessions: each request stands for itself, whichever of several processes answers it."""
+    guard = TransportSecuritySettings(
+        # A page of another site may have its name lead to this machine; over the network keys keep strangers out.
+        enable_dns_rebinding_protection=is_loopback,
+        allowed_hosts=[f"{host}:*" for host in _LOOPBACK],
+        allowed_origins=[f"http://{host}:*" for host in _LOOPBACK],
+    )
+    return server.streamable_http_app(
+        streamable_http_path=PATH, stateless_http=True, json_response=True, transport_security=guard
+    )

@@ -1,0 +1,49 @@
+"""LangChain's vector store over a collection of ours, with the embeddings that filled it. Needs `langchain-qdrant`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from langchain_qdrant import QdrantVectorStore
+
+from app.errors import FingerprintMismatchError
+from app.settings import Settings, load_settings
+from app.types import Collection
+from app.wiring.catalog import open_catalog
+from app.wiring.index import open_index
+from embedder import GircseEmbeddings
+
+
+@contextmanager
+def open_vector_store(
+    collection: str, *, query_instruction: str | None = None, settings: Settings | None = None
+) -> Iterator[QdrantVectorStore]:
+    """Over the collection as it is when the block begins: its documents' instruction and steps, and the model in use.
+
+    For searching. What is added to the store itself is a foreign point, which `gircse search` does not show.
+    Raises UnknownCollectionError, and FingerprintMismatchError when another model filled it.
+    """
+    settings = settings or load_settings()
+    with open_catalog(settings) as catalog, open_index(settings) as index:
+        found = catalog.collection(collection)
+        embeddings = _embeddings_for(found, settings, query_instruction)
+        yield QdrantVectorStore(index.client, found.active_index, embedding=embeddings)
+
+
+def _embeddings_for(collection: Collection, settings: Settings, query_instruction: str | None) -> GircseEmbeddings:
+    embeddings = GircseEmbeddings(
+        model=settings.model,
+        device=settings.device,
+        dtype=settings.dtype,
+        query_instruction=query_instruction,
+        document_instruction=collection.document_instruction,
+        document_steps=collection.document_steps,
+    )
+    if embeddings.fingerprint != collection.fingerprint:
+        raise FingerprintMismatchError(
+            f"The collection {collection.name!r} was filled by another model than {settings.model!r} (fingerprint "
+            f"{collection.fingerprint}, not {embeddings.fingerprint}). Set GIRCSE_MODEL to the one that filled it, or "
+            f"run `gircse reindex {collection.name}`."
+        )
+    return embeddings

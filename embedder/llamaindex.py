@@ -1,0 +1,53 @@
+"""`GircseEmbedding`: LlamaIndex's embedding over `GircseEmbeddings`. Needs the extra [llamaindex]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from pydantic import PrivateAttr
+
+from embedder.langchain import GircseEmbeddings
+
+
+class GircseEmbedding(BaseEmbedding):
+    """Queries and documents with instructions and steps of their own, as `GircseEmbeddings` has them.
+
+    .. code-block:: python
+
+        from embedder import GircseEmbeddings
+        from embedder.llamaindex import GircseEmbedding
+
+        embedding = GircseEmbedding(GircseEmbeddings(query_instruction="Identify the topic of the text."))
+    """
+
+    _embeddings: GircseEmbeddings = PrivateAttr()
+
+    def __init__(self, embeddings: GircseEmbeddings | None = None, **options: Any) -> None:
+        given = embeddings or GircseEmbeddings()
+        # The fingerprint names the model in LlamaIndex's caches: vectors of two models never stand for each other.
+        options.setdefault("embed_batch_size", 64)
+        super().__init__(model_name=f"{given.model} {given.fingerprint}", **options)
+        self._embeddings = given
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "GircseEmbedding"
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._embeddings.embed_query(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return await self._embeddings.aembed_query(query)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._embeddings.embed_documents([text])[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return self._embeddings.embed_documents(texts)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return (await self._embeddings.aembed_documents([text]))[0]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return await self._embeddings.aembed_documents(texts)

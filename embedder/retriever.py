@@ -1,0 +1,114 @@
+"""`GircseRetriever`: LangChain's retriever over the REST API of a running gircse-search, sync and async."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, SecretStr
+
+from embedder.errors import ServerError
+
+_MAX_TOLD = 500
+
+
+class GircseRetriever(BaseRetriever):
+    """Passages of a collection that are nearest to a query, seen through an instruction.
+
+    .. code-block:: python
+
+        from embedder import GircseRetriever
+
+        retriever = GircseRetriever(collection="letters", instruction="Identify the feeling.", k=5)
+        retriever.invoke("They never call back.")
+    """
+
+    url: str = "http://127.0.0.1:7860"
+    """Where `gircse up` or `gircse serve` answers."""
+    api_key: SecretStr | None = None
+    """Shown to a server that controls access."""
+    collection: str = "library"
+    instruction: str | None = None
+    """What "similar" means. None: the model's own; "": no instruction."""
+    lens: str | None = None
+    """A saved instruction in its place."""
+    steps: int | None = Field(default=None, ge=1)
+    """Refinement steps. None: the model's own number."""
+    k: int = Field(default=4, ge=1, le=100)
+    """How many passages; `invoke(query, k=…)` asks for another number."""
+    mode: str = "dense"
+    """dense: by meaning; sparse: by words; hybrid: both."""
+    filters: dict[str, str] = Field(default_factory=dict)
+    """Metadata that must be equal."""
+    explain: bool = False
+    """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
+    timeout_s: float = Field(default=60, gt=0)
+
+    model_config = ConfigDict(extra="forbid")
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        with httpx.Client(**self._connection()) as client:
+            try:
+                answer = client.post("/api/v1/search", json=self._question(query, k))
+            except httpx.HTTPError as error:
+                raise _unreached(self.url, error) from error
+            return _documents(answer)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        async with httpx.AsyncClient(**self._connection()) as client:
+            try:
+                answer = await client.post("/api/v1/search", json=self._question(query, k))
+            except httpx.HTTPError as error:
+                raise _unreached(self.url, error) from error
+            return _documents(answer)
+
+    def _connection(self) -> dict[str, Any]:
+        shown = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key.get_secret_value()}"}
+        return {"base_url": self.url, "headers": shown, "timeout": self.timeout_s}
+
+    def _question(self, query: str, k: int | None) -> dict[str, Any]:
+        return {
+            "query": query,
+            "collection": self.collection,
+            "instruction": self.instruction,
+            "lens": self.lens,
+            "steps": self.steps,
+            "limit": self.k if k is None else k,
+            "filters": self.filters,
+            "mode": self.mode,
+            "explain": self.explain,
+        }
+
+
+def _documents(answer: httpx.Response) -> list[Document]:
+    if answer.is_error:
+        raise ServerError(f"The search was answered with {answer.status_code}: {_told(answer)}")
+    return [_document(hit) for hit in answer.json()["hits"]]
+
+
+def _document(hit: dict[str, Any]) -> Document:
+    source, chunk, why = hit["document"], hit["chunk"], hit["why"]
+    own = {"document_id": source["id"], "title": source["title"], "uri": source["uri"], "score": hit["score"]}
+    place = {key: chunk[key] for key in ("start", "end", "page")}
+    sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
+    metadata = {**source["metadata"], **own, **place, **sentence}
+    return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)
+
+
+def _told(answer: httpx.Response) -> str:
+    """What the problem details say, or the beginning of whatever else answered."""
+    try:
+        return str(answer.json()["detail"])[:_MAX_TOLD]
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:_MAX_TOLD]
+
+
+def _unreached(url: str, error: httpx.HTTPError) -> ServerError:
+    return ServerError(f"No gircse-search answers at {url} ({error}). Start one with `gircse up`, or name another url.")

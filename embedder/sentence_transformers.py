@@ -1,0 +1,94 @@
+"""A GIRCSE model as a module of sentence-transformers. `python -m embedder.sentence_transformers FOLDER` exports one.
+
+The folder holds no code: its module is the class of this installed package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import InputModule
+
+from embedder.checkpoint import DEFAULT_MODEL, load_encoder, model_folder
+from embedder.encoder import Encoder
+from embedder.errors import EmbedderError, TextError
+
+_QUERY, _DOCUMENT = "query", "document"
+_CONFIG = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {_QUERY: "", _DOCUMENT: ""}}
+
+
+class GircseModule(InputModule):
+    """Texts in, vectors out. `encode_query` takes the query's instruction and steps, all else the document's; another
+    instruction is given as `prompt`, which is an instruction here and is not put before the text."""
+
+    save_in_root = True
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+
+    def preprocess(
+        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Only hands the texts on: the encoder makes batches of its own, of equal length."""
+        if not all(isinstance(text, str) for text in inputs):
+            raise TextError("A GIRCSE model embeds texts alone, neither pairs nor pictures.")
+        # Lengths are what sentence-transformers looks at; the texts travel beside them.
+        return {"texts": list(inputs), "instruction": prompt or None, "task": task, "modality": "text"}
+
+    def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
+        encode = self._encoder.encode_queries if features["task"] == _QUERY else self._encoder.encode_documents
+        vectors = encode(features["texts"], instruction=features["instruction"])
+        features["sentence_embedding"] = torch.from_numpy(vectors)
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        return self._encoder.contract.dimension
+
+    @property
+    def max_seq_length(self) -> int:
+        return self._encoder.contract.max_length
+
+    def save(self, output_path: str, *_: Any, **__: Any) -> None:
+        raise EmbedderError(f"Export it instead: python -m embedder.sentence_transformers {output_path}")
+
+    @classmethod
+    def load(cls, model_name_or_path: str, *_: Any, **__: Any) -> Self:
+        return cls(load_encoder(model_name_or_path, dtype="auto"))
+
+
+def open_sentence_transformer(
+    model: str = DEFAULT_MODEL, *, device: str | None = None, dtype: str | None = "auto"
+) -> SentenceTransformer:
+    """Without an exported folder, and without `trust_remote_code`: the caller has the class already."""
+    module = GircseModule(load_encoder(model, device=device, dtype=dtype))
+    return SentenceTransformer(modules=[module], device="cpu")  # of what goes between modules: plain texts, vectors
+
+
+def export_model(folder: Path, model: str = DEFAULT_MODEL) -> None:
+    """Copies the checkpoint, with what makes sentence-transformers find the module. Raises EmbedderError."""
+    if folder.exists() and any(folder.iterdir()):
+        raise EmbedderError(f"{folder} is not empty; name a new folder.")
+    shutil.copytree(model_folder(model), folder, dirs_exist_ok=True)
+    module = {"idx": 0, "name": "0", "path": "", "type": f"{__spec__.name}.{GircseModule.__name__}"}
+    (folder / "modules.json").write_text(json.dumps([module], indent=2) + "\n", encoding="utf-8")
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(_CONFIG, indent=2) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m embedder.sentence_transformers", description=export_model.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    chosen = parser.parse_args()
+    export_model(chosen.folder, chosen.model)
+
+
+if __name__ == "__main__":
+    main()

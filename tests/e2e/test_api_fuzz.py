@@ -1,0 +1,36 @@
+"""A short form of `make api-fuzz`: a house with the engine of Qdrant Edge, asked whatever the description allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import api_fuzz
+import pytest
+
+from app.edge import EdgeProcess
+from app.vectors import QdrantVectorIndex
+
+CASES, SEED = 450, 7
+
+
+@pytest.fixture
+def edge_house(toy_house_factory: Any, tmp_path: Path) -> Iterator[Any]:
+    with EdgeProcess(tmp_path / "edge") as edge:
+        index = QdrantVectorIndex.over_edge(edge)
+        yield toy_house_factory("house", index=index)
+        index.close()
+
+
+def test_no_request_is_answered_with_a_fault_of_ours(edge_house: Any) -> None:
+    api_fuzz.fill(edge_house.services)
+    edge_house.work_off()
+    report = api_fuzz.fuzz(edge_house.services, cases=CASES, first_seed=SEED)
+    assert not report.faults, "\n\n".join(report.faults[:10])
+    assert report.cases >= CASES
+    assert max(report.statuses) < 500
+    # Not only refusals: searches, lists, uploads and deletions were answered.
+    asked = {"POST /api/v1/search", "POST /api/v1/documents", "GET /api/v1/documents"}
+    assert report.answered.keys() >= asked | {"DELETE /api/v1/documents/{document_id}"}
+    assert sum(report.answered.values()) > CASES / 8

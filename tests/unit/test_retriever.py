@@ -1,0 +1,124 @@
+"""GircseRetriever against a running server: LangChain's own suite, then what ours adds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from langchain_core.retrievers import BaseRetriever
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from app.api.main import create_app
+from app.testing import ToyEmbedder
+from embedder import GircseRetriever, ServerError
+
+TEXTS = ("The cat sleeps on the sofa.", "A cat dreams of mice.", "The dog barks at the cat.", "Ferries are late.")
+
+
+@pytest.fixture(scope="module")
+def seen_headers() -> list[str | None]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def server_url(
+    toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory, seen_headers: list[str | None]
+) -> Iterator[str]:
+    with ExitStack() as opened:
+        house = toy_house_class(tmp_path_factory.mktemp("house"), opened, embedder=ToyEmbedder())
+        for text in TEXTS:
+            house.add(text, metadata={"about": "cats" if "cat" in text else "ferries"})
+        api = create_app(house.services)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                seen_headers.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
+            await api(scope, receive, send)
+
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            thread.join(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        server.should_exit = True
+        thread.join(20)
+
+
+class TestSuite(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _connect(self, server_url: str) -> None:
+        self._url = server_url
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return GircseRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"url": self._url}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "cat"
+
+
+def test_passages_tell_where_they_stand(server_url: str) -> None:
+    (found,) = GircseRetriever(url=server_url, k=1, explain=True).invoke("mice dreams")
+    assert found.page_content == "A cat dreams of mice."
+    assert found.id
+    assert found.metadata == {
+        "about": "cats",
+        "document_id": found.metadata["document_id"],
+        "title": "text://1",
+        "uri": "text://1",
+        "score": pytest.approx(found.metadata["score"]),
+        "start": 0,
+        "end": len(found.page_content),
+        "page": None,
+        "why": found.page_content,
+    }
+
+
+async def test_async_finds_the_same(server_url: str) -> None:
+    retriever = GircseRetriever(url=server_url, filters={"about": "cats"}, mode="hybrid", k=10)
+    found = await retriever.ainvoke("ferries")
+    assert len(found) == 3
+    assert found == retriever.invoke("ferries")
+    assert len(await retriever.ainvoke("ferries", k=2)) == 2
+
+
+def test_key_is_shown_and_never_printed(server_url: str, seen_headers: list[str | None]) -> None:
+    retriever = GircseRetriever(url=server_url, api_key="marzipan-4711")
+    retriever.invoke("cat")
+    assert seen_headers[-1] == "Bearer marzipan-4711"
+    assert "marzipan" not in repr(retriever)
+
+
+async def test_what_is_wrong_is_told(server_url: str) -> None:
+    with pytest.raises(ServerError, match="404: No collection named 'nope'"):
+        GircseRetriever(url=server_url, collection="nope").invoke("cat")
+    with pytest.raises(ServerError, match="gircse up"):
+        GircseRetriever(url="http://127.0.0.1:9").invoke("cat")
+    with pytest.raises(ServerError, match="gircse up"):
+        await GircseRetriever(url="http://127.0.0.1:9").ainvoke("cat")
+    with pytest.raises(ServerError, match="steps must be"):
+        await GircseRetriever(url=server_url, steps=99).ainvoke("cat")
+
+
+def test_wrong_fields_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="colection"):
+        GircseRetriever(colection="letters")
+
+
+def test_base_install_brings_what_the_retriever_needs() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    base = project.partition("dependencies = [")[2].partition("]\n")[0]
+    assert '"httpx' in base
+    assert '"langchain-core' in base
