@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,7 +17,11 @@ import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from app.access.principal import Principal, Role, acting_as, current_principal
+from app.access.accounts import Accounts
+from app.access.gate import Gate
+from app.access.guarded_services import guard_services
+from app.access.logins import Logins
+from app.access.principal import Principal, Role, current_principal
 from app.agents import Ability, mcp_server
 from app.api.main import create_app
 from app.settings import Settings
@@ -170,9 +175,6 @@ async def test_services_run_on_behalf_of_the_principal(house: Any) -> None:
     assert seen == [READER]
 
 
-KEYS = {"anna": Principal("anna", Role.READER, ("library",)), "root": Principal("root", Role.ADMIN)}
-
-
 @contextmanager
 def served(app: Any) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
@@ -188,27 +190,21 @@ def served(app: Any) -> Iterator[str]:
         thread.join(20)
 
 
-def web_of(house: Any, *, access_control: bool) -> Any:
-    """As the wiring mounts it, behind a gate that names who asks where access is controlled."""
+def web_of(house: Any, *, access_control: bool) -> tuple[Any, dict[str, str]]:
+    """As the wiring mounts it, and the keys of anna, who sees the library, and of root."""
     settings = Settings(home=house.services.settings.home, access_control=access_control, mcp=True)
-    object.__setattr__(house.services, "settings", settings)
-    api = create_app(house.services)
-    mount_agents(api, house.services)
-
-    async def gate(scope: Any, receive: Any, send: Any) -> None:
-        name = dict(scope.get("headers", ())).get(b"x-user", b"").decode()
-        if name in KEYS:
-            scope.setdefault("state", {})["principal"] = KEYS[name]
-            with acting_as(KEYS[name]):
-                await api(scope, receive, send)
-        else:
-            await api(scope, receive, send)
-
-    return gate
+    services = replace(house.services, settings=settings)
+    accounts = Accounts(services.catalog)
+    accounts.add_user("anna", role=Role.READER, collections=["library"])
+    accounts.add_user("root", role=Role.ADMIN)
+    keys = {name: accounts.add_key(name)[1] for name in ("anna", "root")}
+    api = create_app(services, logins=Logins(accounts, services.catalog) if access_control else None)
+    mount_agents(api, guard_services(services, Gate(services.catalog)))
+    return api, keys
 
 
-async def seen_over_http(url: str, user: str | None = None, mode: str = "auto") -> Any:
-    headers = {"x-user": user} if user else {}
+async def seen_over_http(url: str, key: str | None = None, mode: str = "auto") -> Any:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=20) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
@@ -221,15 +217,18 @@ async def seen_over_http(url: str, user: str | None = None, mode: str = "auto") 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])  # protocols of this year, and with the handshake of before
 async def test_over_http_each_request_is_on_behalf_of_who_sent_it(house: Any, mode: str) -> None:
-    with served(web_of(house, access_control=True)) as url:
-        assert await seen_over_http(url, "anna", mode) == ["library"]
-        assert await seen_over_http(url, "root", mode) == ["library", "secret"]
-        assert await seen_over_http(url, "anna", mode) == ["library"]
-        assert "Who asks is not known" in await seen_over_http(url, mode=mode)
+    web, keys = web_of(house, access_control=True)
+    with served(web) as url:
+        assert await seen_over_http(url, keys["anna"], mode) == ["library"]
+        assert await seen_over_http(url, keys["root"], mode) == ["library", "secret"]
+        assert await seen_over_http(url, keys["anna"], mode) == ["library"]
+        for key in (None, keys["anna"][:-1]):
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            assert httpx.post(f"{url}/mcp", json={}, headers=headers).status_code == 401
 
 
 async def test_without_access_control_everybody_is_the_operator(house: Any) -> None:
-    with served(web_of(house, access_control=False)) as url:
+    with served(web_of(house, access_control=False)[0]) as url:
         assert await seen_over_http(url) == ["library", "secret"]
         assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
