@@ -39,6 +39,12 @@ class Settings(BaseSettings):
     database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
     qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
+    qdrant_shards: int | None = Field(
+        default=None, ge=1, le=256, description="Shards of an index that is made on a Qdrant cluster."
+    )
+    qdrant_replicas: int | None = Field(
+        default=None, ge=1, le=16, description="Nodes of a Qdrant cluster that hold each shard of an index made there."
+    )
     quantization: Literal["none", "int8", "binary"] = Field(
         default="none",
         description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
@@ -88,6 +94,13 @@ class Settings(BaseSettings):
     )
     admin_secret: SecretStr | None = Field(
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="Of the log on stderr: lines, or JSON.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
+    )
+    worker_metrics_port: int | None = Field(
+        default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")

@@ -10,11 +10,11 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 import uvicorn
@@ -27,6 +27,8 @@ from app.services import Services
 from app.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GRACE_S = 5
 START_POLL_S = 2.0
@@ -62,8 +64,8 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
     settings = load_settings(model=model, host=host, port=port)
     exit_on_sigterm()
-    with listening_socket(settings) as listener, open_services(settings) as services:
-        _serve(listener, services, open_page=False)
+    with listening_socket(settings) as listener, services_once_there(settings) as services:
+        _serve(listener, services, open_page=False, is_patient=True)
 
 
 def worker(model: Model = None) -> None:
@@ -79,16 +81,21 @@ def worker(model: Model = None) -> None:
 
 @contextmanager
 def services_once_there(settings: Settings) -> Iterator[Services]:
-    """Waits for a catalog or index that is away: whatever starts both may start the worker first."""
+    """Waits for a catalog or index that is away: whatever starts all of them may start this process first."""
     with ExitStack() as opened:
-        while True:
-            try:
-                services = opened.enter_context(open_services(settings))
-                break
-            except UnavailableError as error:
-                log.warning("The worker waits: %s", error)
-                time.sleep(START_POLL_S)
-        yield services
+        yield _enter_once_there(opened, lambda: open_services(settings))
+
+
+def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextManager[T]]) -> T:
+    told = ""
+    while True:
+        try:
+            return opened.enter_context(open_it())
+        except UnavailableError as error:
+            if str(error) != told:
+                told = str(error)
+                log.warning("Waiting: %s", told)
+            time.sleep(START_POLL_S)
 
 
 @contextmanager
@@ -151,10 +158,16 @@ class _AnnouncingServer(uvicorn.Server):
             webbrowser.open(self._url)
 
 
-def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> None:
+def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_patient: bool = False) -> None:
+    """`is_patient`: waits for parts that are away instead of ending."""
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    with wiring("web").open_web(services) as web:
+    with ExitStack() as opened:
+        open_web = wiring("web").open_web
+        if is_patient:
+            web = _enter_once_there(opened, lambda: open_web(services))
+        else:
+            web = opened.enter_context(open_web(services))
         config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
         server = _AnnouncingServer(config, url=url, open_page=open_page)
         server.run(sockets=[listener])
