@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.catalog_ports import DocumentLists, IndexLedger, Opinions, ShardLedger
+from app.catalog_ports import DocumentLists, IndexLedger, JobQueue, Opinions, ShardLedger
 from app.search_types import QueryEmbedding
 from app.types import (
     Chunk,
@@ -184,7 +184,7 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, Protocol):
+class Catalog(IndexLedger, ShardLedger, JobQueue, DocumentLists, Opinions, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

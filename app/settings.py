@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -28,7 +30,18 @@ class SecretFiles(PydanticBaseSettingsSource):
         return {name: value for name, value in found.items() if value is not None}
 
 
-class Settings(BaseSettings):
+class LogSettings(BaseSettings):
+    """What the command line needs before any command; a fault in another setting is that command's matter."""
+
+    model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="ignore")
+
+    log_format: Literal["text", "json"] = Field(default="text", description="Of the log on stderr: lines, or JSON.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
+    )
+
+
+class Settings(LogSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -94,10 +107,6 @@ class Settings(BaseSettings):
     )
     admin_secret: SecretStr | None = Field(
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
-    )
-    log_format: Literal["text", "json"] = Field(default="text", description="Of the log on stderr: lines, or JSON.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
     )
     worker_metrics_port: int | None = Field(
         default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
@@ -182,8 +191,25 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
     given = {name: value for name, value in overrides.items() if value is not None}
-    try:
+    with _faults_told():
         return Settings(**given)  # type: ignore[arg-type]
+
+
+def load_log_settings() -> LogSettings:
+    """The same for the log alone."""
+    with _faults_told():
+        return LogSettings()
+
+
+def is_tracing_wanted() -> bool:
+    """By the variable that every program with OpenTelemetry knows; its SDK reads the others of its kind itself."""
+    return bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"))
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    try:
+        yield
     except ValidationError as error:
         raise InputError("These settings cannot be used:\n" + "\n".join(_fault_lines(error))) from None
 

@@ -11,6 +11,8 @@ from app.api.documents import collection_routes, document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
+from app.api.metrics import metrics_routes
+from app.api.observed import Observed
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
@@ -45,6 +47,7 @@ def create_app(
     )
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
+    api.add_middleware(Observed, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
     api.include_router(search_routes(services.search, services.catalog))
     api.include_router(document_routes(services, read_url=read_url))
@@ -58,4 +61,5 @@ def create_app(
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations))
     api.include_router(health_routes(services.checks))
+    api.include_router(metrics_routes(services))
     return api

@@ -22,6 +22,7 @@ import uvicorn
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.library import sample_rows
+from app.metrics_server import serving_metrics
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
@@ -72,11 +73,27 @@ def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
     exit_on_sigterm()
-    with services_once_there(settings) as services, running_worker(services) as thread:
+    with (
+        services_once_there(settings) as services,
+        running_worker(services) as thread,
+        _metrics_served(services, is_well=thread.is_alive),
+    ):
         typer.echo("Working. Ctrl-C stops.")
         while thread.is_alive():
             thread.join(timeout=1)
     raise ConflictError("The worker stopped by itself; the log above says why.")
+
+
+@contextmanager
+def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Iterator[None]:
+    """Where the settings name a port for it."""
+    port = services.settings.worker_metrics_port
+    if port is None:
+        yield
+        return
+    with serving_metrics(port, services.metrics, is_well=is_well) as taken:
+        log.info("The worker shows its metrics at http://127.0.0.1:%d/metrics", taken)
+        yield
 
 
 @contextmanager
@@ -103,7 +120,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
     """A worker in a thread of this process, stopped at the end of the block."""
     stop = threading.Event()
     presence = WorkerPresence(services.settings.home)
-    presence.try_take()  # taken already: then two work side by side, which leases allow
+    presence.try_take(timeout_s=1)  # taken already: then two work side by side, which leases allow
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     try:
@@ -168,7 +185,14 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             web = _enter_once_there(opened, lambda: open_web(services))
         else:
             web = opened.enter_context(open_web(services))
-        config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+        config = uvicorn.Config(
+            web,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=GRACE_S,
+            server_header=False,
+        )
         server = _AnnouncingServer(config, url=url, open_page=open_page)
         server.run(sockets=[listener])
     if server.interrupted:

@@ -272,6 +272,7 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/evaluations/{run_id}/differences",
         "/api/v1/evaluations/{run_id}/queries.csv",
         "/healthz",
+        "/metrics",
         "/readyz",
     } == set(openapi["paths"])
     assert openapi["components"]["schemas"]["SearchQuestion"]["properties"]["query"]["examples"]
