@@ -45,15 +45,20 @@ def fields(**values: str | int | float) -> dict[str, dict[str, str | int | float
 
 
 def set_up_logging(log_format: LogFormat, level: str, *, stream: TextIO | None = None) -> None:
-    """Libraries are heard from WARNING on, and from DEBUG on when that is the level."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else LineFormatter())
+    """Libraries are heard from WARNING on, and from DEBUG on when that is the level. Where somebody else has set the
+    log of this process up, as a test runner, it stays as it is."""
     is_debug = level == "DEBUG"
-    logging.basicConfig(level=logging.DEBUG if is_debug else logging.WARNING, handlers=[handler], force=True)
-    for name in OWN_LOGGERS:
-        logging.getLogger(name).setLevel(level)
     for name in CHATTY_LIBRARIES:
         logging.getLogger(name).setLevel(logging.DEBUG if is_debug else logging.ERROR)
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else LineFormatter())
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG if is_debug else logging.WARNING)
+    for name in OWN_LOGGERS:
+        logging.getLogger(name).setLevel(level)
 
 
 class LineFormatter(logging.Formatter):

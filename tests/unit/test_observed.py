@@ -50,6 +50,7 @@ def log() -> Iterator[Callable[..., str]]:
 
     def begin_or_read(log_format: Any = None) -> str:
         if log_format:
+            logging.getLogger().handlers.clear()
             set_up_logging(log_format, "INFO", stream=stream)
         return stream.getvalue()
 
