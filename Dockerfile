@@ -1,14 +1,58 @@
-FROM python:3.11-slim
+# gircse-search with its model, to run without a network, as an ordinary user, on a read-only root file system.
+# `make image` builds it on a base made on this machine; docs/how-to/self-host.md has both ways.
+ARG BASE=python:3.11.13-slim-bookworm
 
-WORKDIR /src
-# The CPU build of torch: the default one carries gigabytes for NVIDIA GPUs.
-RUN pip install --no-cache-dir "torch>=2.13,<2.14" --index-url https://download.pytorch.org/whl/cpu
-COPY . .
-RUN pip install --no-cache-dir ".[app]" \
-    && useradd --create-home gircse \
-    && install --directory --owner=gircse /data
+FROM ${BASE} AS build
+# Another index makes another image: …/whl/cpu, …/whl/cu130, or a file: address of wheels that are mounted.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG TORCH_VERSION=2.13.0
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PATH=/opt/gircse/bin:$PATH
+RUN python3 -m venv /opt/gircse
+COPY docker/requirements.txt /src/docker/
+# The lock holds every package and the hashes of its files but torch, whose files are those of the index above.
+RUN pip install --require-hashes --no-deps --requirement /src/docker/requirements.txt \
+    && pip install --index-url "${TORCH_INDEX}" "torch==${TORCH_VERSION}"
+COPY pyproject.toml README.md LICENSE /src/
+COPY app /src/app
+COPY embedder /src/embedder
+COPY ingest /src/ingest
+COPY ui /src/ui
+COPY sample /src/sample
+# What is installed from here on is this folder alone. Then the model has to work with what is in the image.
+RUN pip install --no-deps --no-build-isolation /src \
+    && gircse embed "The model is in the image." > /dev/null \
+    && pip uninstall --yes setuptools pip \
+    && rm -rf /opt/gircse/lib/python3*/site-packages/torch/include \
+    && find /opt/gircse/lib/python3*/site-packages/numpy /opt/gircse/lib/python3*/site-packages/scipy \
+        /opt/gircse/lib/python3*/site-packages/sympy /opt/gircse/lib/python3*/site-packages/pandas \
+        -type d -name tests -prune -exec rm -rf {} +
 
-USER gircse
-ENV GIRCSE_HOME=/data
+FROM ${BASE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="gircse-search" \
+      org.opencontainers.image.description="Self-hosted instruction-following search on GIRCSE" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+RUN groupadd --gid 10001 gircse \
+    && useradd --uid 10001 --gid gircse --home-dir /data --no-create-home --shell /usr/sbin/nologin gircse \
+    && install --directory --owner=gircse --group=gircse --mode=0700 /data
+COPY --from=build /opt/gircse /opt/gircse
+COPY --chmod=0755 docker/is_well.py /usr/local/bin/gircse-is-well
+# Everything that is ever written lies in the volume /data or in /tmp.
+ENV PATH=/opt/gircse/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    HOME=/data \
+    GIRCSE_HOME=/data \
+    HF_HOME=/data/huggingface \
+    XDG_CACHE_HOME=/tmp/cache \
+    GRADIO_TEMP_DIR=/tmp/gradio
+USER 10001:10001
 WORKDIR /data
+VOLUME /data
+EXPOSE 7860
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --retries=3 CMD ["gircse-is-well"]
 CMD ["gircse", "up"]

@@ -12,8 +12,16 @@ AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
 AXE := $(AXE_FOLDER)/node_modules/axe-core/axe.min.js
 
+# The container image. PODMAN may carry options; IMAGE_ARGS are handed to the build.
+PODMAN ?= podman
+IMAGE ?= localhost/gircse-search
+BASE ?= localhost/gircse-base:bookworm
+BASE_FOLDER ?= build/base
+DEBIAN_MIRROR ?= http://deb.debian.org/debian
+LOCK := docker/requirements.txt
+
 .DEFAULT_GOAL := help
-.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots clean
+.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -73,6 +81,28 @@ tour: $(VENV)/dev.stamp ## measure the tour of the README again
 
 screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs chromium)
 	$(TEST_ENV) $(BIN)/python -m pytest tests/e2e/test_screenshots.py --screenshots $(ARGS)
+
+secrets: ## make ./secrets for docker-compose.yml: random values that only you can read; what is there stays
+	@scripts/make_secrets.sh
+
+base: ## make a Debian with Python on this machine, for images without a registry (needs root, debootstrap and podman)
+	@mkdir -p $(dir $(BASE_FOLDER))
+	debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm $(BASE_FOLDER) $(DEBIAN_MIRROR)
+	rm -rf $(BASE_FOLDER)/var/cache/apt/archives $(BASE_FOLDER)/var/lib/apt/lists/* $(BASE_FOLDER)/usr/share/doc
+	tar --create --one-file-system --directory $(BASE_FOLDER) . | $(PODMAN) import - $(BASE)
+	rm -rf $(BASE_FOLDER)
+
+image: ## build the container image on that base: make image BASE=python:3.11.13-slim-bookworm takes a registry's
+	@case "$(BASE)" in localhost/*) $(PODMAN) image exists "$(BASE)" || $(MAKE) base ;; esac
+	$(PODMAN) build --format docker --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
+		--tag $(IMAGE) $(IMAGE_ARGS) .
+
+lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the image, with hashes (LOCK_ARGS for uv)
+	$(PIP) install --quiet 'uv>=0.9,<1'
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra app --extra server --extra mcp --extra otel --extra postgres \
+		--extra office --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
+		--override docker/overrides.txt --no-emit-package torch --custom-compile-command "make lock" \
+		--output-file $(LOCK) $(LOCK_ARGS)
 
 clean: ## remove the environment and caches; GIRCSE_HOME stays
 	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

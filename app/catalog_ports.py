@@ -166,6 +166,15 @@ class ShardLedger(Protocol):
         ...
 
 
+class JobQueue(Protocol):
+    """What those who watch the queue ask. A part of `Catalog`."""
+
+    def queue_age(self) -> timedelta:
+        """How long the waiting job that was due first has been due; zero when none is. Paused collections wait by
+        intent and are left out."""
+        ...
+
+
 class DocumentLists(Protocol):
     """What people look at: lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
 

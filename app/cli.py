@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from importlib.metadata import version
 from types import TracebackType
@@ -29,10 +28,9 @@ from app.commands import (
     watch,
 )
 from app.errors import GircseError, InputError
+from app.logs import set_up_logging
+from app.settings import load_log_settings
 from app.texts import require_text
-
-# They log every oddity of a document; what matters is in our own report on it.
-CHATTY_LIBRARIES = ("pypdf", "trafilatura")
 
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
@@ -81,11 +79,8 @@ def _main_options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    for name in CHATTY_LIBRARIES:
-        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.ERROR)
+    log = load_log_settings()
+    set_up_logging(log.log_format, "DEBUG" if debug else log.log_level)
     if debug:
         sys.excepthook = sys.__excepthook__
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from app.access.ports import AccessLedger
-from app.catalog_ports import DocumentLists, IndexLedger, KeptAnswers, Opinions, ShardLedger
+from app.catalog_ports import DocumentLists, IndexLedger, JobQueue, KeptAnswers, Opinions, ShardLedger
 from app.search_types import QueryEmbedding
 from app.types import (
     Chunk,
@@ -185,7 +185,7 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, DocumentLists, Opinions, KeptAnswers, AccessLedger, Protocol):
+class Catalog(IndexLedger, ShardLedger, JobQueue, DocumentLists, Opinions, KeptAnswers, AccessLedger, Protocol):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -12,13 +12,22 @@ class WorkerPresence:
         home.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(home / "worker.lock")
 
-    def try_take(self) -> bool:
+    def try_take(self, *, timeout_s: float = 0) -> bool:
         """True when this process is now the one that works here. The system frees it when the process ends."""
         try:
-            self._lock.acquire(blocking=False)
+            self._lock.acquire(timeout=timeout_s)
         except Timeout:
             return False
         return True
 
     def release(self) -> None:
         self._lock.release()
+
+
+def is_worker_there(home: Path) -> bool:
+    """Takes the place for an instant to find out, which a worker that starts just then waits for."""
+    presence = WorkerPresence(home)
+    if presence.try_take():
+        presence.release()
+        return False
+    return True

@@ -16,6 +16,7 @@ from app.explain_words import explain_by_words
 from app.fingerprints import require_same_model
 from app.fusion import RankedPoint
 from app.lookup import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
+from app.observing import SILENT, Observer
 from app.ports import Catalog, Embedder, VectorIndex
 from app.recent import Recent
 from app.search_types import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
@@ -36,7 +37,10 @@ _NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=()
 
 
 class SearchService:
-    def __init__(self, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(
+        self, catalog: Catalog, index: VectorIndex, embedder: Embedder, *, observer: Observer = SILENT
+    ) -> None:
+        self._observer = observer
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
@@ -49,16 +53,16 @@ class SearchService:
         By words alone the model is not asked: there is no refinement, and `steps` is 0.
         """
         timings_ms: dict[str, float] = {}
-        with _timed(timings_ms, "total"):
+        with self._timed(timings_ms, "total"):
             _check_search(request)
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             query = _NO_EMBEDDING
             if request.mode is not SearchMode.SPARSE:
-                with _timed(timings_ms, "embed"):
+                with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
-            with _timed(timings_ms, "index"):
+            with self._timed(timings_ms, "index"):
                 collection, points = self._ask_index(
                     collection, lambda name: find_points(self._index, name, request, query.vector)
                 )
@@ -80,7 +84,7 @@ class SearchService:
         The vectors of the query and of sentences that were seen lately are not computed again.
         """
         spent_ms: dict[str, float] = {}
-        with _timed(spent_ms, "explain"):
+        with self._timed(spent_ms, "explain"):
             hits = explain_by_words(result.hits, request.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._explain_by_vector(hits, result, request)
@@ -109,10 +113,18 @@ class SearchService:
         """What the model makes of a query, without a search. The last ones are remembered."""
         key = (text, instruction, steps, tuple((token_bias or {}).items()))
         found = self._queries.get(key)
+        self._observer.looked_up("queries", is_hit=found is not None)
         if found is None:
             found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
             self._queries.keep({key: found})
         return found
+
+    @contextmanager
+    def _timed(self, timings_ms: dict[str, float], stage: str) -> Iterator[None]:
+        started = perf_counter()
+        with self._observer.stage(f"search.{stage}"):
+            yield
+        timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
     def _embed(self, request: SearchRequest) -> QueryEmbedding:
         return self.refine(
@@ -220,10 +232,3 @@ def _hit(rank: int, ranked: RankedPoint) -> Hit:
         ),
         legs=ranked.legs,
     )
-
-
-@contextmanager
-def _timed(timings_ms: dict[str, float], stage: str) -> Iterator[None]:
-    started = perf_counter()
-    yield
-    timings_ms[stage] = round((perf_counter() - started) * 1000, 3)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.evaluation_ports import Evaluations
 from app.library import Library
+from app.metrics import Metrics
 from app.ports import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
 from app.search import SearchService
 from app.settings import Settings
@@ -26,3 +27,4 @@ class Services:
     library: Library
     evaluations: Evaluations
     checks: Mapping[str, Callable[[], bool]]
+    metrics: Metrics = field(default_factory=Metrics)

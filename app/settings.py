@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -28,7 +30,18 @@ class SecretFiles(PydanticBaseSettingsSource):
         return {name: value for name, value in found.items() if value is not None}
 
 
-class Settings(BaseSettings):
+class LogSettings(BaseSettings):
+    """What the command line needs before any command; a fault in another setting is that command's matter."""
+
+    model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="ignore")
+
+    log_format: Literal["text", "json"] = Field(default="text", description="Of the log on stderr: lines, or JSON.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
+    )
+
+
+class Settings(LogSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -39,6 +52,12 @@ class Settings(BaseSettings):
     database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
     qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
+    qdrant_shards: int | None = Field(
+        default=None, ge=1, le=256, description="Shards of an index that is made on a Qdrant cluster."
+    )
+    qdrant_replicas: int | None = Field(
+        default=None, ge=1, le=16, description="Nodes of a Qdrant cluster that hold each shard of an index made there."
+    )
     quantization: Literal["none", "int8", "binary"] = Field(
         default="none",
         description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
@@ -90,6 +109,9 @@ class Settings(BaseSettings):
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
     )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    worker_metrics_port: int | None = Field(
+        default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 
@@ -170,8 +192,25 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
     given = {name: value for name, value in overrides.items() if value is not None}
-    try:
+    with _faults_told():
         return Settings(**given)  # type: ignore[arg-type]
+
+
+def load_log_settings() -> LogSettings:
+    """The same for the log alone."""
+    with _faults_told():
+        return LogSettings()
+
+
+def is_tracing_wanted() -> bool:
+    """By the variable that every program with OpenTelemetry knows; its SDK reads the others of its kind itself."""
+    return bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"))
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    try:
+        yield
     except ValidationError as error:
         raise InputError("These settings cannot be used:\n" + "\n".join(_fault_lines(error))) from None
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 
 from app.errors import GircseError, LeaseLostError, UnavailableError
+from app.observing import SILENT, Observer
 from app.ports import Catalog, JobListener
 from app.types import Job, JobKind
 from ingest.incidents import log_incident
@@ -55,7 +56,9 @@ class Worker:
         poll_s: float = 1.0,
         lanes: Lanes | None = None,
         block: int = DEFAULT_BLOCK,
+        observer: Observer = SILENT,
     ) -> None:
+        self._observer = observer
         self._catalog = catalog
         self._pipeline = pipeline
         self._owner = owner
@@ -161,7 +164,8 @@ class Worker:
     def _run_together(self, jobs: list[Job], hand: _Hand) -> dict[str, IngestReport | Exception]:
         """Nothing when they are to be done one by one, so that a fault goes to the document whose it is."""
         try:
-            return dict(self._pipeline.run_block(jobs, heartbeat=hand.confirm))
+            with self._observer.stage("ingest.block"):
+                return dict(self._pipeline.run_block(jobs, heartbeat=hand.confirm))
         except (StopRequestedError, UnavailableError) as error:
             return {job.id: error for job in jobs}
         except Exception as error:  # noqa: BLE001 - raised again by the job whose matter it is
@@ -181,7 +185,7 @@ class Worker:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            report = outcome or self._pipeline.run(job, heartbeat=partial(hand.confirm, job))
+            report = outcome or self._run(job, hand)
         except (LeaseLostError, StopRequestedError) as error:
             log.info("Job %s was left: %s", job.id, error or "the worker stops")
             self._catalog.release(job)
@@ -201,6 +205,10 @@ class Worker:
         else:
             log.info("Job %s done: %s", job.id, report)
         return True
+
+    def _run(self, job: Job, hand: _Hand) -> IngestReport:
+        with self._observer.stage("ingest.job"):
+            return self._pipeline.run(job, heartbeat=partial(hand.confirm, job))
 
     def _wait_until_alone(self, jobs: list[Job], hand: _Hand) -> None:
         """Until then, or until it is to be left; its first heartbeat says so."""

@@ -12,6 +12,7 @@ from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
 from app.evaluations import evaluations_over
 from app.library import Library
+from app.metrics import Metrics
 from app.ports import VectorIndex
 from app.search import SearchService
 from app.services import Services
@@ -39,6 +40,7 @@ class ToyHouse:
         self.index = index
         evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
         opened.callback(evaluations.close)
+        metrics = Metrics()
         self.services = Services(
             settings=Settings(home=home),
             catalog=catalog,
@@ -46,10 +48,11 @@ class ToyHouse:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder),
+            search=SearchService(catalog, index, embedder, observer=metrics),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
+            metrics=metrics,
         )
         self.pipeline = IngestPipeline(
             catalog=catalog,

@@ -12,6 +12,7 @@ from app.access.gate import Gate
 from app.access.guarded_accounts import GuardedAccounts
 from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
 from app.access.logins import Logins
+from app.access.principal import Role
 from app.api.access import AccessControl
 from app.api.accounts import account_routes
 from app.api.collections import collection_routes
@@ -23,7 +24,9 @@ from app.api.fetches import fetch_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.login import DrawLogin, login_routes
+from app.api.metrics import metrics_routes
 from app.api.models import model_routes
+from app.api.observed import Observed
 from app.api.openapi import PROBLEMS, describe, operation_id
 from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
@@ -62,6 +65,7 @@ def create_app(
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
+    api.add_middleware(Observed, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
     gate = Gate(services.catalog)
     guarded = guard_services(services, gate)
@@ -81,6 +85,7 @@ def create_app(
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
     api.include_router(health_routes(services.checks))
+    api.include_router(metrics_routes(services, may_ask=lambda: gate.passing_everywhere(Role.READER)))
     describe(api)
     return api
 

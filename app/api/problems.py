@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from app.errors import GircseError, ThrottledError
+from app.logs import current_request_id
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -27,6 +28,8 @@ def add_problem_handlers(api: FastAPI) -> None:
 
 
 def problem(status: int, detail: str, *, title: str | None = None, **more: str) -> Response:
+    if request_id := current_request_id():
+        more = {**more, "request_id": request_id}
     body = {"type": "about:blank", "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
     # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot carry.
     return Response(json.dumps(body | more), status_code=status, media_type=MEDIA_TYPE)
@@ -65,4 +68,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s in %s %s", error_id, request.method, request.url.path, exc_info=error)
-    return problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)
+    response = problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)
+    if request_id := current_request_id():  # this answer does not pass through `Observed`
+        response.headers["x-request-id"] = request_id
+    return response

@@ -5,6 +5,6 @@ All SQL of the application lives in this package. It knows nothing of vectors, m
 
 from app.catalog.catalog import SqlCatalog
 from app.catalog.engine import connect
-from app.catalog.migrate import upgrade
+from app.catalog.migrate import CatalogFacts, describe, upgrade
 
-__all__ = ["SqlCatalog", "connect", "upgrade"]
+__all__ = ["CatalogFacts", "SqlCatalog", "connect", "describe", "upgrade"]

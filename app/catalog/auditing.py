@@ -1,20 +1,31 @@
-"""What the audit asks of the catalog: chunks page by page, whose they are, and which documents no job is at work on."""
+"""What the audit asks of the catalog: chunks page by page, whose they are, and which documents no job is at work on.
+
+And what those who watch the queue ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import delete, exists, func, select, update
 
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
-from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
 from app.types import Chunk, DocumentState, JobKind
 
 _PAGE = 1000
 
 
 class AuditQueries(Sessions):
+    def queue_age(self) -> timedelta:
+        is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
+        now = self._clock()
+        statement = select(func.min(JobRow.not_before)).where(is_waiting, JobRow.not_before <= now, ~is_paused)
+        with self._session(self._engine) as session:
+            first = session.scalar(statement)
+        return timedelta(0) if first is None else now - first
+
     def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
         after = ""
         while True:

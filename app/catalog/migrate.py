@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +50,23 @@ def upgrade(engine: Engine) -> Path | None:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         return backup
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFacts:
+    """`place` names the database without its password; `moment` is its server's clock, None where it is a file."""
+
+    place: str
+    revision: str | None
+    moment: datetime | None
+
+
+def describe(engine: Engine) -> CatalogFacts:
+    with faults_translated(engine), engine.connect() as connection:
+        revision = MigrationContext.configure(connection).get_current_revision()
+        is_server = engine.dialect.name == "postgresql"
+        moment = connection.scalar(text("SELECT clock_timestamp()")) if is_server else None
+    return CatalogFacts(engine.url.render_as_string(hide_password=True), revision, moment)
 
 
 @contextmanager

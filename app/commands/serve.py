@@ -10,11 +10,11 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 import uvicorn
@@ -23,11 +23,14 @@ from app.access.secret_file import load_admin_secret
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.library import sample_rows
+from app.metrics_server import serving_metrics
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GRACE_S = 5
 START_POLL_S = 2.0
@@ -63,15 +66,19 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
     settings = load_settings(model=model, host=host, port=port)
     exit_on_sigterm()
-    with listening_socket(settings) as listener, open_services(settings) as services:
-        _serve(listener, services, open_page=False)
+    with listening_socket(settings) as listener, services_once_there(settings) as services:
+        _serve(listener, services, open_page=False, is_patient=True)
 
 
 def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
     exit_on_sigterm()
-    with services_once_there(settings) as services, running_worker(services) as thread:
+    with (
+        services_once_there(settings) as services,
+        running_worker(services) as thread,
+        _metrics_served(services, is_well=thread.is_alive),
+    ):
         typer.echo("Working. Ctrl-C stops.")
         while thread.is_alive():
             thread.join(timeout=1)
@@ -79,17 +86,34 @@ def worker(model: Model = None) -> None:
 
 
 @contextmanager
+def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Iterator[None]:
+    """Where the settings name a port for it."""
+    port = services.settings.worker_metrics_port
+    if port is None:
+        yield
+        return
+    with serving_metrics(port, services.metrics, is_well=is_well) as taken:
+        log.info("The worker shows its metrics at http://127.0.0.1:%d/metrics", taken)
+        yield
+
+
+@contextmanager
 def services_once_there(settings: Settings) -> Iterator[Services]:
-    """Waits for a catalog or index that is away: whatever starts both may start the worker first."""
+    """Waits for a catalog or index that is away: whatever starts all of them may start this process first."""
     with ExitStack() as opened:
-        while True:
-            try:
-                services = opened.enter_context(open_services(settings))
-                break
-            except UnavailableError as error:
-                log.warning("The worker waits: %s", error)
-                time.sleep(START_POLL_S)
-        yield services
+        yield _enter_once_there(opened, lambda: open_services(settings))
+
+
+def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextManager[T]]) -> T:
+    told = ""
+    while True:
+        try:
+            return opened.enter_context(open_it())
+        except UnavailableError as error:
+            if str(error) != told:
+                told = str(error)
+                log.warning("Waiting: %s", told)
+            time.sleep(START_POLL_S)
 
 
 @contextmanager
@@ -97,7 +121,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
     """A worker in a thread of this process, stopped at the end of the block."""
     stop = threading.Event()
     presence = WorkerPresence(services.settings.home)
-    presence.try_take()  # taken already: then two work side by side, which leases allow
+    presence.try_take(timeout_s=1)  # taken already: then two work side by side, which leases allow
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     try:
@@ -152,14 +176,27 @@ class _AnnouncingServer(uvicorn.Server):
             webbrowser.open(self._url)
 
 
-def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> None:
+def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_patient: bool = False) -> None:
+    """`is_patient`: waits for parts that are away instead of ending."""
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if services.settings.access_control:
         place = load_admin_secret(services.settings).place
         typer.echo(f"Access control is on. Log in as admin; the secret is in {place}.")
-    with wiring("web").open_web(services) as web:
-        config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+    with ExitStack() as opened:
+        open_web = wiring("web").open_web
+        if is_patient:
+            web = _enter_once_there(opened, lambda: open_web(services))
+        else:
+            web = opened.enter_context(open_web(services))
+        config = uvicorn.Config(
+            web,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=GRACE_S,
+            server_header=False,
+        )
         server = _AnnouncingServer(config, url=url, open_page=open_page)
         server.run(sockets=[listener])
     if server.interrupted:

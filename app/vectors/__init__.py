@@ -1,5 +1,6 @@
 """The vector index on Qdrant: the only importer of qdrant_client."""
 
 from app.vectors.index import QdrantVectorIndex
+from app.vectors.tuning import Spread
 
-__all__ = ["QdrantVectorIndex"]
+__all__ = ["QdrantVectorIndex", "Spread"]

@@ -45,10 +45,12 @@ class QdrantVectorIndex:
         client: QdrantClient,
         *,
         quantization: tuning.Quantization = "none",
+        spread: tuning.Spread = tuning.AS_THE_SERVER_HAS_IT,
         reconnect: Callable[[], QdrantClient] | None = None,
     ) -> None:
         self._client = client
         self._quantization = quantization
+        self._spread = spread
         self._reconnect = reconnect
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
@@ -64,8 +66,15 @@ class QdrantVectorIndex:
         return cls(connect(), quantization=quantization, reconnect=connect)
 
     @classmethod
-    def at(cls, url: str, *, api_key: str | None = None, quantization: tuning.Quantization = "none") -> Self:
-        return cls(_client(url, api_key=api_key), quantization=quantization)
+    def at(
+        cls,
+        url: str,
+        *,
+        api_key: str | None = None,
+        quantization: tuning.Quantization = "none",
+        spread: tuning.Spread = tuning.AS_THE_SERVER_HAS_IT,
+    ) -> Self:
+        return cls(_client(url, api_key=api_key), quantization=quantization, spread=spread)
 
     @property
     def client(self) -> QdrantClient:
@@ -86,6 +95,8 @@ class QdrantVectorIndex:
                     sparse_vectors_config={WORDS: sparse_params},
                     quantization_config=tuning.quantization_config(self._quantization),
                     optimizers_config=tuning.optimizers_config(),
+                    shard_number=self._spread.shards,
+                    replication_factor=self._spread.replicas,
                 )
             existing = client.get_collection(index).config.params.vectors
             if not isinstance(existing, models.VectorParams) or existing.size != dimension:

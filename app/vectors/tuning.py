@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from qdrant_client import models
@@ -24,6 +25,17 @@ _BYTES_PER_NUMBER = 4
 _LOOK_AGAIN_S = 10.0
 
 _EXACT = models.SearchParams(exact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Over how many nodes of a Qdrant cluster an index is spread when it is made. None: as the server has it."""
+
+    shards: int | None = None
+    replicas: int | None = None
+
+
+AS_THE_SERVER_HAS_IT = Spread()
 
 
 def vector_params(dimension: int, quantization: Quantization) -> models.VectorParams:

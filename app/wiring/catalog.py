@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.catalog import SqlCatalog, connect, upgrade
+from app.catalog import CatalogFacts, SqlCatalog, connect, describe, upgrade
 from app.ports import Catalog
 from app.settings import Settings
 
@@ -17,5 +17,14 @@ def open_catalog(settings: Settings) -> Iterator[Catalog]:
     try:
         upgrade(engine)
         yield SqlCatalog(engine)
+    finally:
+        engine.dispose()
+
+
+def describe_catalog(settings: Settings) -> CatalogFacts:
+    """As it is, without migrating it."""
+    engine = connect(settings.catalog_url)
+    try:
+        return describe(engine)
     finally:
         engine.dispose()

@@ -94,7 +94,14 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
-        Worker(catalog=services.catalog, pipeline=pipeline, owner=owner, lease=lease, lanes=lanes).run(stop)
+        Worker(
+            catalog=services.catalog,
+            pipeline=pipeline,
+            owner=owner,
+            lease=lease,
+            lanes=lanes,
+            observer=services.metrics,
+        ).run(stop)
 
 
 def _finish_deletions(services: Services) -> None:

@@ -8,19 +8,24 @@ from contextlib import closing, contextmanager
 from app.blobs import FolderBlobStore
 from app.evaluations import evaluations_over
 from app.library import Library
+from app.metrics import Metrics
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.wiring.catalog import open_catalog
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.index import open_index
+from app.wiring.tracing import open_spans
 
 
 @contextmanager
 def open_services(settings: Settings) -> Iterator[Services]:
     embedder = LocalEmbedder.of(settings)
+    spans = open_spans("gircse")
+    metrics = Metrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")
     with (
+        closing(spans),
         open_catalog(settings) as catalog,
         open_index(settings) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
@@ -32,7 +37,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder),
+            search=SearchService(catalog, index, embedder, observer=metrics),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,
             checks={
@@ -40,4 +45,5 @@ def open_services(settings: Settings) -> Iterator[Services]:
                 "index": index.is_alive,
                 "embedder": lambda: bool(embedder.embed_query("ready?", instruction="", steps=1).vector),
             },
+            metrics=metrics,
         )

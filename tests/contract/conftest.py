@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from catalog_samples import LIBRARY, Clock, claimed, new_chunk, new_document
-from postgres_server import postgres_server
-from sqlalchemy import Engine, create_engine, make_url, text
+from postgres_server import create_database, postgres_server
+from sqlalchemy import Engine
 
 from app.catalog import SqlCatalog, connect, upgrade
 from app.types import Job
@@ -24,21 +24,11 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def migrated_template(postgres_url: str) -> str:
     """A migrated database that each test gets a copy of."""
-    _create_database(postgres_url, "template_test")
+    create_database(postgres_url, "template_test")
     engine = connect(f"{postgres_url}/template_test")
     upgrade(engine)
     engine.dispose()
     return "template_test"
-
-
-def _create_database(server: str, name: str, *, template: str = "template0") -> None:
-    assert name.endswith("_test")
-    admin = create_engine(
-        make_url(f"{server}/postgres").set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
-    )
-    with admin.connect() as connection:
-        connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
-    admin.dispose()
 
 
 _numbers = count(1)
@@ -51,7 +41,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     else:
         server, template = request.getfixturevalue("postgres_url"), request.getfixturevalue("migrated_template")
         name = f"catalog_{next(_numbers)}_test"
-        _create_database(server, name, template=template)
+        create_database(server, name, template=template)
         url = f"{server}/{name}"
     engine = connect(url)
     upgrade(engine)

@@ -22,7 +22,7 @@ from app.optimize import optimize_index
 from app.ports import VectorIndex
 from app.testing import InMemoryVectorIndex
 from app.types import MetadataValue, Point, ScoredPoint
-from app.vectors import QdrantVectorIndex
+from app.vectors import QdrantVectorIndex, Spread
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
@@ -504,3 +504,14 @@ def test_a_wrong_key_is_unavailable_and_names_the_setting(edge: EdgeProcess) -> 
         index = QdrantVectorIndex.at(edge.start().url, api_key="wrong")
     with pytest.raises(VectorIndexUnavailableError, match="GIRCSE_QDRANT_API_KEY"):
         index.count("docs")
+
+
+@pytest.mark.parametrize(
+    ("spread", "field"), [(Spread(shards=3), "shard_number"), (Spread(replicas=2), "replication_factor")]
+)
+def test_index_is_spread_over_a_cluster_when_it_is_made(
+    edge_index: QdrantVectorIndex, spread: Spread, field: str
+) -> None:
+    """The embedded engine is no cluster: that it refuses the field proves that it was asked for."""
+    with pytest.raises(VectorIndexUnavailableError, match=field):
+        QdrantVectorIndex(edge_index.client, spread=spread).create("spread", dimension=3)

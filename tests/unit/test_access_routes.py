@@ -207,6 +207,7 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
     ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
     ("GET", "/api/v1/audit"): Case(ADMIN, at("/api/v1/audit"), of_collection=False),
+    ("GET", "/metrics"): Case(READER, at("/metrics"), of_collection=False, may_fail=(403,)),  # tested below
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
     ("GET", "/docs/oauth2-redirect"): Case(READER, at("/docs/oauth2-redirect"), of_collection=False),
@@ -385,7 +386,7 @@ def state_of(house: AccessHouse, scene: Scene) -> Any:
 
 def test_lists_over_all_collections_need_everything(house: AccessHouse) -> None:
     make_scene(house, FOREIGN)
-    for path in ("/api/v1/documents", "/api/v1/jobs"):
+    for path in ("/api/v1/documents", "/api/v1/jobs", "/api/v1/jobs/counts", "/metrics"):
         assert house.client.get(path, headers=house.as_("reader of own")).status_code == 403
         assert house.client.get(path, headers=house.as_("reader of all")).status_code == 200
     scene = make_scene(house, OWN)

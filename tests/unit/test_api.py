@@ -289,6 +289,7 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/keys/{key_id}",
         "/api/v1/audit",
         "/healthz",
+        "/metrics",
         "/readyz",
     } == set(openapi["paths"])
     assert openapi["components"]["schemas"]["SearchQuestion"]["properties"]["query"]["examples"]

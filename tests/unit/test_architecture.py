@@ -27,6 +27,7 @@ CORE = {
     "app.ports",
     "app.catalog_ports",
     "app.errors",
+    "app.observing",
     "app.sentences",
     "app.refinement_view",
     "app.lenses",
@@ -59,6 +60,7 @@ RESERVED = {
 # What imports a module by its name would escape the walk.
 IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
+    "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
     "app.commands.house": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.training": "runs the training, a program of its own",

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, make_url, text
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
+def postgres_server(port: int | None = None) -> Iterator[str]:
     """The address of an empty server, without a database name. Skips where PostgreSQL is not installed."""
     programs = _programs()
     # Not pytest's tmp_path: the server refuses to run as root, and its own user may not enter root's folders.
@@ -23,9 +24,7 @@ def postgres_server() -> Iterator[str]:
     user = "postgres" if os.geteuid() == 0 else None
     if user is not None:
         shutil.chown(folder, user)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = port or free_port()
     data = folder / "data"
 
     def run(program: str, *arguments: str) -> None:
@@ -44,6 +43,22 @@ def postgres_server() -> Iterator[str]:
             run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+def create_database(server: str, name: str, *, template: str = "template0") -> None:
+    assert name.endswith("_test")
+    admin = create_engine(
+        make_url(f"{server}/postgres").set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with admin.connect() as connection:
+        connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
+    admin.dispose()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _programs() -> Path:

@@ -1,0 +1,219 @@
+"""What `gircse doctor` asks of each part: whether it is well, what was found, and what to do where it is not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import httpx
+from packaging.requirements import Requirement
+
+from app.commands.house import embedder_of, open_catalog, wiring
+from app.errors import GircseError
+from app.ports import Embedder
+from app.settings import Settings
+from app.types import JobState
+
+PRODUCT = "gircse-search"
+SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")
+EXTRAS = ("", "app")  # what every command needs
+MIN_FREE_GB = 1.0
+MOST_SKEW = timedelta(seconds=5)  # leases of jobs are compared across machines
+EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
+CONTAINER_SECRETS = Path("/run/secrets")  # a mount of this container alone
+_ASK_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`advice` is empty where all is well."""
+
+    is_well: bool
+    detail: str
+    advice: str = ""
+
+
+Check = Callable[[Settings], Finding]
+
+
+def ask(check: Check, settings: Settings) -> Finding:
+    """Errors of a part are findings: their messages say what to do."""
+    try:
+        return check(settings)
+    except (GircseError, OSError) as error:
+        return Finding(is_well=False, detail=str(error))
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def check_versions(settings: Settings) -> Finding:
+    wrong, missing = [], []
+    for text in importlib.metadata.requires(PRODUCT) or ():
+        wanted = Requirement(text)
+        if wanted.marker is not None and not any(wanted.marker.evaluate({"extra": extra}) for extra in EXTRAS):
+            continue
+        try:
+            installed = importlib.metadata.version(wanted.name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(wanted.name)
+            continue
+        if not wanted.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{wanted.name} {installed} (needed: {wanted.specifier})")
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in (PRODUCT, *SHOWN) if name not in missing
+    )
+    detail = f"Python {platform.python_version()}, {versions}"
+    if not (wrong or missing):
+        return Finding(True, detail)
+    faults = [*wrong, *(f"{name} is not installed" for name in missing)]
+    return Finding(False, f"{detail}; {'; '.join(faults)}", f"Run: pip install '{PRODUCT}[app]'")
+
+
+def check_device(settings: Settings) -> Finding:
+    if settings.embedder_url is not None:
+        return Finding(True, "not used: the embedding server computes")
+    is_well, detail, advice = wiring("devices").describe_device(settings.device)
+    return Finding(is_well, detail, advice)
+
+
+def check_disk(settings: Settings) -> Finding:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    free_gb = shutil.disk_usage(settings.home).free / 1e9
+    advice = "" if free_gb >= MIN_FREE_GB else "Make room, or set GIRCSE_HOME to a folder on a larger disk."
+    return Finding(free_gb >= MIN_FREE_GB, f"{settings.home}, {free_gb:.1f} GB free", advice)
+
+
+def check_permissions(settings: Settings) -> Finding:
+    """Who else may write into the home, and who may read a secret."""
+    home, faults = settings.home, []
+    home.mkdir(parents=True, exist_ok=True)
+    if not os.access(home, os.W_OK | os.X_OK):
+        faults.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
+    elif stat.S_IMODE(home.stat().st_mode) & 0o022:
+        faults.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
+    own = [home / "admin-secret", *home.glob("edge/edge.json")]
+    for path in [*own, *_secret_files()]:
+        if path.exists() and path.stat().st_mode & 0o077 and not _is_out_of_reach(path):
+            faults.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
+    if faults:
+        return Finding(False, "; ".join(fault for fault, _ in faults), " ".join(advice for _, advice in faults))
+    return Finding(True, f"{home} and the secrets are this user's alone to change")
+
+
+def _secret_files() -> list[Path]:
+    named = (value for name, value in os.environ.items() if name.startswith("GIRCSE_") and name.endswith("_FILE"))
+    return [Path(value) for value in named if value]
+
+
+def _is_out_of_reach(path: Path) -> bool:
+    """In a folder that lets nobody else in, or that only this container has."""
+    if path.is_relative_to(CONTAINER_SECRETS):
+        return True
+    return any(not parent.stat().st_mode & 0o011 for parent in path.absolute().parents)
+
+
+def check_catalog(settings: Settings) -> Finding:
+    with open_catalog(settings) as catalog:
+        count = len(catalog.collections())
+    about = wiring("catalog").describe_catalog(settings)
+    return Finding(True, f"{about.place}, schema {about.revision}, up to date, {count} collections")
+
+
+def check_clock(settings: Settings) -> Finding:
+    now = utc_now()
+    if now < EARLIEST:
+        return Finding(False, f"this machine says that it is {now:%Y-%m-%d %H:%M} UTC", "Set its clock, as by NTP.")
+    there = wiring("catalog").describe_catalog(settings).moment
+    if there is None:
+        return Finding(True, f"{now:%Y-%m-%d %H:%M} UTC")
+    skew = abs(there - utc_now())
+    detail = f"{now:%Y-%m-%d %H:%M} UTC, {skew.total_seconds():.1f} s from the database's clock"
+    advice = "" if skew <= MOST_SKEW else "Set the clocks of both machines, as by NTP: leases of jobs depend on them."
+    return Finding(skew <= MOST_SKEW, detail, advice)
+
+
+def check_jobs(settings: Settings) -> Finding:
+    with open_catalog(settings) as catalog:
+        counts = catalog.job_counts()
+    dead = counts.get(JobState.DEAD, 0)
+    advice = "See `gircse jobs list --state dead`, then `gircse jobs retry ID`." if dead else ""
+    listed = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
+    return Finding(not dead, listed, advice)
+
+
+def check_index(settings: Settings) -> Finding:
+    with wiring("index").open_index(settings) as index:
+        count = len(index.indexes())
+    where = settings.qdrant_url or f"embedded engine in {settings.home / 'edge'}"
+    return Finding(True, f"{where}, {count} indexes")
+
+
+def check_embedder(settings: Settings) -> Finding:
+    """As its clients see it: whether it is ready, and whether it takes the key that is set here."""
+    url = settings.embedder_url
+    if url is None:
+        return Finding(True, "none: this process computes (GIRCSE_EMBEDDER_URL is not set)")
+    key = settings.embedder_api_key
+    headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+    try:
+        with httpx.Client(base_url=url, timeout=_ASK_TIMEOUT_S, trust_env=False) as client:
+            ready, models = client.get("/readyz"), client.get("/v1/models", headers=headers)
+    except httpx.HTTPError as error:
+        advice = "Start it with `gircse embedder`, or mend GIRCSE_EMBEDDER_URL."
+        return Finding(False, f"{url} does not answer: {error or type(error).__name__}", advice)
+    if ready.status_code != httpx.codes.OK:
+        advice = "Its log says why; a model may still be loading."
+        return Finding(False, f"{url} is not ready ({ready.status_code})", advice)
+    if models.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        advice = "Set GIRCSE_EMBEDDER_API_KEY or GIRCSE_EMBEDDER_API_KEY_FILE to the key that it was started with."
+        return Finding(False, f"{url} does not take the key", advice)
+    return Finding(True, f"{url} is ready")
+
+
+@cache
+def _embedder(settings: Settings) -> Embedder:
+    return embedder_of(settings)
+
+
+def check_model(settings: Settings) -> Finding:
+    model = _embedder(settings)
+    facts = (
+        f"fingerprint {model.fingerprint[:12]}, {model.dimension} dimensions, {model.default_query_steps} query steps"
+    )
+    return Finding(True, f"{model.model_name}, {facts}; weights and golden vectors verified")
+
+
+def check_collections(settings: Settings) -> Finding:
+    fingerprint = _embedder(settings).fingerprint
+    with open_catalog(settings) as catalog:
+        collections = catalog.collections()
+    foreign = [each.name for each in collections if each.fingerprint != fingerprint]
+    if foreign:
+        advice = "Set GIRCSE_MODEL to that model, or run `gircse reindex NAME`."
+        return Finding(False, f"written by another model: {', '.join(foreign)}", advice)
+    return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
+
+
+CHECKS: dict[str, Check] = {
+    "versions": check_versions,
+    "device": check_device,
+    "disk": check_disk,
+    "permissions": check_permissions,
+    "catalog": check_catalog,
+    "clock": check_clock,
+    "jobs": check_jobs,
+    "index": check_index,
+    "embedder": check_embedder,
+    "model": check_model,
+    "collections": check_collections,
+}

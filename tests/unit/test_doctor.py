@@ -1,0 +1,216 @@
+"""Every check of `gircse doctor`, once where all is well and once with the thing broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from app.catalog import CatalogFacts, connect, upgrade
+from app.cli import app
+from app.commands import checks
+from app.commands.checks import CHECKS, Finding, ask
+from app.settings import Settings
+from app.wiring import catalog as catalog_wiring
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return home
+
+
+@pytest.fixture
+def finding(home: Path) -> Callable[..., Finding]:
+    def find(part: str, **settings: Any) -> Finding:
+        return ask(CHECKS[part], Settings(home=home, **settings))
+
+    return find
+
+
+def assert_well(finding: Finding) -> None:
+    assert finding.is_well, finding
+    assert not finding.advice
+
+
+def assert_ill(finding: Finding, *, detail: str, advice: str) -> None:
+    assert not finding.is_well, finding
+    assert detail in finding.detail
+    assert advice in finding.advice
+
+
+def test_versions(finding: Callable[..., Finding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_well(finding("versions"))
+    old = tmp_path / "old" / "transformers-4.0.0.dist-info"
+    old.mkdir(parents=True)
+    (old / "METADATA").write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 4.0.0\n", "utf-8")
+    monkeypatch.syspath_prepend(old.parent)
+    assert_ill(finding("versions"), detail="transformers 4.0.0 (needed: ", advice="pip install 'gircse-search[app]'")
+
+
+def test_device(finding: Callable[..., Finding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_well(finding("device"))
+    assert_well(finding("device", embedder_url="http://127.0.0.1:1"))
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU: nothing is broken")
+    assert_ill(finding("device", device="cuda:0"), detail="finds no GPU", advice="Unset GIRCSE_DEVICE")
+    driver = tmp_path / "bin" / "nvidia-smi"
+    driver.parent.mkdir()
+    driver.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(driver.parent), prepend=os.pathsep)
+    assert_ill(finding("device"), detail="there is an NVIDIA driver", advice="CUDA build of torch")
+    assert_well(finding("device", device="cpu"))
+
+
+def test_disk(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MIN_FREE_GB", 0.0)
+    assert_well(finding("disk"))
+    monkeypatch.setattr(checks, "MIN_FREE_GB", 1e9)  # more than any disk has
+    assert_ill(finding("disk"), detail="GB free", advice="Make room")
+
+
+class TestPermissions:
+    def test_a_home_that_others_may_write_into(self, finding: Callable[..., Finding], home: Path) -> None:
+        assert_well(finding("permissions"))
+        home.chmod(0o755)
+        assert_well(finding("permissions"))
+        home.chmod(0o775)
+        assert_ill(finding("permissions"), detail="others may write", advice=f"chmod go-w {home}")
+
+    def test_a_secret_that_others_may_read(
+        self, finding: Callable[..., Finding], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        open_folder = Path("/tmp") / f"gircse-doctor-{os.getpid()}"  # pytest's own folders let nobody else in
+        open_folder.mkdir(mode=0o755)
+        try:
+            secret = open_folder / "key"
+            secret.write_text("x", "ascii")
+            monkeypatch.setenv("GIRCSE_ADMIN_SECRET_FILE", str(secret))
+            secret.chmod(0o600)
+            assert_well(finding("permissions"))
+            secret.chmod(0o644)
+            assert_ill(finding("permissions"), detail="others may read the secret", advice=f"chmod go= {secret}")
+            open_folder.chmod(0o700)
+            assert_well(finding("permissions"))  # as `make secrets` makes it: nobody gets as far as the file
+        finally:
+            for path in (*open_folder.iterdir(), open_folder):
+                path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_catalog(finding: Callable[..., Finding], home: Path) -> None:
+    found = finding("catalog")
+    assert_well(found)
+    assert ", schema 00" in found.detail
+    with closing(sqlite3.connect(home / "catalog.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    assert_ill(finding("catalog"), detail="Install that release", advice="")
+    away = finding("catalog", database_url="postgresql://nobody@127.0.0.1:1/none")
+    assert_ill(away, detail="Check GIRCSE_DATABASE_URL", advice="")
+
+
+def test_clock(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_well(finding("clock"))
+    monkeypatch.setattr(checks, "utc_now", lambda: datetime(1970, 1, 2, tzinfo=UTC))
+    assert_ill(finding("clock"), detail="1970-01-02", advice="NTP")
+    monkeypatch.undo()
+    late = CatalogFacts("postgresql://…", "0003", datetime.now(UTC) + timedelta(minutes=2))
+    monkeypatch.setattr(catalog_wiring, "describe_catalog", lambda settings: late)
+    assert_ill(finding("clock"), detail="s from the database's clock", advice="Set the clocks")
+
+
+def test_jobs(finding: Callable[..., Finding], home: Path) -> None:
+    assert_well(finding("jobs"))
+    engine = connect(f"sqlite:///{home / 'catalog.db'}")
+    upgrade(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO collection (name, fingerprint, dimension, document_instruction, document_steps, chunk_tokens,"
+            " chunk_overlap, active_index, is_paused, created_at)"
+            " VALUES ('c', 'f', 3, '', 1, 200, 30, 'c--1', 0, '2026-01-01')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO job (id, kind, collection, document_id, state, attempts, pauses, progress, fencing_token,"
+            " not_before, created_at) VALUES ('j', 'ingest', 'c', 'd', 'dead', 5, 0, 0, 1, '2026-01-01', '2026-01-01')"
+        )
+    engine.dispose()
+    assert_ill(finding("jobs"), detail="1 dead", advice="gircse jobs retry")
+    assert_ill(finding("collections"), detail="written by another model: c", advice="gircse reindex")
+
+
+def test_index(finding: Callable[..., Finding]) -> None:
+    assert_well(finding("index"))
+    assert_ill(finding("index", qdrant_url="http://127.0.0.1:1"), detail="GIRCSE_QDRANT_URL", advice="")
+
+
+@pytest.fixture
+def embedding_server() -> Iterator[tuple[str, dict[str, int]]]:
+    """Answers with the status that the test sets for each path; a wrong key gets 401."""
+    statuses = {"/readyz": 200, "/v1/models": 200}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_refused = self.path == "/v1/models" and self.headers["authorization"] != "Bearer right"
+            self.send_response(401 if is_refused else statuses[self.path])
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", statuses
+    server.shutdown()
+    server.server_close()
+
+
+def test_embedder(finding: Callable[..., Finding], embedding_server: tuple[str, dict[str, int]]) -> None:
+    url, statuses = embedding_server
+    right, wrong = SecretStr("right"), SecretStr("wrong")
+    assert_well(finding("embedder"))
+    assert_well(finding("embedder", embedder_url=url, embedder_api_key=right))
+    refused = finding("embedder", embedder_url=url, embedder_api_key=wrong)
+    assert_ill(refused, detail="does not take the key", advice="GIRCSE_EMBEDDER_API_KEY")
+    statuses["/readyz"] = 503
+    assert_ill(finding("embedder", embedder_url=url, embedder_api_key=right), detail="(503)", advice="Its log says why")
+    away = finding("embedder", embedder_url="http://127.0.0.1:1")
+    assert_ill(away, detail="does not answer", advice="gircse embedder")
+
+
+def test_model(finding: Callable[..., Finding], tmp_path: Path) -> None:
+    assert_well(finding("model"))
+    assert_ill(finding("model", model=str(tmp_path / "none")), detail="none", advice="")
+
+
+def test_json_holds_what_is_printed_and_the_exit_code_tells(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_HOME", str(home))
+    well = CliRunner().invoke(app, ["doctor", "--json"])
+    assert (well.exit_code, json.loads(well.stdout)["is_well"]) == (0, True)
+    home.chmod(0o777)
+    ill = CliRunner().invoke(app, ["doctor", "--json"])
+    told = json.loads(ill.stdout)
+    assert (ill.exit_code, told["is_well"]) == (1, False)
+    assert list(told["parts"]) == list(CHECKS)
+    assert [part for part, found in told["parts"].items() if not found["is_well"]] == ["permissions"]
+    printed = CliRunner().invoke(app, ["doctor"])
+    assert printed.exit_code == 1
+    assert "chmod go-w" in printed.stdout.replace("\n", " ")
