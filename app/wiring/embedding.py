@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-import numpy as np
-
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.search_types import QueryEmbedding, RefinementStep, Token
@@ -137,16 +135,13 @@ def tokenizer_json(model: str) -> str:
 
 
 def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
-    vectors = found.prefix_vectors.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
-    remaining = (1.0 - vectors @ vectors[-1] / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(vectors[-1]))).clip(0)
-    remaining[-1] = 0.0
     return tuple(
         RefinementStep(
             step=step.step,
             tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
             remaining=float(left),
         )
-        for step, left in zip(found.steps, remaining, strict=False)  # baselines have a vector, but no steps
+        for step, left in zip(found.steps, found.remaining, strict=False)  # baselines have a vector, but no steps
     )
 
 

@@ -67,7 +67,7 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-LONG_DOCSTRINGS = {"app.errors": "draws the tree of errors", "embedder.errors": "draws the tree of errors"}
+LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.server.errors"), "draws the tree of errors")
 
 
 def module_name(path: Path) -> str:
