@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from app.commands import (
     archive,
     doctor,
+    embedder,
     evaluate,
     ingest,
     judgements,
@@ -100,6 +101,7 @@ app.add_typer(manage.collections, name="collections", rich_help_panel=FILLING)
 app.command(rich_help_panel=SERVING)(serve.up)
 app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
+app.command(rich_help_panel=SERVING)(embedder.embedder)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
 app.command(rich_help_panel=KEEPING)(reindex.reindex)

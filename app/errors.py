@@ -18,6 +18,7 @@ GircseError
 │   └── CatalogTooNewError
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
+    ├── EmbedderUnavailableError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
@@ -100,6 +101,10 @@ class UnavailableError(GircseError):
 
 class VectorIndexUnavailableError(UnavailableError):
     pass
+
+
+class EmbedderUnavailableError(UnavailableError):
+    """The embedding server is away, has too much to do, or changed its model a moment ago."""
 
 
 class IncompleteDeletionError(UnavailableError):

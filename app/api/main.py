@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from app.api.cross_site import CrossSiteGuard
 from app.api.documents import collection_routes, document_routes
@@ -33,9 +33,11 @@ def create_app(
     *,
     read_url: ReadUrl | None = None,
     reindexing: Reindexing | None = None,
+    embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Without `read_url` no addresses are fetched, and without `reindexing` nothing is indexed anew."""
+    """Without `read_url` no addresses are fetched, and without `reindexing` nothing is indexed anew. `embeddings` are
+    OpenAI's routes."""
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
@@ -57,5 +59,7 @@ def create_app(
     api.include_router(judged_query_routes(Judged(services.catalog)))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations))
+    if embeddings is not None:
+        api.include_router(embeddings)
     api.include_router(health_routes(services.checks))
     return api

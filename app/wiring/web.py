@@ -15,6 +15,8 @@ from app.reindexing import Reindexing
 from app.services import Services
 from app.wiring.about import describe_installation
 from app.wiring.ingestion import open_reindexer
+from app.wiring.openai import open_openai_routes
+from app.wiring.remote import RemoteEmbedder
 from app.wiring.sources import url_reader
 from ui.app import Example, PageParts, build_pages, mount_pages
 
@@ -28,7 +30,12 @@ EXAMPLES = (
 
 @contextmanager
 def open_web(services: Services) -> Iterator[FastAPI]:
-    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block."""
+    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block.
+
+    Where an embedding server is away it is waited for: the pages show what its model can.
+    """
+    if isinstance(services.embedder, RemoteEmbedder):
+        services.embedder.wait_until_there()
     read_url = url_reader(services.settings).read
     fetching = Fetching(services.catalog, services.library, read_url=read_url)
     reindexing = Reindexing(
@@ -49,5 +56,6 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         evaluations=services.evaluations,
         checks=services.checks,
     )
-    with closing(fetching), closing(reindexing):
-        yield mount_pages(create_app(services, read_url=read_url, reindexing=reindexing), build_pages(parts))
+    with closing(fetching), closing(reindexing), open_openai_routes(services) as embeddings:
+        api = create_app(services, read_url=read_url, reindexing=reindexing, embeddings=embeddings)
+        yield mount_pages(api, build_pages(parts))

@@ -68,3 +68,15 @@ class ComputationError(RefusedError):
 
 class NotAVectorError(ComputationError):
     code = "not_a_vector"
+
+
+_KINDS = (InvalidRequestError, TooLargeError, UnknownModelError, UnauthorisedError, OverloadedError, NotServingError)
+
+
+def refusal_of_status(status: int, message: str, *, code: str | None, retry_after_s: float | None) -> RefusedError:
+    """What another server has refused. That it wants another key is no fault of our client."""
+    kinds: list[type[RefusedError]] = [each for each in _KINDS if each.status == status]
+    kinds += [each for each in (NotAVectorError, ComputationError) if each.code == code]
+    if not kinds or kinds[0] is UnauthorisedError:
+        return NotServingError(f"The embedding server answers {status}: {message}", retry_after_s=retry_after_s or 5)
+    return kinds[0](message, retry_after_s=retry_after_s)

@@ -14,11 +14,17 @@ from starlette.concurrency import run_in_threadpool
 from embedder.server.errors import InvalidRequestError, UnknownModelError
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
-from embedder.server.protocol import Embedded, EmbeddingSource, EmbedTask, InputType, ModelFacts
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    Embedded,
+    EmbeddingSource,
+    EmbedTask,
+    InputType,
+    ModelFacts,
+)
 from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
 
-FINGERPRINT_HEADER = "x-gircse-fingerprint"
-CUT_HEADER = "x-gircse-truncated-texts"
 OWNER = "gircse-search"
 _LARGE_ANSWER = 16  # texts: writing down more numbers than these would hold up the event loop
 _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (404, 413, 422, 429, 500, 503)}

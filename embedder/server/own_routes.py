@@ -15,12 +15,19 @@ from fastapi.responses import StreamingResponse
 from embedder.server.errors import RefusedError
 from embedder.server.failures import ProblemRoute
 from embedder.server.gone import unless_gone
-from embedder.server.openai_routes import CUT_HEADER, FINGERPRINT_HEADER
-from embedder.server.protocol import EmbedTask, Refined, RefineTask, RefiningSource, Step
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    SHAPE_HEADER,
+    TOKENS_HEADER,
+    EmbedTask,
+    Refined,
+    RefineTask,
+    RefiningSource,
+    Step,
+)
 from embedder.server.schemas import EmbedQuestion, FactsAnswer, RefinedAnswer, RefineServerQuestion
 
-SHAPE_HEADER = "x-gircse-shape"
-TOKENS_HEADER = "x-gircse-tokens"
 VECTORS_MEDIA_TYPE = "application/octet-stream"
 EVENTS_MEDIA_TYPE = "text/event-stream"
 _VECTORS: dict[int | str, dict[str, Any]] = {

@@ -9,6 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
+# Of every answer with vectors: which model gave them, how many and how long they are, what was read of the texts.
+FINGERPRINT_HEADER = "x-gircse-fingerprint"
+SHAPE_HEADER = "x-gircse-shape"
+TOKENS_HEADER = "x-gircse-tokens"
+CUT_HEADER = "x-gircse-truncated-texts"
+
 
 class InputType(StrEnum):
     """The role of texts: it decides about the instruction and the steps that they get by default."""
@@ -40,7 +46,7 @@ class EmbedTask:
     input_type: InputType
     instruction: str | None = None
     steps: int | None = None
-    is_bulk: bool = False  # wait behind queries, however few texts these are
+    is_bulk: bool | None = None  # wait behind queries, or among them; None: as few and short as the texts are
     may_cut: bool = True  # else a text that is longer than the model reads is refused
 
 

@@ -131,7 +131,9 @@ class EmbedQuestion(Posted):
     input_type: InputType
     instruction: Instruction = None
     steps: StrictInt | None = Field(default=None, ge=1)
-    is_bulk: bool = Field(default=False, description="Wait behind queries, however few texts these are.")
+    is_bulk: bool | None = Field(
+        default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
+    )
     truncate: bool = Field(default=True, description="Cut what is longer than the model reads; else it is refused.")
 
 

@@ -99,14 +99,14 @@ class EngineSource:
                 param="input",
             )
         instruction, steps = self._resolve(task.input_type, task.instruction, task.steps)
-        is_query = task.input_type is InputType.QUERY or len(task.texts) <= limits.small_inputs
-        lane = Lane.DOCUMENT if task.is_bulk or not is_query else Lane.QUERY
+        is_small = task.input_type is InputType.QUERY or len(task.texts) <= limits.small_inputs
+        lane = Lane.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Lane.QUERY
         self._engine.line.check_room_for(len(task.texts), lane)
         prompts = await self._read(task.texts, instruction, lane)
         tokens = sum(len(each.ids) for each in prompts)
         cut = sum(each.length > len(each.ids) for each in prompts)
         self._check_tokens(task, prompts, tokens)
-        if tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
+        if task.is_bulk is None and tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
             lane = Lane.DOCUMENT
         keys = [Key(each.ids, steps, Variant(), wants_words=False) for each in prompts]
         vectors = await self._vectors(task.texts, keys, lane)

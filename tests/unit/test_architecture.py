@@ -58,6 +58,7 @@ RESERVED = {
 IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
     "app.commands.house": "opens app.wiring, so that `gircse --help` does not wait for torch",
+    "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
