@@ -61,6 +61,8 @@ def limits_of(settings: Settings) -> Limits:
         batch_s=settings.embedder_batch_s,
         query_wait_s=settings.embedder_query_wait_s,
         document_wait_s=settings.embedder_document_wait_s,
+        query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
+        document_deadline_s=2.5 * settings.embedder_document_wait_s,
         document_tokens=settings.embedder_document_tokens,
         cache_mb=settings.vector_cache_mb,
     )

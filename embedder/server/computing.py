@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 
 
 class Computing:
-    """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed."""
+    """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed,
+    `note_answer` with every answer before it is given."""
 
     def __init__(
         self,
@@ -33,10 +34,12 @@ class Computing:
         *,
         note_out_of_memory: Callable[[], None] = lambda: None,
         note_batch: Callable[[Sequence[Item]], None] = lambda _: None,
+        note_answer: Callable[[Item, Answer], None] = lambda _, __: None,
     ) -> None:
         self._encoder = encoder
         self._note_out_of_memory = note_out_of_memory
         self._note_batch = note_batch
+        self._note_answer = note_answer
 
     def resolve(self, batch: Sequence[Item]) -> None:
         """Gives every item its answer or its error. What is raised is no fault of a text: the thread is to end."""
@@ -98,8 +101,9 @@ class Computing:
         refinement = None
         if item.key.wants_words and observed is not None:
             refinement = self._encoder.refinement_of(item.text, item.instruction, prefixes, observed, row=row)
-        queued_s = item.taken_at - item.asked_at
-        item.resolve(Answer(vector.copy(), refinement, queued_s=queued_s, computed_s=seconds))
+        answer = Answer(vector.copy(), refinement, queued_s=item.taken_at - item.asked_at, computed_s=seconds)
+        self._note_answer(item, answer)
+        item.resolve(answer)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from embedder.server.errors import NotServingError
 from embedder.server.limits import Limits
 from embedder.server.line import Line
 from embedder.server.metrics import Metrics
-from embedder.server.work import Item, Key, Lane, Variant
+from embedder.server.work import Answer, Item, Key, Lane, Variant
 
 _DEAD = "The thread that computes has ended; the server's log says why. Start the server again."
 _DRAINING = "This server is shutting down. Ask another one, or come back later."
@@ -36,7 +36,10 @@ class Engine:
         self.line = Line(self.limits)
         self.recent = RecentVectors(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
         self._computing = Computing(
-            encoder, note_out_of_memory=self._note_out_of_memory, note_batch=self.metrics.note_batch
+            encoder,
+            note_out_of_memory=self._note_out_of_memory,
+            note_batch=self.metrics.note_batch,
+            note_answer=self._note_answer,
         )
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None
@@ -108,12 +111,11 @@ class Engine:
         started = time.monotonic()
         self._computing.resolve(batch)
         self.line.note_done(batch, time.monotonic() - started)
-        for item in batch:
-            if item.answer.done() and item.answer.exception() is None:
-                answer = item.answer.result()
-                self.metrics.note_answer(item.lane, answer)
-                if self.recent is not None and item.is_shared:
-                    self.recent.keep(item.key.ids, item.key.steps, answer.vector, variant=item.key.variant)
+
+    def _note_answer(self, item: Item, answer: Answer) -> None:
+        self.metrics.note_answer(item.lane, answer)
+        if self.recent is not None and item.is_shared:
+            self.recent.keep(item.key.ids, item.key.steps, answer.vector, variant=item.key.variant)
 
     def _note_out_of_memory(self) -> None:
         self.metrics.note_out_of_memory()

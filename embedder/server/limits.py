@@ -22,6 +22,9 @@ class Limits:
     document_inputs: int = 16_384
     document_tokens: int = 2_000_000
     document_wait_s: float = 120.0
+    # What was let in is expected in time; where that was wrong it may take a little longer, and is not computed then.
+    query_deadline_s: float = 10.0
+    document_deadline_s: float = 300.0
     compute_s: float = 120.0  # one batch: a model that takes longer is taken for stuck
     ready_s: float = 1.5
     drain_s: float = 10.0

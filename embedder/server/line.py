@@ -30,7 +30,7 @@ class Line:
         self._costs = dict.fromkeys(Lane, 0)
         self._under_way: dict[Key, Item] = {}  # waiting or being computed
         self._paces = {lane: Pace() for lane in Lane}
-        self._busy_until = 0.0
+        self._busy_until: float | None = None  # as expected; None while nothing is computed
         self._query_batches = 0  # since the last one of documents
         self._closed: str | None = None
         self._batch_tokens = float(limits.batch_tokens)
@@ -46,7 +46,7 @@ class Line:
             new: dict[Key, Item] = {}
             alone: list[Item] = []
             for item in wanted:
-                known = (self._under_way.get(item.key) or new.get(item.key)) if item.is_shared else None
+                known = (self._known(item.key) or new.get(item.key)) if item.is_shared else None
                 if known is None and item.is_shared:
                     new[item.key] = item
                 elif known is None:
@@ -100,7 +100,7 @@ class Line:
 
     def note_done(self, batch: Sequence[Item], seconds: float) -> None:
         with self._changed:
-            self._busy_until = 0.0
+            self._busy_until = None
             self._batch_tokens = min(self._batch_tokens * _GROWTH, float(self._limits.batch_tokens))
             self._paces[batch[0].lane].learn(sum(item.cost for item in batch), seconds)
             for item in batch:
@@ -151,6 +151,11 @@ class Line:
             oldest = next(iter(self._lanes[lane]), None)
             return 0.0 if oldest is None else time.monotonic() - oldest.asked_at
 
+    def _known(self, key: Key) -> Item | None:
+        known = self._under_way.get(key)
+        has_failed = known is not None and known.answer.done() and known.answer.exception() is not None
+        return None if has_failed else known
+
     def _check_open(self) -> None:
         if self._closed is not None:
             raise NotServingError(self._closed, retry_after_s=5)
@@ -182,7 +187,7 @@ class Line:
     def _check_wait(self, lane: Lane, *, cost: int) -> None:
         """Raises where the answer would come too late. Whoever finds the model free is never refused."""
         before_s = self._seconds_before(lane)
-        if before_s <= 0:
+        if self._busy_until is None and not any(self._lanes.values()):
             return
         own_s = self._paces[lane].seconds_for(cost)
         if lane is Lane.QUERY:
@@ -198,7 +203,9 @@ class Line:
             )
 
     def _busy_s(self) -> float:
-        return max(0.0, self._busy_until - time.monotonic())
+        if self._busy_until is None:
+            return 0.0
+        return abs(self._busy_until - time.monotonic())  # late by so much, it may well take as much again
 
     def _seconds_before(self, lane: Lane) -> float:
         """Until the model has done what comes before a new text of the lane."""

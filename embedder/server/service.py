@@ -190,9 +190,7 @@ class EngineSource:
 
     def _deadline(self, lane: Lane) -> float:
         limits = self._engine.limits
-        wait_s = limits.query_wait_s if lane is Lane.QUERY else limits.document_wait_s
-        # A query that was let in is expected in time; where that was wrong it may take a little longer.
-        return time.monotonic() + (max(10 * wait_s, 10.0) if lane is Lane.QUERY else 2 * wait_s)
+        return time.monotonic() + (limits.query_deadline_s if lane is Lane.QUERY else limits.document_deadline_s)
 
     async def _answers(self, items: Sequence[Item], rows: Sequence[int]) -> list[Answer]:
         """In the order of `items`. Raises the first error among them, with the place of its text in the request."""
