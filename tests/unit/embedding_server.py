@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvicorn
+from fastapi import FastAPI
 
 from embedder import Encoder
 from embedder.server.engine import Engine
@@ -93,3 +96,19 @@ def running_server(model: str, *options: str, **environment: str) -> Iterator[tu
                 process.wait(timeout=20)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """Its port, in a thread of this process."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()

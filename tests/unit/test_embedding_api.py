@@ -6,17 +6,14 @@ import asyncio
 import base64
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import uvicorn
-from embedding_server import WatchedServer
+from embedding_server import WatchedServer, listening
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -298,20 +295,6 @@ def test_metrics_tell_what_went_on(encoder: Encoder, model: str, name: str) -> N
         "gircse_embedder_alive 1.0",
     ):
         assert line in told
-
-
-@contextmanager
-def listening(app: FastAPI) -> Iterator[int]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def post_head(length: int) -> bytes:
