@@ -14,6 +14,7 @@ from app.commands import (
     access,
     archive,
     doctor,
+    embedder,
     evaluate,
     ingest,
     judgements,
@@ -98,6 +99,7 @@ app.command(rich_help_panel=SERVING)(serve.up)
 app.command(rich_help_panel=SERVING)(serve.serve)
 app.command(rich_help_panel=SERVING)(serve.worker)
 app.command(rich_help_panel=SERVING)(mcp.mcp)
+app.command(rich_help_panel=SERVING)(embedder.embedder)
 app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
 app.add_typer(access.users, name="users", rich_help_panel=SERVING)
 app.add_typer(access.keys, name="keys", rich_help_panel=SERVING)

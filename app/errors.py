@@ -22,6 +22,7 @@ GircseError
 ├── ThrottledError             too many attempts; wait                                429
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
+    ├── EmbedderUnavailableError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
@@ -131,6 +132,10 @@ class UnavailableError(GircseError):
 
 class VectorIndexUnavailableError(UnavailableError):
     pass
+
+
+class EmbedderUnavailableError(UnavailableError):
+    """The embedding server is away, has too much to do, or changed its model a moment ago."""
 
 
 class IncompleteDeletionError(UnavailableError):

@@ -83,6 +83,30 @@ class Settings(LogSettings):
     embedder_api_key: SecretStr | None = Field(
         default=None, description="What the embedding server wants to be shown; the same for it and its clients."
     )
+    embedder_timeout_s: float = Field(
+        default=30, gt=0, description="How long a query waits for that server; documents wait ten times as long."
+    )
+    embedder_input_type: Literal["query", "document"] = Field(
+        default="document", description="What texts at /v1/embeddings are whose sender does not say it (`input_type`)."
+    )
+    embedder_batch_tokens: int = Field(
+        default=8_192, ge=64, description="`gircse embedder`: most tokens of a batch; a GPU takes more."
+    )
+    embedder_batch_s: float = Field(
+        default=0.2, gt=0, description="`gircse embedder`: a batch of documents is made to take about so many seconds."
+    )
+    embedder_query_wait_s: float = Field(
+        default=0.25, gt=0, description="`gircse embedder`: a query that would take longer is answered 429."
+    )
+    embedder_document_wait_s: float = Field(
+        default=120, gt=0, description="`gircse embedder`: documents that would wait longer are answered 429."
+    )
+    embedder_document_tokens: int = Field(
+        default=2_000_000, ge=1, description="`gircse embedder`: tokens of documents that may wait."
+    )
+    embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts of one request for embeddings.")
+    embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens of one request for embeddings.")
+    embedder_max_body_mb: float = Field(default=16, gt=0, description="`gircse embedder`: largest body, in MB.")
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )

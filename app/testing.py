@@ -39,6 +39,12 @@ class ToyEmbedder:
         self.embedded_texts: list[str] = []
         self._is_recording = is_recording
 
+    def is_ready(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def embed_query(
         self,
         text: str,

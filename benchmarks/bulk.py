@@ -159,7 +159,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 def run_as_gircse() -> None:
     sys.argv.remove(_CHILD)
-    app.wiring.services.LocalEmbedder = lambda *_, **__: _Double()  # type: ignore[assignment, misc]
+    app.wiring.services.embedder_for = lambda *_, **__: _Double()  # type: ignore[assignment, misc]
     gircse()
 
 

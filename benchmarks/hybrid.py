@@ -118,8 +118,11 @@ def open_house(settings: Settings, vectors: Path | None) -> Iterator[Services]:
         with open_services(settings) as services:
             yield services
         return
-    make = partial(KeepingEmbedder, file=vectors)
-    with mock.patch("app.wiring.services.LocalEmbedder", make), open_services(settings) as services:
+
+    def make(settings: Settings) -> KeepingEmbedder:
+        return KeepingEmbedder(settings.model, file=vectors)
+
+    with mock.patch("app.wiring.services.embedder_for", make), open_services(settings) as services:
         yield services
         cast("KeepingEmbedder", services.embedder).save()
 

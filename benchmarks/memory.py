@@ -109,7 +109,7 @@ def work(home: Path, file: Path, chunk_tokens: int, minutes: float) -> None:
     """Takes the file in as a worker does; prints chunks and seconds."""
     home.mkdir(parents=True, exist_ok=True)
     embedder = ToyEmbedder(dimension=16, is_recording=False)
-    app.wiring.services.LocalEmbedder = lambda *_, **__: embedder  # type: ignore[assignment, misc]
+    app.wiring.services.embedder_for = lambda *_, **__: embedder  # type: ignore[assignment, misc]
     stop = threading.Event()
     with app.wiring.services.open_services(load_settings()) as services:
         services.library.create_collection(COLLECTION, chunk_tokens=chunk_tokens)

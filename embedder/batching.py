@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 
 from embedder.readers import Prompt
@@ -48,3 +49,8 @@ def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "righ
         padded[index, at] = torch.tensor(row, dtype=torch.long)
         mask[index, at] = True
     return Prompt(padded.to(device), mask.to(device))
+
+
+def repeat_rows(rows: Sequence[list[int]], vectors: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """All rows, each with the vector of its list: rows[i] share vectors[i]."""
+    return [row for each in rows for row in each], np.repeat(vectors, [len(each) for each in rows], axis=0)

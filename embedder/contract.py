@@ -89,6 +89,15 @@ class Contract:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
+def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
+    """The instruction and steps to use, for every door: None means the contract's default, "" no instruction."""
+    if role == "query":
+        default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
+    else:
+        default_instruction, default_steps = contract.default_document_instruction, contract.default_document_steps
+    return (default_instruction if instruction is None else instruction, default_steps if steps is None else steps)
+
+
 def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:
     if value not in known:
         raise ContractError(f"The contract's {name} is {value!r}; this version knows {', '.join(sorted(known))}.")

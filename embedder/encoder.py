@@ -13,17 +13,17 @@ from torch.nn.functional import normalize
 from tqdm.auto import tqdm
 
 from embedder.backbone import Backbone
-from embedder.batching import pad, plan_batches
-from embedder.contract import Contract
+from embedder.batching import pad, plan_batches, repeat_rows
+from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.model_thread import on_model_thread
-from embedder.pooling import PROMPT_POOLINGS, moves, pool_prefixes, steps_to_settle
-from embedder.prompts import PromptTokenizer
+from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_settle
+from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.readers import PackedReader, PaddedReader
 from embedder.recent_vectors import RecentVectors
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.templates import TEMPLATES
-from embedder.tokens import Refinement, TopTokens, bias_vector, word_of
+from embedder.tokens import Refinement, RefinementStep, TopTokens, bias_vector, word_of
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -146,7 +146,7 @@ class Encoder:
         A text takes no more steps once one moves its vector by `tolerance` (1 - cosine) or less; `steps` is the most.
         """
         instruction, steps = resolve_defaults(self.contract, role, instruction, steps)
-        _check_tolerance(tolerance)
+        check_tolerance(tolerance)
         prompts = self._ids(texts, instruction)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         taken = np.empty(len(texts), dtype=np.int64)
@@ -172,17 +172,11 @@ class Encoder:
         """
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
         if tolerance is not None:
-            _check_tolerance(tolerance)
+            check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
-        observer = TopTokens(top_tokens, self._backbone.soft_ids)
+        observer = self.observer(top_tokens)
         prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer, tolerance=tolerance)[0]
-        return Refinement(
-            text=text,
-            instruction=instruction,
-            vector=prefixes[-1],
-            prefix_vectors=prefixes,
-            steps=observer.steps_of(0, self._word_of),
-        )
+        return self.refinement_of(text, instruction, prefixes, observer)
 
     def encode_prefixes(
         self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
@@ -193,6 +187,37 @@ class Encoder:
         for rows in self._batches(prompts, batch_size):
             out[rows] = self._prefixes([prompts[row] for row in rows], steps, None, None)
         return out
+
+    def read_prompts(self, texts: Sequence[str], instruction: str) -> list[PromptIds]:
+        """The prompts of texts, for `refine_prompts`: those of several instructions can share a batch."""
+        return self._prompts.encode(texts, instruction)
+
+    def refine_prompts(
+        self,
+        prompts: Sequence[Ids],
+        *,
+        steps: int,
+        token_bias: Mapping[str, float] | None = None,
+        observe: StepObserver | None = None,
+        tolerance: float | None = None,
+    ) -> np.ndarray:
+        """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
+        all have settled before. A row that is not finite is given as it is, since it is no matter of the others."""
+        return self._raw_prefixes(prompts, steps, self._bias(token_bias), observe, tolerance=tolerance)
+
+    def observer(self, top_tokens: int) -> TopTokens:
+        """For `refine_prompts`: keeps the words of a batch."""
+        return TopTokens(top_tokens, self._backbone.soft_ids)
+
+    def words_of(self, observed: TopTokens, row: int) -> tuple[RefinementStep, ...]:
+        return observed.steps_of(row, self._word_of)
+
+    def refinement_of(
+        self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0
+    ) -> Refinement:
+        """What a person can read of a row: of all steps that were observed, as many as there are `prefixes` (K, D)."""
+        steps = self.words_of(observed, row)[: len(prefixes)]
+        return Refinement(text=text, instruction=instruction, vector=prefixes[-1], prefix_vectors=prefixes, steps=steps)
 
     def observe_soft_tokens(
         self,
@@ -273,7 +298,7 @@ class Encoder:
             if self._recent is not None and bias is None:
                 for ids, vector in zip(prompts, vectors, strict=True):
                     self._recent.keep(ids, steps, vector)
-            yield _repeated([rows[each] for each in batch], vectors)
+            yield repeat_rows([rows[each] for each in batch], vectors)
 
     def _known(
         self, rows_of: dict[Ids, list[int]], steps: int, bias: Tensor | None
@@ -283,7 +308,7 @@ class Encoder:
             return
         found = {ids: vector for ids in rows_of if (vector := self._recent.get(ids, steps)) is not None}
         if found:
-            yield _repeated([rows_of.pop(ids) for ids in found], np.stack(list(found.values())))
+            yield repeat_rows([rows_of.pop(ids) for ids in found], np.stack(list(found.values())))
 
     def _ids(self, texts: Sequence[str], instruction: str) -> list[Ids]:
         return [each.ids for each in self._prompts.encode(texts, instruction)]
@@ -293,6 +318,20 @@ class Encoder:
         return plan_batches([len(ids) for ids in prompts], batch_size=batch_size, max_tokens=BATCH_TOKENS)
 
     def _prefixes(
+        self,
+        prompts: Sequence[Ids],
+        steps: int,
+        bias: Tensor | None,
+        observer: StepObserver | None,
+        *,
+        tolerance: float | None = None,
+    ) -> np.ndarray:
+        prefixes = self._raw_prefixes(prompts, steps, bias, observer, tolerance=tolerance)
+        if not np.isfinite(prefixes).all():
+            raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
+        return prefixes
+
+    def _raw_prefixes(
         self,
         prompts: Sequence[Ids],
         steps: int,
@@ -331,10 +370,7 @@ class Encoder:
             observe=observer,
             stop=None if tolerance is None else lambda states: self._have_settled(states, tolerance),
         )
-        prefixes = self._pooled(states)
-        if not torch.isfinite(prefixes).all():
-            raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
-        return prefixes.cpu().numpy()
+        return self._pooled(states).cpu().numpy()
 
     def _pooled(self, states: RefinedStates) -> Tensor:
         prefixes = pool_prefixes(states, self.contract.pooling)
@@ -359,22 +395,3 @@ class Encoder:
         if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:
             raise TextError(f"steps is {steps!r}, but must be a whole number within 1 and {self.max_steps}.")
         return steps
-
-
-def _repeated(rows: Sequence[list[int]], vectors: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """All rows, each with the vector of its list: rows[i] share vectors[i]."""
-    return [row for each in rows for row in each], np.repeat(vectors, [len(each) for each in rows], axis=0)
-
-
-def _check_tolerance(tolerance: float) -> None:
-    if not 0 <= tolerance <= 2:
-        raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
-
-
-def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
-    """The instruction and steps to use, for every door: None means the contract's default, "" no instruction."""
-    if role == "query":
-        default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
-    else:
-        default_instruction, default_steps = contract.default_document_instruction, contract.default_document_steps
-    return (default_instruction if instruction is None else instruction, default_steps if steps is None else steps)

@@ -6,11 +6,17 @@ import torch
 from torch import Tensor, arange, cumsum
 from torch.nn.functional import normalize
 
+from embedder.errors import TextError
 from embedder.refine import RefinedStates
 
 # The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
 PROMPT_POOLINGS = ("prompt_last", "prompt_mean")
 POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
+
+
+def check_tolerance(tolerance: float) -> None:
+    if not 0 <= tolerance <= 2:
+        raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
 
 
 def steps_to_settle(prefixes: Tensor, tolerance: float) -> Tensor:

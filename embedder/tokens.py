@@ -48,6 +48,16 @@ class Refinement:
     def step_count(self) -> int:
         return len(self.steps)
 
+    @property
+    def remaining(self) -> np.ndarray:
+        """1 - cos(z_k, z_K) of every step (K,): how far the vector still moves until the last one."""
+        vectors = self.prefix_vectors.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
+        last = vectors[-1]
+        cosines = vectors @ last / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(last))
+        remaining: np.ndarray = (1.0 - cosines).clip(0)
+        remaining[-1] = 0.0
+        return remaining
+
 
 class TopTokens:
     """Observes soft tokens and keeps, per step, the ids and probabilities of the `count` most probable.

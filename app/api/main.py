@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import cast
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from app.access.accounts import Accounts
 from app.access.gate import Gate
@@ -50,10 +50,12 @@ def create_app(
     reindexing: Reindexing | None = None,
     logins: Logins | None = None,
     draw_login: DrawLogin | None = None,
+    embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
     """Without `read_url` and `fetching` no addresses are fetched, without `reindexing` nothing is indexed anew, and
-    without `logins` access control is off. Whatever is mounted into it must be made of guarded services, too."""
+    without `logins` access control is off. `embeddings` are OpenAI's routes. Whatever is mounted into it must be made
+    of guarded services, too."""
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
@@ -80,6 +82,8 @@ def create_app(
     api.include_router(judgement_routes(guarded.catalog))
     api.include_router(evaluation_routes(guarded.evaluations, guarded.catalog))
     api.include_router(model_routes(guarded))
+    if embeddings is not None:
+        api.include_router(embeddings)
     accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)
     api.include_router(account_routes(accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:

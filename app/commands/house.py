@@ -16,7 +16,7 @@ from app.settings import Settings, load_settings
 
 
 def wiring(part: str) -> Any:
-    """The module `part` of `app.wiring`: catalog, index, embedding, services, ingestion, transfer, web, training."""
+    """The module `part` of `app.wiring`: catalog, index, embedders, services, ingestion, transfer, web, training."""
     return importlib.import_module(f"app.wiring.{part}")
 
 
@@ -28,7 +28,7 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
 
 def embedder_of(settings: Settings) -> Embedder:
     """The model alone, for commands that keep nothing; loaded at its first use."""
-    embedder: Embedder = wiring("embedding").LocalEmbedder.of(settings)
+    embedder: Embedder = wiring("embedders").embedder_for(settings)
     return embedder
 
 

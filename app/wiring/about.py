@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import embedder
 from app.services import Services
 from app.settings import Settings
+from app.wiring.remote import RemoteEmbedder
 from ui.contract import AboutInfo, ModelFacts
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
@@ -44,7 +45,7 @@ def describe_installation(services: Services) -> AboutInfo:
             document_instruction=model.default_document_instruction,
             document_steps=model.default_document_steps,
             max_steps=model.max_steps,
-            card=read_card(settings.model),
+            card=services.embedder.card if isinstance(services.embedder, RemoteEmbedder) else read_card(settings.model),
         ),
         versions={"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         catalog_kind=catalog_kind(settings),

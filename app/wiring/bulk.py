@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from app.services import Services
 from app.types import Job
-from app.wiring.embedding import tokenizer_json
+from app.wiring.embedders import tokenizer_for
 from app.wiring.ingestion import open_pipeline
 from app.wiring.nodes import SettingsParts
 from ingest.ray_engine.cluster import open_cluster, require_one_machine
@@ -23,7 +23,7 @@ from ingest.ray_engine.pipeline import RayPipeline
 def open_engine(services: Services) -> Iterator[Callable[[str, threading.Event], None]]:
     """What works off the jobs of a collection on the cluster, until the event is set."""
     settings = services.settings
-    use_gpus = not (settings.device or "cuda").startswith("cpu")
+    use_gpus = settings.embedder_url is None and not (settings.device or "cuda").startswith("cpu")
     with (
         open_cluster(settings.ray_address) as cluster,
         open_pipeline(services, is_stopping=lambda: False) as pipeline,
@@ -41,7 +41,7 @@ def open_engine(services: Services) -> Iterator[Callable[[str, threading.Event],
             catalog=services.catalog,
             index=services.index,
             blobs=services.blobs,
-            pipeline=RayPipeline(SettingsParts(settings, device, tokenizer_json(settings.model)), use_gpus=use_gpus),
+            pipeline=RayPipeline(SettingsParts(settings, device, tokenizer_for(settings)), use_gpus=use_gpus),
             delete=delete,
             owner=f"{socket.gethostname()}-{os.getpid()}-ray",
             lease=lease,

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-import numpy as np
-
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.search_types import QueryEmbedding, RefinementStep, Token
@@ -52,7 +50,7 @@ class LocalEmbedder:
     def _encoder(self) -> embedder.Encoder:
         with self._lock:
             if self._loaded is None:
-                with _errors_translated():
+                with errors_translated():
                     self._loaded = embedder.load_encoder(
                         self._model,
                         device=self._device,
@@ -95,6 +93,17 @@ class LocalEmbedder:
     def is_on_cpu(self) -> bool:
         return self._encoder.device == "cpu"
 
+    @property
+    def encoder(self) -> embedder.Encoder:
+        """For the routes that embed for others; loads the model."""
+        return self._encoder
+
+    def is_ready(self) -> bool:
+        return bool(self.embed_query("ready?", instruction="", steps=1).vector)
+
+    def close(self) -> None:
+        """The model stays in memory: another one may hold it, too."""
+
     def embed_query(
         self,
         text: str,
@@ -103,7 +112,7 @@ class LocalEmbedder:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
-        with _errors_translated():
+        with errors_translated():
             found = self._encoder.refine(
                 text, instruction=instruction, steps=steps, token_bias=token_bias, tolerance=self._query_tolerance
             )
@@ -115,43 +124,40 @@ class LocalEmbedder:
         )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        with _errors_translated():
+        with errors_translated():
             return self._encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
 
     def embed_in_batches(
         self, texts: Sequence[str], *, instruction: str, steps: int
     ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        with _errors_translated():
+        with errors_translated():
             for rows, vectors in self._encoder.encode_in_batches(texts, instruction=instruction, steps=steps):
                 yield rows, vectors.tolist()
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        with _errors_translated():
+        with errors_translated():
             return self._encoder.token_offsets(text)
 
 
 def tokenizer_json(model: str) -> str:
     """The model's tokenizer, for processes that count tokens without the model."""
-    with _errors_translated():
+    with errors_translated():
         return embedder.load_model_tokenizer(model).to_str()
 
 
 def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
-    vectors = found.prefix_vectors.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
-    remaining = (1.0 - vectors @ vectors[-1] / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(vectors[-1]))).clip(0)
-    remaining[-1] = 0.0
     return tuple(
         RefinementStep(
             step=step.step,
             tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
             remaining=float(left),
         )
-        for step, left in zip(found.steps, remaining, strict=False)  # baselines have a vector, but no steps
+        for step, left in zip(found.steps, found.remaining, strict=False)  # baselines have a vector, but no steps
     )
 
 
 @contextmanager
-def _errors_translated() -> Iterator[None]:
+def errors_translated() -> Iterator[None]:
     """The library's errors as the core's, so that every door shows them alike."""
     try:
         yield

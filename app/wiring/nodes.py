@@ -67,7 +67,7 @@ def _index(settings: Settings) -> QdrantVectorIndex:
 
 @cache
 def _embedder(settings: Settings, device: str | None) -> Embedder:
-    embedder: Embedder = importlib.import_module("app.wiring.embedding").LocalEmbedder.of(settings, device=device)
+    embedder: Embedder = importlib.import_module("app.wiring.embedders").embedder_for(settings, device=device)
     return embedder
 
 

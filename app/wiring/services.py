@@ -13,19 +13,20 @@ from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.wiring.catalog import open_catalog
-from app.wiring.embedding import LocalEmbedder
+from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
 from app.wiring.tracing import open_spans
 
 
 @contextmanager
 def open_services(settings: Settings) -> Iterator[Services]:
-    embedder = LocalEmbedder.of(settings)
+    embedder = embedder_for(settings)
     spans = open_spans("gircse")
     metrics = Metrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")
     with (
         closing(spans),
+        closing(embedder),
         open_catalog(settings) as catalog,
         open_index(settings) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
@@ -43,7 +44,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
             checks={
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,
-                "embedder": lambda: bool(embedder.embed_query("ready?", instruction="", steps=1).vector),
+                "embedder": embedder.is_ready,
             },
             metrics=metrics,
         )

@@ -20,6 +20,8 @@ from app.services import Services
 from app.wiring.about import describe_installation
 from app.wiring.access import open_logins
 from app.wiring.ingestion import open_reindexer
+from app.wiring.openai import open_openai_routes
+from app.wiring.remote import RemoteEmbedder
 from app.wiring.sources import url_reader
 from ui.app import Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
@@ -34,7 +36,12 @@ EXAMPLES = (
 
 @contextmanager
 def open_web(services: Services) -> Iterator[FastAPI]:
-    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block."""
+    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block.
+
+    Where an embedding server is away it is waited for: the pages show what its model can.
+    """
+    if isinstance(services.embedder, RemoteEmbedder):
+        services.embedder.wait_until_there()
     read_url = url_reader(services.settings).read
     fetching = Fetching(services.catalog, services.library, read_url=read_url)
     reindexing = Reindexing(
@@ -59,12 +66,13 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         checks=services.checks,
         has_logins=logins is not None,
     )
-    with closing(fetching), closing(reindexing):
+    with closing(fetching), closing(reindexing), open_openai_routes(services) as embeddings:
         api = create_app(
             services,
             read_url=read_url,
             fetching=fetching,
             reindexing=reindexing,
+            embeddings=embeddings,
             logins=logins,
             draw_login=login_drawer() if logins is not None else None,
         )

@@ -19,7 +19,8 @@ from mteb.models.model_meta import ScoringFunction
 from mteb.types import PromptType
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
-from embedder.encoder import Encoder, resolve_defaults
+from embedder.contract import resolve_defaults
+from embedder.encoder import Encoder
 from embedder.instructions import Role, UnknownTaskError, instruction_for
 
 logger = logging.getLogger(__name__)

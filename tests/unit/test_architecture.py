@@ -62,6 +62,7 @@ IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
     "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
     "app.commands.house": "opens app.wiring, so that `gircse --help` does not wait for torch",
+    "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
@@ -71,7 +72,7 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-LONG_DOCSTRINGS = {"app.errors": "draws the tree of errors", "embedder.errors": "draws the tree of errors"}
+LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.server.errors"), "draws the tree of errors")
 
 
 def module_name(path: Path) -> str:

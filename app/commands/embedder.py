@@ -1,0 +1,33 @@
+"""`gircse embedder`: the model as a server of its own, for many clients and replicas."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.commands.house import wiring
+from app.settings import load_settings
+
+
+def embedder(
+    model: Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")] = None,
+    device: Annotated[str | None, typer.Option(help="Instead of GIRCSE_DEVICE, as cpu or cuda:0.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Instead of GIRCSE_DTYPE.")] = None,
+    host: Annotated[str | None, typer.Option(help="Instead of GIRCSE_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Instead of GIRCSE_PORT; without either 7861. 0 takes any free one.")
+    ] = None,
+) -> None:
+    """Run an embedding server: OpenAI's /v1/embeddings, and GIRCSE_EMBEDDER_URL of other processes. Ctrl-C stops it.
+
+    Example: gircse embedder --device cuda:0
+    """
+    settings = load_settings(model=model, device=device, dtype=dtype, host=host, port=port)
+    engine = wiring("engine")
+    with engine.listening_socket(settings) as listener:
+        engine.serve(settings, listener, announce=_announce)
+
+
+def _announce(url: str) -> None:
+    typer.echo(f"Ready: {url}   (API: {url}/docs, Ctrl-C stops)")

@@ -1,0 +1,73 @@
+"""The engine of the embedding server over our settings: in a process of its own, or for the routes of the main one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from app.errors import ConflictError, InputError
+from app.settings import Settings
+from app.wiring.embedding import LocalEmbedder, errors_translated
+from embedder.server.engine import Engine
+from embedder.server.limits import Limits
+from embedder.server.protocol import InputType
+from embedder.server.service import EngineSource
+from embedder.server.serving import DEFAULT_PORT, ListenError, listen, run_server
+
+COMMAND = "gircse embedder"
+
+
+@contextmanager
+def open_source(embedder: LocalEmbedder, settings: Settings) -> Iterator[EngineSource]:
+    """Loads the model. Closes the engine at the end of the block."""
+    with Engine(embedder.encoder, limits_of(settings)) as engine, closing(EngineSource(engine)) as source:
+        yield source
+
+
+def listening_socket(settings: Settings) -> socket.socket:
+    """Of the embedding server, whose port by default is another one than the page's."""
+    port = settings.port if "port" in settings.model_fields_set else DEFAULT_PORT
+    try:
+        return listen(
+            settings.host, port, is_open=settings.is_open_to_network, api_key=_key_of(settings), command=COMMAND
+        )
+    except ListenError as error:
+        kind = InputError if settings.is_open_to_network and settings.embedder_api_key is None else ConflictError
+        raise kind(str(error)) from None
+
+
+def serve(settings: Settings, listener: socket.socket, *, announce: Callable[[str], None]) -> None:
+    with errors_translated():
+        run_server(
+            listener,
+            settings.model,
+            device=settings.device,
+            dtype=settings.dtype,
+            cuda_graphs=settings.cuda_graphs,
+            limits=limits_of(settings),
+            api_key=_key_of(settings),
+            input_type=InputType(settings.embedder_input_type),
+            announce=announce,
+        )
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        max_body_mb=settings.embedder_max_body_mb,
+        max_inputs=settings.embedder_max_inputs,
+        max_request_tokens=settings.embedder_max_tokens,
+        batch_tokens=settings.embedder_batch_tokens,
+        batch_s=settings.embedder_batch_s,
+        query_wait_s=settings.embedder_query_wait_s,
+        document_wait_s=settings.embedder_document_wait_s,
+        query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
+        document_deadline_s=2.5 * settings.embedder_document_wait_s,
+        document_tokens=settings.embedder_document_tokens,
+        cache_mb=settings.vector_cache_mb,
+    )
+
+
+def _key_of(settings: Settings) -> str | None:
+    key = settings.embedder_api_key
+    return None if key is None else key.get_secret_value()

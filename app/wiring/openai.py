@@ -1,0 +1,105 @@
+"""OpenAI's routes for the main application: over the model in this process, or passed on to the embedding server."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+
+from app.errors import UnavailableError
+from app.services import Services
+from app.settings import Settings
+from app.wiring.embedding import LocalEmbedder
+from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
+from embedder.server.errors import NotServingError, RefusedError, refusal_of_status
+from embedder.server.openai_routes import openai_routes
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    TOKENS_HEADER,
+    Embedded,
+    EmbedTask,
+    InputType,
+    ModelFacts,
+)
+
+_DOCUMENT_TIMEOUTS = 10  # as many times what a query may take
+
+
+@contextmanager
+def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
+    """None where neither a model of ours nor a server embeds."""
+    settings, embedder = services.settings, services.embedder
+    input_type = InputType(settings.embedder_input_type)
+    if isinstance(embedder, RemoteEmbedder):
+        yield openai_routes(PassingSource(embedder, settings), input_type=input_type)
+    elif isinstance(embedder, LocalEmbedder):
+        with importlib.import_module("app.wiring.engine").open_source(embedder, settings) as source:
+            yield openai_routes(source, input_type=input_type)
+    else:
+        yield None
+
+
+class PassingSource:
+    """Implements `EmbeddingSource`: passes texts on, and what the server says of them back."""
+
+    def __init__(self, embedder: RemoteEmbedder, settings: Settings) -> None:
+        key = settings.embedder_api_key
+        secret = None if key is None else key.get_secret_value()
+        self._embedder = embedder
+        self._options = client_options(embedder.url, secret, timeout_s=settings.embedder_timeout_s * _DOCUMENT_TIMEOUTS)
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+
+    async def facts(self) -> ModelFacts:
+        try:
+            return await run_in_threadpool(lambda: self._embedder.facts)
+        except UnavailableError as error:
+            raise NotServingError(str(error), retry_after_s=5) from None
+
+    async def embed(self, task: EmbedTask) -> Embedded:
+        body = {
+            "texts": task.texts,
+            "input_type": task.input_type,
+            "instruction": task.instruction,
+            "steps": task.steps,
+            "is_bulk": task.is_bulk,
+            "truncate": task.may_cut,
+        }
+        try:
+            answer = await self._client().post("/api/v1/embed", json=body)
+        except httpx.TransportError as error:
+            raise NotServingError(
+                f"The embedding server does not answer ({type(error).__name__}). Come back later.", retry_after_s=5
+            ) from None
+        if not answer.is_success:
+            raise _refusal_of(answer)
+        try:
+            vectors = vectors_of(answer, count=len(task.texts))
+        except UnavailableError as error:
+            raise NotServingError(str(error), retry_after_s=5) from None
+        return Embedded(
+            vectors,
+            tokens=int(answer.headers.get(TOKENS_HEADER, 0)),
+            cut_texts=int(answer.headers.get(CUT_HEADER, 0)),
+            fingerprint=answer.headers.get(FINGERPRINT_HEADER, ""),
+        )
+
+    def _client(self) -> httpx.AsyncClient:
+        """Its connections belong to the loop that opened them. The sockets end with it."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient(**self._options)
+        return self._clients[loop]
+
+
+def _refusal_of(answer: httpx.Response) -> RefusedError:
+    detail, code = said_by(answer)
+    after = answer.headers.get("retry-after", "")
+    return refusal_of_status(
+        answer.status_code, detail, code=code, retry_after_s=float(after) if after.isdigit() else None
+    )

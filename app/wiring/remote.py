@@ -1,0 +1,339 @@
+"""An embedding server (`gircse embedder`) behind the core's ports: the same vectors, and no torch in this process."""
+
+from __future__ import annotations
+
+import logging
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, Self
+
+import httpx
+import numpy as np
+from tokenizers import Tokenizer
+
+from app.errors import ConflictError, EmbedderUnavailableError, InputError
+from app.search_types import QueryEmbedding, RefinementStep, Token
+from app.settings import Settings
+from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
+
+TEXTS_PER_REQUEST = 64
+CHARACTERS_PER_REQUEST = 400_000
+REQUESTS_AT_ONCE = 4  # of one call for documents: so replicas behind one address all have something to do
+# A call of so little is somebody who waits, for the explanation of a hit for instance.
+_SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
+
+_CONNECT_S = 2.0
+_CONNECTIONS = 64
+_QUERY_PATIENCE_S = 1.5  # with a server that has too much to do
+_DOCUMENT_PATIENCE_S = 20.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_READY_S = 1.9
+_START_POLL_S = 1.0
+_BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
+_FAULTS_OF_A_TEXT = frozenset({"computation_failed", "not_a_vector"})
+
+_log = logging.getLogger(__name__)
+
+
+class RemoteEmbedder:
+    """Implements `BatchEmbedder` and `TokenCounter`. Asks for the model's facts at the first use.
+
+    Several servers may stand behind the address: none keeps anything between two requests, and every answer says which
+    model gave it.
+    """
+
+    def __init__(
+        self, url: str, *, api_key: str | None = None, query_tolerance: float | None = None, timeout_s: float = 30
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._query_tolerance = query_tolerance
+        self._timeout_s = timeout_s
+        self._client = httpx.Client(**client_options(self.url, api_key, timeout_s=timeout_s))
+        self._lock = threading.Lock()
+        self._facts: ModelFacts | None = None
+        self._card: str | None = None
+        self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        if settings.embedder_url is None:
+            raise InputError("GIRCSE_EMBEDDER_URL is not set; give the address of `gircse embedder`.")
+        key = settings.embedder_api_key
+        return cls(
+            settings.embedder_url,
+            api_key=None if key is None else key.get_secret_value(),
+            query_tolerance=settings.query_tolerance,
+            timeout_s=settings.embedder_timeout_s,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    @property
+    def facts(self) -> ModelFacts:
+        with self._lock:
+            if self._facts is None:
+                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S).json()
+                self._card = found.pop("card", None)
+                self._facts = ModelFacts(**found)
+            return self._facts
+
+    @property
+    def card(self) -> str | None:
+        """The Markdown that the model brings along."""
+        _ = self.facts
+        return self._card
+
+    @property
+    def model_name(self) -> str:
+        return self.facts.name
+
+    @property
+    def fingerprint(self) -> str:
+        return self.facts.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        return self.facts.dimension
+
+    @property
+    def default_document_instruction(self) -> str:
+        return self.facts.default_document_instruction
+
+    @property
+    def default_document_steps(self) -> int:
+        return self.facts.default_document_steps
+
+    @property
+    def default_query_steps(self) -> int:
+        return self.facts.default_query_steps
+
+    @property
+    def max_steps(self) -> int:
+        return self.facts.max_steps
+
+    def wait_until_there(self) -> None:
+        """Until the server tells of its model."""
+        told = ""
+        while True:
+            try:
+                _ = self.facts
+                return
+            except EmbedderUnavailableError as error:
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("The pages wait: %s", told)
+                time.sleep(_START_POLL_S)
+
+    def is_ready(self) -> bool:
+        """Whether the server's model embeds a canary, now."""
+        try:
+            return self._client.get("/readyz", timeout=_READY_S).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+    def embed_query(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        body = {
+            "text": text,
+            "instruction": instruction,
+            "steps": steps,
+            "token_bias": dict(token_bias or {}),
+            "tolerance": self._query_tolerance,
+        }
+        found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S).json()
+        return QueryEmbedding(
+            vector=tuple(found["vector"]),
+            instruction=found["instruction"],
+            steps=found["steps"],
+            refinement=tuple(_step_of(step) for step in found["refinement"]),
+        )
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        vectors: list[list[float]] = [[]] * len(texts)
+        is_small = len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
+        for rows, found in self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=not is_small):
+            for row, vector in zip(rows, found, strict=True):
+                vectors[row] = vector
+        return vectors
+
+    def embed_in_batches(
+        self, texts: Sequence[str], *, instruction: str, steps: int
+    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+        yield from self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=True)
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        return list(self._ready_tokenizer()[2].encode(text, add_special_tokens=False).offsets)
+
+    def tokenizer_json(self) -> str:
+        return self._ready_tokenizer()[1]
+
+    def _ready_tokenizer(self) -> tuple[str, str, Tokenizer]:
+        fingerprint = self.fingerprint
+        with self._lock:
+            if self._tokenizer is None or self._tokenizer[0] != fingerprint:
+                found = self._ask(lambda: self._client.get("/api/v1/tokenizer"), patience_s=_DOCUMENT_PATIENCE_S).text
+                self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
+            return self._tokenizer
+
+    def _embed_in_parts(
+        self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool
+    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+        def embed(rows: Sequence[int]) -> list[list[float]]:
+            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
+
+        parts = plan_parts(texts)
+        if len(parts) == 1:
+            yield parts[0], embed(parts[0])
+            return
+        pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
+        waiting: dict[Future[list[list[float]]], Sequence[int]] = {}
+        try:
+            for rows in parts:
+                waiting[pool.submit(embed, rows)] = rows
+                if len(waiting) >= REQUESTS_AT_ONCE:
+                    yield from _done_of(waiting)
+            while waiting:
+                yield from _done_of(waiting)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _embed_part(self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool) -> list[list[float]]:
+        body = {
+            "texts": texts,
+            "input_type": InputType.DOCUMENT,
+            "instruction": instruction,
+            "steps": steps,
+            "is_bulk": is_bulk,
+        }
+        patience_s = _DOCUMENT_PATIENCE_S if is_bulk else _QUERY_PATIENCE_S
+        answer = self._post("/api/v1/embed", body, patience_s=patience_s, timeout_s=self._timeout_s * 10)
+        return vectors_of(answer, count=len(texts)).tolist()
+
+    def _post(
+        self, path: str, body: Mapping[str, Any], *, patience_s: float, timeout_s: float | None = None
+    ) -> httpx.Response:
+        fingerprint = self.fingerprint
+        timeout = timeout_of(timeout_s or self._timeout_s)
+        answer = self._ask(lambda: self._client.post(path, json=body, timeout=timeout), patience_s=patience_s)
+        found = answer.headers.get(FINGERPRINT_HEADER)
+        if found != fingerprint:
+            with self._lock:
+                self._facts = None
+            raise EmbedderUnavailableError(
+                f"The embedding server at {self.url} has changed its model, from {fingerprint[:12]} to "
+                f"{str(found)[:12]}. Ask again; where several servers stand behind the address, give them one model."
+            )
+        return answer
+
+    def _ask(self, send: Callable[[], httpx.Response], *, patience_s: float) -> httpx.Response:
+        """A good answer. One that is busy is asked again for `patience_s`, one that is away once."""
+        until, pause_s = time.monotonic() + patience_s, _FIRST_PAUSE_S
+        may_retry = True  # it may have closed a connection just when it was used again
+        while True:
+            try:
+                answer = send()
+            except httpx.TransportError as error:
+                if may_retry and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)):
+                    may_retry = False
+                    continue
+                raise EmbedderUnavailableError(
+                    f"The embedding server at {self.url} does not answer ({type(error).__name__}: {error}). Start "
+                    "`gircse embedder` there, or correct GIRCSE_EMBEDDER_URL."
+                ) from None
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            if answer.status_code not in _BUSY or time.monotonic() + pause_s > until:
+                check_answer(answer, url=self.url)
+                return answer
+            time.sleep(pause_s * random.uniform(0.5, 1.0))
+
+
+def client_options(url: str, api_key: str | None, *, timeout_s: float) -> dict[str, Any]:
+    """TLS by the system's certificates (SSL_CERT_FILE adds one's own), and no proxy between parts of one house."""
+    return {
+        "base_url": url,
+        "headers": {} if api_key is None else {"authorization": f"Bearer {api_key}"},
+        "timeout": timeout_of(timeout_s),
+        "limits": httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS // 2),
+        "trust_env": False,
+        "verify": ssl.create_default_context(),
+    }
+
+
+def timeout_of(seconds: float) -> httpx.Timeout:
+    return httpx.Timeout(seconds, connect=_CONNECT_S)
+
+
+def check_answer(answer: httpx.Response, *, url: str) -> None:
+    """Raises what the core knows for what an embedding server refuses."""
+    if answer.is_success:
+        return
+    detail, code = said_by(answer)
+    status = answer.status_code
+    if status == httpx.codes.INTERNAL_SERVER_ERROR and code in _FAULTS_OF_A_TEXT:
+        raise ConflictError(detail)
+    if status in _BUSY or status in _AWAY or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise EmbedderUnavailableError(
+            f"The embedding server at {url} answers {status}: {detail}{_ADVICE.get(status, '')}"
+        )
+    raise InputError(detail)
+
+
+_ADVICE = {
+    401: " Set GIRCSE_EMBEDDER_API_KEY to the server's key.",
+    404: " Correct GIRCSE_EMBEDDER_URL: it is the address of `gircse embedder`, without a path.",
+}
+
+
+def vectors_of(answer: httpx.Response, *, count: int) -> np.ndarray:
+    rows, _, dimension = answer.headers.get(SHAPE_HEADER, "").partition(",")
+    if rows != str(count) or len(answer.content) != 4 * count * int(dimension or 0):
+        raise EmbedderUnavailableError(
+            f"The embedding server gave {rows or 'no'} vectors for {count} texts. Ask again."
+        )
+    return np.frombuffer(answer.content, dtype="<f4").reshape(count, int(dimension))
+
+
+def plan_parts(texts: Sequence[str]) -> list[list[int]]:
+    """Rows of texts for one request each, longest first, so that those of a length go together."""
+    parts: list[list[int]] = [[]]
+    characters = 0
+    for row in sorted(range(len(texts)), key=lambda each: -len(texts[each])):
+        characters += len(texts[row])
+        if parts[-1] and (len(parts[-1]) == TEXTS_PER_REQUEST or characters > CHARACTERS_PER_REQUEST):
+            parts.append([])
+            characters = len(texts[row])
+        parts[-1].append(row)
+    return parts if texts else []
+
+
+def _done_of(
+    waiting: dict[Future[list[list[float]]], Sequence[int]],
+) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
+    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+        yield waiting.pop(future), future.result()
+
+
+def said_by(answer: httpx.Response) -> tuple[str, str | None]:
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or "detail" not in body:
+        return answer.reason_phrase, None
+    return str(body["detail"]), body.get("code")
+
+
+def _step_of(step: Mapping[str, Any]) -> RefinementStep:
+    tokens = tuple(Token(each["token"], each["probability"]) for each in step["tokens"])
+    return RefinementStep(step["step"], tokens, step["remaining"])

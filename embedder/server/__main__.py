@@ -1,0 +1,78 @@
+"""`python -m embedder.server`: the embedding server for an installation with nothing but the extra `[server]`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+from embedder.checkpoint import DEFAULT_MODEL
+from embedder.errors import EmbedderError
+from embedder.server.limits import Limits
+from embedder.server.protocol import InputType
+from embedder.server.serving import DEFAULT_PORT, listen, run_server
+
+COMMAND = "python -m embedder.server"
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    options = _options()
+    try:
+        api_key = _api_key()
+        listener = listen(
+            options.host, options.port, is_open=not _is_loopback(options.host), api_key=api_key, command=COMMAND
+        )
+        with listener:
+            run_server(
+                listener,
+                options.model,
+                device=options.device,
+                dtype=options.dtype,
+                limits=Limits(),
+                api_key=api_key,
+                input_type=InputType(options.input_type),
+                announce=_announce,
+            )
+    except (EmbedderError, OSError) as error:
+        sys.exit(f"{COMMAND}: {error}")
+
+
+def _announce(url: str) -> None:
+    sys.stdout.write(f"Ready: {url}   (API: {url}/docs, Ctrl-C stops)\n")
+    sys.stdout.flush()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, epilog="GIRCSE_EMBEDDER_API_KEY, or the file that …_FILE names: the key."
+    )
+    parser.add_argument("--model", default=os.environ.get("GIRCSE_MODEL") or DEFAULT_MODEL)
+    parser.add_argument("--device", default=os.environ.get("GIRCSE_DEVICE") or None, help="default: CUDA, else CPU")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or int8")
+    parser.add_argument("--host", default=os.environ.get("GIRCSE_HOST") or "127.0.0.1")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("GIRCSE_PORT") or DEFAULT_PORT))
+    parser.add_argument(
+        "--input-type", default="document", choices=[*InputType], help="of texts whose sender does not say"
+    )
+    return parser.parse_args()
+
+
+def _api_key() -> str | None:
+    file = os.environ.get("GIRCSE_EMBEDDER_API_KEY_FILE")
+    key = Path(file).read_text(encoding="utf-8").strip() if file else os.environ.get("GIRCSE_EMBEDDER_API_KEY")
+    return key or None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Errors over HTTP in the two shapes that clients know: OpenAI's, and problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from embedder.server.errors import InvalidRequestError, RefusedError, TooLargeError
+
+GONE = 499  # nginx's, for a client that has closed the connection
+_MOST_FAULTS = 5
+
+_log = logging.getLogger(__name__)
+
+
+class ClientGoneError(Exception):
+    """Nobody reads the answer."""
+
+
+def openai_failure(error: RefusedError) -> Response:
+    fault = {"message": str(error), "type": error.kind, "param": error.param, "code": error.code}
+    return _failure(error, {"error": fault}, "application/json")
+
+
+def problem_failure(error: RefusedError) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(error.status).phrase,
+        "status": error.status,
+        "detail": str(error),
+        "code": error.code,
+    }
+    return _failure(error, body, "application/problem+json")
+
+
+def failure_at(path: str) -> Callable[[RefusedError], Response]:
+    return openai_failure if path.startswith("/v1/") else problem_failure
+
+
+def _failure(error: RefusedError, body: object, media_type: str) -> Response:
+    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot carry.
+    response = Response(json.dumps(body), status_code=error.status, media_type=media_type)
+    if error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+class _FailingRoute(APIRoute):
+    """Answers errors itself, so that they have one shape whatever application the routes are in."""
+
+    failure: Callable[[RefusedError], Response]
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_or_fail(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except ClientGoneError:
+                return Response(status_code=GONE)
+            except RefusedError as error:
+                return type(self).failure(error)
+            except RequestValidationError as error:
+                return type(self).failure(_invalid(error, request))
+            except HTTPException as error:
+                return type(self).failure(refused_by(error))
+            except Exception as error:  # noqa: BLE001 - the outermost handler of these routes
+                error_id = uuid.uuid4().hex[:12]
+                _log.error("Error %s in %s", error_id, request.url.path, exc_info=error)
+                message = f"Something went wrong that should not; the log names it {error_id}."
+                return type(self).failure(RefusedError(message))
+
+        return handle_or_fail
+
+
+class OpenAIRoute(_FailingRoute):
+    failure = staticmethod(openai_failure)
+
+
+class ProblemRoute(_FailingRoute):
+    failure = staticmethod(problem_failure)
+
+
+def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
+    kind = request.headers.get("content-type", "")
+    if "json" not in kind:
+        return InvalidRequestError(f"The body is of type {kind[:100]!r}. Send JSON, as Content-Type: application/json.")
+    faults = error.errors()
+    lines = [_fault_line(fault) for fault in faults[:_MOST_FAULTS]]
+    more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
+    place = next((part for fault in faults for part in fault["loc"][1:2] if isinstance(part, str)), None)
+    return InvalidRequestError("; ".join(lines + more) or "This cannot be used.", param=place)
+
+
+def _fault_line(fault: dict[str, Any]) -> str:
+    place = ".".join(map(str, fault["loc"][1:] or fault["loc"]))
+    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+
+
+def refused_by(error: HTTPException) -> RefusedError:
+    if isinstance(error.__cause__, RefusedError):  # while the body was read
+        return error.__cause__
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        error_of_ours: RefusedError = InvalidRequestError(f"The body is not UTF-8 ({error.__cause__}).")
+    elif error.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        error_of_ours = TooLargeError(str(error.detail))
+    else:
+        error_of_ours = InvalidRequestError(str(error.detail) or HTTPStatus(error.status_code).phrase)
+        error_of_ours.status = error.status_code
+    return error_of_ours

@@ -1,0 +1,77 @@
+"""What an operator can see of the engine, for Prometheus. Every engine has counters of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from embedder.server.line import Line
+from embedder.server.work import Answer, Item, Lane
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_TOKENS = (8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_PREFIX = "gircse_embedder"
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry = registry or CollectorRegistry()
+        lane = ["lane"]
+        self._depth = Gauge(f"{_PREFIX}_queue_texts", "Texts that wait.", lane, registry=registry)
+        self._waiting_tokens = Gauge(f"{_PREFIX}_queue_tokens", "Their tokens.", lane, registry=registry)
+        self._age = Gauge(f"{_PREFIX}_queue_age_seconds", "How long the oldest waits.", lane, registry=registry)
+        self._batch_texts = Histogram(f"{_PREFIX}_batch_texts", "Texts.", lane, buckets=_SIZES, registry=registry)
+        self._batch_tokens = Histogram(f"{_PREFIX}_batch_tokens", "Tokens.", lane, buckets=_TOKENS, registry=registry)
+        self._tokens = Counter(f"{_PREFIX}_tokens", "Prompt tokens that were computed.", lane, registry=registry)
+        self._steps = Counter(f"{_PREFIX}_steps", "Refinement steps that were computed.", lane, registry=registry)
+        self._stages = Histogram(
+            f"{_PREFIX}_seconds",
+            "Time of a text in a stage: tokenise, queue, compute.",
+            ["stage", "lane"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._cached = Counter(f"{_PREFIX}_cache_hits", "Texts whose vector was known.", registry=registry)
+        self._joined = Counter(f"{_PREFIX}_joined", "Texts that another request waited for.", registry=registry)
+        self._refused = Counter(f"{_PREFIX}_refused", "Requests without an answer.", ["reason"], registry=registry)
+        self._halved = Counter(f"{_PREFIX}_out_of_memory", "Batches without memory.", registry=registry)
+        self._alive = Gauge(f"{_PREFIX}_alive", "1 while the thread that computes runs.", registry=registry)
+
+    def watch(self, line: Line) -> None:
+        for lane in Lane:
+            self._depth.labels(lane).set_function(partial(line.depth, lane))
+            self._waiting_tokens.labels(lane).set_function(partial(line.tokens, lane))
+            self._age.labels(lane).set_function(partial(line.age_s, lane))
+
+    def note_alive(self, is_alive: bool) -> None:
+        self._alive.set(is_alive)
+
+    def note_batch(self, batch: Sequence[Item]) -> None:
+        lane = batch[0].lane
+        self._batch_texts.labels(lane).observe(len(batch))
+        tokens = sum(item.tokens for item in batch)
+        self._batch_tokens.labels(lane).observe(tokens)
+        self._tokens.labels(lane).inc(tokens)
+        self._steps.labels(lane).inc(sum(item.key.steps for item in batch))
+
+    def note_tokenised(self, lane: Lane, seconds: float) -> None:
+        self._stages.labels("tokenise", lane).observe(seconds)
+
+    def note_answer(self, lane: Lane, answer: Answer) -> None:
+        self._stages.labels("queue", lane).observe(answer.queued_s)
+        self._stages.labels("compute", lane).observe(answer.computed_s)
+
+    def note_cached(self, count: int) -> None:
+        self._cached.inc(count)
+
+    def note_joined(self, count: int) -> None:
+        self._joined.inc(count)
+
+    def note_refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
+    def note_out_of_memory(self) -> None:
+        self._halved.inc()

@@ -1,0 +1,127 @@
+"""OpenAI's `POST /v1/embeddings` and `GET /v1/models`, over any `EmbeddingSource`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from embedder.server.errors import InvalidRequestError, UnknownModelError
+from embedder.server.failures import OpenAIRoute
+from embedder.server.gone import unless_gone
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    Embedded,
+    EmbeddingSource,
+    EmbedTask,
+    InputType,
+    ModelFacts,
+)
+from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
+
+OWNER = "gircse-search"
+_LARGE_ANSWER = 16  # texts: writing down more numbers than these would hold up the event loop
+_FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (404, 413, 422, 429, 500, 503)}
+
+
+def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.DOCUMENT) -> APIRouter:
+    """input_type: of texts whose sender does not say, as OpenAI's clients, which know no difference."""
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=OpenAIRoute)
+    started = int(time.time())
+
+    @routes.post("/embeddings", response_model=EmbeddingAnswer, responses=_FAILURES)
+    async def embeddings(question: EmbeddingQuestion, request: Request) -> Response:
+        """Vectors of texts, as OpenAI's API gives them, and with it `input_type`, `instruction` and `steps`."""
+        facts = await source.facts()
+        _check_model(question.model, facts)
+        if question.dimensions is not None and question.dimensions > facts.dimension:
+            raise InvalidRequestError(
+                f"dimensions is {question.dimensions}, but the model gives {facts.dimension}.", param="dimensions"
+            )
+        task = EmbedTask(
+            _texts_of(question.input),
+            question.input_type or input_type,
+            instruction=question.instruction,
+            steps=question.steps,
+            may_cut=question.truncate,
+        )
+        found = await unless_gone(request, source.embed(task))
+        if len(task.texts) > _LARGE_ANSWER:
+            body = await run_in_threadpool(_write_answer, question, facts.name, found)
+        else:
+            body = _write_answer(question, facts.name, found)
+        headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.cut_texts)}
+        return Response(body, media_type="application/json", headers=headers)
+
+    @routes.get("/models", responses={503: {"model": OpenAIError}})
+    async def models() -> ModelList:
+        """The one model that is served."""
+        facts = await source.facts()
+        return ModelList(data=[_row_of(facts)])
+
+    @routes.get("/models/{model:path}", responses={404: {"model": OpenAIError}, 503: {"model": OpenAIError}})
+    async def model(model: str) -> ModelRow:
+        facts = await source.facts()
+        _check_model(model, facts)
+        return _row_of(facts)
+
+    def _row_of(facts: ModelFacts) -> ModelRow:
+        return ModelRow(id=facts.name, created=started, owned_by=OWNER)
+
+    return routes
+
+
+def _check_model(name: str, facts: ModelFacts) -> None:
+    if name != facts.name:
+        raise UnknownModelError(f"The model {name[:200]!r} is not served here; {facts.name!r} is.", param="model")
+
+
+def _texts_of(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str, ...]:
+    texts = [given] if isinstance(given, str) else given
+    if not texts:
+        raise InvalidRequestError("input holds 0 texts; give at least one.", param="input")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidRequestError(
+                f"input holds token ids ({len(texts)} entries), which would be those of another model's tokenizer. "
+                "Send texts; in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False).",
+                param="input",
+            )
+        if not text.strip():
+            raise InvalidRequestError(
+                f"Text {index} of {len(texts)} is empty. An empty text has no meaning to embed; leave it out.",
+                param="input",
+            )
+    return tuple(str(text) for text in texts)
+
+
+def _write_answer(question: EmbeddingQuestion, model: str, found: Embedded) -> bytes:
+    vectors = found.vectors
+    if question.dimensions is not None and question.dimensions < vectors.shape[1]:
+        vectors = shortened(vectors, question.dimensions)
+    if question.encoding_format == "base64":
+        rows: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode("ascii") for row in vectors]
+    else:
+        rows = vectors.tolist()
+    answer = {
+        "object": "list",
+        "data": [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)],
+        "model": model,
+        "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
+    }
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+
+
+def shortened(vectors: np.ndarray, dimensions: int) -> np.ndarray:
+    """The first `dimensions` numbers, normalised again."""
+    first = vectors[:, :dimensions].astype(np.float64)
+    lengths = np.linalg.norm(first, axis=1, keepdims=True)
+    if (lengths == 0).any():
+        raise InvalidRequestError(f"The first {dimensions} numbers of a vector are all zero.", param="dimensions")
+    return (first / lengths).astype(np.float32)

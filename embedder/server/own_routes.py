@@ -1,0 +1,136 @@
+"""The house's own routes: refinement step by step, vectors in binary, and what a client must know of the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from embedder.server.errors import RefusedError
+from embedder.server.failures import ProblemRoute
+from embedder.server.gone import unless_gone
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    SHAPE_HEADER,
+    TOKENS_HEADER,
+    EmbedTask,
+    Refined,
+    RefineTask,
+    RefiningSource,
+    Step,
+)
+from embedder.server.schemas import EmbedQuestion, FactsAnswer, RefinedAnswer, RefineServerQuestion
+
+VECTORS_MEDIA_TYPE = "application/octet-stream"
+EVENTS_MEDIA_TYPE = "text/event-stream"
+_VECTORS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {VECTORS_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+}
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"model": RefinedAnswer, "content": {EVENTS_MEDIA_TYPE: {}}}}
+
+
+def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
+    """`tokenizer` gives the model's, as JSON."""
+    routes = APIRouter(prefix="/api/v1", tags=["embedding server"], route_class=ProblemRoute)
+
+    @routes.post("/embed", response_class=Response, responses=_VECTORS)
+    async def embed(question: EmbedQuestion, request: Request) -> Response:
+        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension."""
+        task = EmbedTask(
+            tuple(question.texts),
+            question.input_type,
+            instruction=question.instruction,
+            steps=question.steps,
+            is_bulk=question.is_bulk,
+            may_cut=question.truncate,
+        )
+        found = await unless_gone(request, source.embed(task))
+        rows, dimension = found.vectors.shape
+        headers = {
+            FINGERPRINT_HEADER: found.fingerprint,
+            SHAPE_HEADER: f"{rows},{dimension}",
+            TOKENS_HEADER: str(found.tokens),
+            CUT_HEADER: str(found.cut_texts),
+        }
+        return Response(found.vectors.astype("<f4").tobytes(), media_type=VECTORS_MEDIA_TYPE, headers=headers)
+
+    @routes.post("/refine", response_model=RefinedAnswer, responses=_EVENTS)
+    async def refine(question: RefineServerQuestion, request: Request) -> Response:
+        """The vector of a query and the tokens of every refinement step.
+
+        With `stream`, or where server-sent events are accepted: an event `step` for each as it is there, then
+        `result`, or `error`.
+        """
+        task = RefineTask(
+            question.text,
+            instruction=question.instruction,
+            steps=question.steps,
+            token_bias=question.token_bias,
+            tolerance=question.tolerance,
+        )
+        if question.stream or EVENTS_MEDIA_TYPE in request.headers.get("accept", ""):
+            return await _stream(source, task, request)
+        found = await unless_gone(request, source.refine(task))
+        headers = {FINGERPRINT_HEADER: found.fingerprint}
+        return Response(_json_of(found), media_type="application/json", headers=headers)
+
+    @routes.get("/model")
+    async def model(response: Response) -> FactsAnswer:
+        """What a client must know to use the model as if it were its own."""
+        facts = await source.facts()
+        response.headers[FINGERPRINT_HEADER] = facts.fingerprint
+        return FactsAnswer(**asdict(facts), card=card)
+
+    @routes.get("/tokenizer", response_class=Response)
+    async def tokenizer_json() -> Response:
+        """The model's tokenizer, for whoever counts tokens without the model."""
+        facts = await source.facts()
+        headers = {FINGERPRINT_HEADER: facts.fingerprint}
+        return Response(tokenizer(), media_type="application/json", headers=headers)
+
+    return routes
+
+
+async def _stream(source: RefiningSource, task: RefineTask, request: Request) -> Response:
+    """What is refused before the first step is answered with its status; what fails later with an event."""
+    told: asyncio.Queue[Step | None] = asyncio.Queue()
+    work = asyncio.ensure_future(source.refine(task, on_step=told.put_nowait))
+    work.add_done_callback(lambda _: told.put_nowait(None))
+    try:
+        first = await unless_gone(request, told.get())
+    except BaseException:
+        work.cancel()
+        raise
+    if first is None and work.exception() is not None:
+        await work
+
+    async def events() -> AsyncIterator[str]:
+        step = first
+        try:
+            while step is not None:
+                yield _event("step", {"step": step.step, "tokens": [asdict(word) for word in step.tokens]})
+                step = await told.get()
+            yield f"event: result\ndata: {_json_of(work.result())}\n\n"
+        except RefusedError as error:
+            yield _event("error", {"status": error.status, "detail": str(error), "code": error.code})
+        finally:  # the client has gone
+            work.cancel()
+            with suppress(asyncio.CancelledError, RefusedError):
+                await work
+
+    return StreamingResponse(events(), media_type=EVENTS_MEDIA_TYPE, headers={"cache-control": "no-store"})
+
+
+def _event(name: str, data: object) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _json_of(found: Refined) -> str:
+    return RefinedAnswer.model_validate(found).model_dump_json()

@@ -1,0 +1,189 @@
+"""What goes over HTTP. Fields that OpenAI does not have are marked so in their description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
+
+from embedder.server.protocol import InputType
+
+MAX_BIAS = 10.0  # as embedder.tokens has it, which imports torch
+MAX_BIASED_WORDS = 64
+MAX_INSTRUCTION_CHARACTERS = 20_000
+
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+Instruction = Annotated[str | None, Field(max_length=MAX_INSTRUCTION_CHARACTERS)]
+
+
+def _check_input(given: Any) -> Any:
+    """One fault for the first wrong entry: those of all entries, in all readings, would take more memory than them."""
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list):
+        raise ValueError(f"give a text or a list of texts, not {type(given).__name__}")
+    for index, entry in enumerate(given):
+        if type(entry) is not type(given[0]) or not (type(entry) in (str, int) or _is_ids(entry)):
+            raise ValueError(f"entry {index} of {len(given)} is {type(entry).__name__}; give texts")
+        if isinstance(entry, str):
+            _check_unicode(entry, index)
+    return given
+
+
+def _check_unicode(text: str, index: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"entry {index} holds a lone surrogate at character {error.start}") from None
+
+
+def _is_ids(entry: object) -> bool:
+    return isinstance(entry, list) and all(type(each) is int for each in entry)
+
+
+Texts = Annotated[list[StrictStr], FailFast()]
+
+
+class Posted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class EmbeddingQuestion(Posted):
+    """As OpenAI's, and how to look at the texts."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"model": "gircse-mini", "input": ["The card has not arrived."], "input_type": "query"}]
+        },
+    )
+
+    input: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_input)] = Field(
+        description="A text, or several. Token ids are refused: they would be those of another model."
+    )
+    model: str = Field(description="As GET /v1/models names it.", max_length=1000)
+    encoding_format: Literal["float", "base64"] = Field(
+        default="float", description="base64: of the numbers as little-endian float32."
+    )
+    dimensions: StrictInt | None = Field(
+        default=None, ge=1, description="Keep the first so many numbers, and normalise again."
+    )
+    user: str | None = Field(default=None, description="Taken, and not looked at.")
+    input_type: InputType | None = Field(
+        default=None, description="Not OpenAI's: query or document. Left out: what the operator chose, or document."
+    )
+    instruction: Instruction = Field(
+        default=None, description="Not OpenAI's: how to look at the texts. Left out: the model's own. Empty: none."
+    )
+    steps: StrictInt | None = Field(
+        default=None, ge=1, description="Not OpenAI's: refinement steps. Left out: the model's own."
+    )
+    truncate: bool = Field(
+        default=True, description="Not OpenAI's: cut what is longer than the model reads; else it is refused."
+    )
+
+
+class EmbeddingRow(BaseModel):
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    prompt_tokens: int = Field(description="That the model read, instructions included.")
+    total_tokens: int
+
+
+class EmbeddingAnswer(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[EmbeddingRow]
+    model: str
+    usage: Usage
+
+
+class ModelRow(BaseModel):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[ModelRow]
+
+
+class OpenAIFault(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(BaseModel):
+    error: OpenAIFault
+
+
+class EmbedQuestion(Posted):
+    """Of the house's own client, which is answered in binary."""
+
+    texts: Texts = Field(min_length=1)
+    input_type: InputType
+    instruction: Instruction = None
+    steps: StrictInt | None = Field(default=None, ge=1)
+    is_bulk: bool | None = Field(
+        default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
+    )
+    truncate: bool = Field(default=True, description="Cut what is longer than the model reads; else it is refused.")
+
+
+class RefineServerQuestion(Posted):
+    text: StrictStr = Field(examples=["I still haven't received my new card"])
+    instruction: Instruction = Field(default=None, description="Left out: the model's own. Empty: none.")
+    steps: StrictInt | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    token_bias: dict[str, Bias] = Field(
+        default_factory=dict, max_length=MAX_BIASED_WORDS, description="Word → number added to its logits."
+    )
+    tolerance: float | None = Field(
+        default=None,
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        description="No more steps once one moves the vector by so much (1 - cosine) or less.",
+    )
+    stream: bool = Field(default=False, description="Server-sent events, a step at a time.")
+
+
+class WordAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+    token: str
+    probability: float
+
+
+class StepAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+    step: int
+    tokens: list[WordAnswer]
+    remaining: float = Field(description="1 - cosine of the vector after this step and the final one.")
+
+
+class RefinedAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+    instruction: str
+    steps: int
+    refinement: list[StepAnswer]
+    vector: list[float]
+
+
+class FactsAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+    name: str
+    fingerprint: str
+    dimension: int
+    max_length: int
+    max_steps: int
+    default_query_instruction: str
+    default_query_steps: int
+    default_document_instruction: str
+    default_document_steps: int
+    card: str | None = Field(default=None, description="The Markdown that the model brings along.")

@@ -1,0 +1,263 @@
+"""The engine for an event loop: tokenises off its thread, waits, and leaves the line when the caller is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from embedder.contract import resolve_defaults
+from embedder.errors import TextError
+from embedder.prompts import PromptIds
+from embedder.server.engine import Engine
+from embedder.server.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
+from embedder.server.protocol import (
+    Embedded,
+    EmbedTask,
+    InputType,
+    ModelFacts,
+    OnStep,
+    Refined,
+    RefineTask,
+    Step,
+    Word,
+)
+from embedder.server.work import Answer, Item, Key, Lane, Variant
+from embedder.tokens import Refinement, RefinementStep
+
+_TOKENISERS = 2
+_numbers = itertools.count(1)
+Result = TypeVar("Result")
+
+
+class EngineSource:
+    """Implements `RefiningSource`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tokenisers = ThreadPoolExecutor(_TOKENISERS, thread_name_prefix="gircse-tokenise")
+        contract = engine.encoder.contract
+        self._facts = ModelFacts(
+            name=contract.name,
+            fingerprint=contract.fingerprint,
+            dimension=engine.encoder.dimension,
+            max_length=contract.max_length,
+            max_steps=engine.encoder.max_steps,
+            default_query_instruction=contract.default_query_instruction,
+            default_query_steps=contract.default_query_steps,
+            default_document_instruction=contract.default_document_instruction,
+            default_document_steps=contract.default_document_steps,
+        )
+
+    def close(self) -> None:
+        self._tokenisers.shutdown(wait=False, cancel_futures=True)
+
+    async def facts(self) -> ModelFacts:
+        return self._facts
+
+    async def embed(self, task: EmbedTask) -> Embedded:
+        return await self._counting(self._embed(task))
+
+    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refined:
+        return await self._counting(self._refine(task, on_step))
+
+    async def is_ready(self) -> bool:
+        """Whether the model embeds a canary, within the time for it."""
+        engine = self._engine
+        if not engine.is_serving:
+            return False
+        try:
+            item = engine.probe()
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(item.answer)), engine.limits.ready_s)
+        except (RefusedError, TimeoutError):
+            return False
+        return True
+
+    async def _counting(self, answer: Awaitable[Result]) -> Result:
+        try:
+            return await answer
+        except RefusedError as error:
+            self._engine.metrics.note_refused(error.code or type(error).__name__)
+            raise
+        except asyncio.CancelledError:
+            self._engine.metrics.note_refused("client_gone")
+            raise
+
+    async def _embed(self, task: EmbedTask) -> Embedded:
+        limits = self._engine.limits
+        if len(task.texts) > limits.max_inputs:
+            raise TooLargeError(
+                f"{len(task.texts)} texts in one request; at most {limits.max_inputs} are taken. Send them in parts.",
+                param="input",
+            )
+        instruction, steps = self._resolve(task.input_type, task.instruction, task.steps)
+        is_small = task.input_type is InputType.QUERY or len(task.texts) <= limits.small_inputs
+        lane = Lane.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Lane.QUERY
+        self._engine.line.check_room_for(len(task.texts), lane)
+        prompts = await self._read(task.texts, instruction, lane)
+        tokens = sum(len(each.ids) for each in prompts)
+        cut = sum(each.length > len(each.ids) for each in prompts)
+        self._check_tokens(task, prompts, tokens)
+        if task.is_bulk is None and tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
+            lane = Lane.DOCUMENT
+        keys = [Key(each.ids, steps, Variant(), wants_words=False) for each in prompts]
+        vectors = await self._vectors(task.texts, keys, lane)
+        return Embedded(vectors, tokens=tokens, cut_texts=cut, fingerprint=self._facts.fingerprint)
+
+    def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
+        most = self._engine.limits.max_request_tokens
+        if tokens > most:
+            raise TooLargeError(
+                f"{tokens} tokens in one request; at most {most} are taken. Send the texts in parts.", param="input"
+            )
+        for index, each in enumerate(prompts):
+            if not task.may_cut and each.length > self._facts.max_length:
+                raise InvalidRequestError(
+                    f"Text {index} has {each.length} tokens with its instruction; the model reads "
+                    f"{self._facts.max_length}. Split it, or let it be cut with truncate=true.",
+                    param="input",
+                )
+
+    async def _vectors(self, texts: Sequence[str], keys: Sequence[Key], lane: Lane) -> np.ndarray:
+        recent = self._engine.recent
+        vectors = np.empty((len(keys), self._facts.dimension), dtype=np.float32)
+        deadline = self._deadline(lane)
+        rows: list[int] = []
+        items: list[Item] = []
+        for row, key in enumerate(keys):
+            known = None if recent is None else recent.get(key.ids, key.steps, variant=key.variant)
+            if known is not None:
+                vectors[row] = known
+            else:
+                rows.append(row)
+                items.append(Item(key, lane, deadline, text=texts[row][:40]))
+        self._engine.metrics.note_cached(len(keys) - len(rows))
+        if items:
+            answers = await self._answers(items, rows)
+            vectors[rows] = [each.vector for each in answers]
+        return vectors
+
+    async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refined:
+        instruction, steps = self._resolve(InputType.QUERY, task.instruction, task.steps)
+        if task.tolerance is not None and not 0 <= task.tolerance <= 2:
+            raise InvalidRequestError(f"tolerance is {task.tolerance}, but must lie within 0 and 2.", param="tolerance")
+        self._engine.line.check_room_for(1, Lane.QUERY)
+        (prompt,) = await self._read([task.text], instruction, Lane.QUERY)
+        # A step that is told at once cannot be taken back when the text turns out to have settled before others.
+        alone = next(_numbers) if on_step is not None and task.tolerance is not None else 0
+        variant = Variant(tuple(sorted(task.token_bias.items())), task.tolerance, alone)
+        item = Item(
+            Key(prompt.ids, steps, variant, wants_words=True),
+            Lane.QUERY,
+            self._deadline(Lane.QUERY),
+            text=task.text,
+            instruction=instruction,
+            on_step=None if on_step is None else _in_this_loop(on_step),
+        )
+        (answer,) = await self._answers([item], [0])
+        assert answer.refinement is not None
+        return refined_of(answer.refinement, fingerprint=self._facts.fingerprint)
+
+    def _resolve(self, input_type: InputType, instruction: str | None, steps: int | None) -> tuple[str, int]:
+        instruction, steps = resolve_defaults(self._engine.encoder.contract, input_type, instruction, steps)
+        if not 1 <= steps <= self._facts.max_steps:
+            raise InvalidRequestError(
+                f"steps is {steps}, but must lie within 1 and {self._facts.max_steps}.", param="steps"
+            )
+        return instruction, steps
+
+    async def _read(self, texts: Sequence[str], instruction: str, lane: Lane) -> list[PromptIds]:
+        started = time.monotonic()
+        read = partial(self._engine.encoder.read_prompts, list(texts), instruction)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._tokenisers, read)
+        except TextError as error:
+            raise InvalidRequestError(str(error), param="input") from None
+        except RuntimeError:
+            if self._engine.is_serving:
+                raise
+            raise NotServingError("This server is shutting down.", retry_after_s=5) from None
+        finally:
+            self._engine.metrics.note_tokenised(lane, time.monotonic() - started)
+
+    def _deadline(self, lane: Lane) -> float:
+        limits = self._engine.limits
+        return time.monotonic() + (limits.query_deadline_s if lane is Lane.QUERY else limits.document_deadline_s)
+
+    async def _answers(self, items: Sequence[Item], rows: Sequence[int]) -> list[Answer]:
+        """In the order of `items`. Raises the first error among them, with the place of its text in the request."""
+        chosen = self._engine.enter(items)
+        try:
+            answers = [item.answer for item in chosen]
+            to_begin_s = max(item.deadline for item in chosen) - time.monotonic()
+            if not await _are_done(answers, timeout_s=to_begin_s):
+                self._engine.expire(chosen, also_begun=False)
+                if not await _are_done(answers, timeout_s=self._engine.limits.compute_s):
+                    self._engine.expire(chosen, also_begun=True)
+        finally:
+            self._engine.line.leave(chosen)
+        for row, item in zip(rows, chosen, strict=True):
+            error = item.answer.exception() if item.answer.done() else None
+            if error is not None:
+                raise _at(error, row)
+        return [item.answer.result() for item in chosen]
+
+
+async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> bool:
+    """Whether all have answers, or one an error, within the time. One wake-up of the loop, however many they are."""
+    loop, event, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
+    left = len(futures)
+
+    def note(future: Future[Answer]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            is_last = left == 0
+        if is_last or (future.exception() is not None):
+            with suppress(RuntimeError):  # the loop has ended before its answers came
+                loop.call_soon_threadsafe(event.set)
+
+    for future in futures:
+        future.add_done_callback(note)
+    try:
+        await asyncio.wait_for(event.wait(), timeout_s)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _at(error: BaseException, row: int) -> BaseException:
+    """Errors of ours are shared by all who wait, so that each gets its own."""
+    if isinstance(error, (ComputationError, InvalidRequestError)):
+        return type(error)(f"Text {row}: {error}", param="input")
+    if isinstance(error, RefusedError):
+        return type(error)(str(error), param=error.param, retry_after_s=error.retry_after_s)
+    return error
+
+
+def _in_this_loop(on_step: OnStep) -> Callable[[RefinementStep], None]:
+    loop = asyncio.get_running_loop()
+
+    def tell(step: RefinementStep) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(on_step, _step_of(step, 0.0))
+
+    return tell
+
+
+def _step_of(step: RefinementStep, remaining: float) -> Step:
+    return Step(step.step, tuple(Word(each.token, each.probability) for each in step.tokens), remaining)
+
+
+def refined_of(found: Refinement, *, fingerprint: str) -> Refined:
+    # Baselines have a vector, but no steps.
+    steps = tuple(_step_of(step, float(left)) for step, left in zip(found.steps, found.remaining, strict=False))
+    return Refined(found.instruction, found.step_count, steps, tuple(found.vector.tolist()), fingerprint)

@@ -1,0 +1,91 @@
+"""Listens with uvicorn, and lets nobody in any more from the signal on that ends it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from embedder.checkpoint import load_encoder, load_model_tokenizer, read_model_card
+from embedder.errors import EmbedderError
+from embedder.server.application import create_application
+from embedder.server.engine import Engine
+from embedder.server.limits import Limits
+from embedder.server.protocol import InputType
+
+DEFAULT_PORT = 7861
+KEEP_ALIVE_S = 30
+
+
+class ListenError(EmbedderError):
+    """This address cannot be listened on."""
+
+
+def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command: str) -> socket.socket:
+    """Before the model is loaded, so that a fault is told at once. is_open: more than this machine can reach it."""
+    if is_open and api_key is None:
+        raise ListenError(
+            f"{host} would open this server to the network without a key. Give it one, and its clients the same: "
+            f"GIRCSE_EMBEDDER_API_KEY=$(openssl rand -hex 32) {command} --host {host}"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ListenError(f"Port {port} is taken; choose one with --port (0: any free one).") from None
+    # Without it the second answer on a connection waits 40 ms for the client's delayed acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def run_server(
+    listener: socket.socket,
+    model: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = "auto",
+    cuda_graphs: bool = False,
+    limits: Limits,
+    api_key: str | None,
+    input_type: InputType = InputType.DOCUMENT,
+    announce: Callable[[str], None],
+) -> None:
+    """Until SIGTERM or Ctrl-C: then those who wait are served, and new requests refused."""
+    encoder = load_encoder(model, device=device, dtype=dtype, cuda_graphs=cuda_graphs, own_thread=True)
+    tokenizer = load_model_tokenizer(model).to_str()
+    engine = Engine(encoder, limits)
+    application = create_application(
+        engine, tokenizer=lambda: tokenizer, card=read_model_card(model), api_key=api_key, input_type=input_type
+    )
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    _Server(application, engine, announce=lambda: announce(url)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, application: FastAPI, engine: Engine, *, announce: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                log_level="warning",
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=max(1, round(engine.limits.drain_s)),
+            )
+        )
+        self._engine = engine
+        self._announce = announce
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._engine.drain()
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._announce()

@@ -1,0 +1,114 @@
+"""An embedding server for tests: a real tiny model, which a test may hold up or let fail at what it names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+
+from embedder import Encoder
+from embedder.server.engine import Engine
+from embedder.server.limits import Limits
+from embedder.server.service import EngineSource
+
+Ids = tuple[int, ...]
+
+
+class WatchedEncoder:
+    """The encoder it is given. `gate` closed holds batches up; `meddle` may raise, or change what was computed."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.batches: list[list[Ids]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.meddle: Callable[[Sequence[Ids], np.ndarray], np.ndarray] = lambda prompts, prefixes: prefixes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def refine_prompts(self, prompts: Sequence[Ids], **options: Any) -> np.ndarray:
+        self.batches.append(list(prompts))
+        assert self.gate.wait(30)
+        return self.meddle(prompts, self._encoder.refine_prompts(prompts, **options))
+
+    def ids(self, text: str, instruction: str = "") -> Ids:
+        return self._encoder.read_prompts([text], instruction)[0].ids
+
+    @property
+    def computed(self) -> list[Ids]:
+        return [ids for batch in self.batches for ids in batch]
+
+
+class WatchedServer:
+    def __init__(self, encoder: Encoder, limits: Limits) -> None:
+        self.encoder = WatchedEncoder(encoder)
+        self.engine = Engine(self.encoder, limits)  # type: ignore[arg-type]
+        self.source = EngineSource(self.engine)
+
+    def close(self) -> None:
+        self.encoder.gate.set()
+        self.source.close()
+        self.engine.close()
+
+    def value(self, name: str, **labels: str) -> float:
+        """Of a metric."""
+        return self.engine.metrics.registry.get_sample_value(f"gircse_embedder_{name}", labels) or 0.0
+
+
+@contextmanager
+def server_process(model: str, *options: str, **environment: str) -> Iterator[str]:
+    """The address of `python -m embedder.server`."""
+    with running_server(model, *options, **environment) as (_, url):
+        yield url
+
+
+@contextmanager
+def running_server(model: str, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "embedder.server", "--model", model, "--port", "0", "--dtype", "float32", *options]
+    foreign = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
+    with subprocess.Popen(
+        command,
+        env=foreign | environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.match(r"Ready: (http://\S+)", process.stdout.readline())
+            assert ready, "the server ended before it was ready"
+            yield process, ready.group(1)
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """Its port, in a thread of this process."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()

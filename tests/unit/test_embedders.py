@@ -1,0 +1,351 @@
+"""The two ways to embed, one contract: the model in this process, and a server that another process asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from embedding_server import listening, server_process
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from langchain_openai import OpenAIEmbeddings
+from openai import NotFoundError, OpenAI, UnprocessableEntityError
+from pydantic import SecretStr
+from starlette.testclient import TestClient
+from tiny_models import save_tiny_model
+
+from app.api.main import create_app
+from app.errors import EmbedderUnavailableError, FingerprintMismatchError, InputError
+from app.fingerprints import require_same_model
+from app.ports import BatchEmbedder, TokenCounter
+from app.settings import Settings
+from app.types import Collection
+from app.wiring.embedders import embedder_for, tokenizer_for
+from app.wiring.embedding import LocalEmbedder, tokenizer_json
+from app.wiring.openai import open_openai_routes
+from app.wiring.remote import RemoteEmbedder, plan_parts
+from embedder import GircseEmbeddings, load_encoder
+from embedder.server.application import create_application
+from embedder.server.engine import Engine
+
+KEY = "a-secret"
+TEXTS = ["a river runs to the sea", "two\nlines", "  leading blanks", "naïve façade 河", "word " * 1000, "a"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2"))
+
+
+@pytest.fixture(scope="module")
+def url(model: str) -> Iterator[str]:
+    """A server process that wants a key."""
+    with server_process(model, GIRCSE_EMBEDDER_API_KEY=KEY) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def local(model: str) -> LocalEmbedder:
+    return LocalEmbedder(model, dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def remote(url: str) -> Iterator[RemoteEmbedder]:
+    embedder = RemoteEmbedder(url, api_key=KEY)
+    yield embedder
+    embedder.close()
+
+
+class Both(BatchEmbedder, TokenCounter):
+    """What is asked of each."""
+
+
+@pytest.fixture(params=["local", "remote"])
+def embedder(request: pytest.FixtureRequest) -> Both:
+    return request.getfixturevalue(request.param)
+
+
+def test_facts_are_the_model_s(embedder: Both, local: LocalEmbedder) -> None:
+    for fact in (
+        "model_name",
+        "fingerprint",
+        "dimension",
+        "default_document_instruction",
+        "default_document_steps",
+        "default_query_steps",
+        "max_steps",
+    ):
+        assert getattr(embedder, fact) == getattr(local, fact)
+
+
+@pytest.mark.parametrize("instruction", [None, "", "Look at the place"])
+def test_queries(embedder: Both, model: str, instruction: str | None) -> None:
+    found = embedder.embed_query("a river", instruction=instruction, steps=3, token_bias={"river": 2.0})
+    expected = GircseEmbeddings(model=model, dtype="float32").refine(
+        "a river", instruction=instruction, steps=3, token_bias={"river": 2.0}
+    )
+    np.testing.assert_allclose(found.vector, expected.vector, atol=1e-6)
+    assert (found.instruction, found.steps) == (instruction or "", 3)
+    assert [step.step for step in found.refinement] == [1, 2, 3]
+    ours = [{token.token: token.probability for token in step.tokens} for step in found.refinement]
+    theirs = [{token.token: token.probability for token in step.tokens} for step in expected.steps]
+    assert all(one == pytest.approx(other, abs=1e-6) for one, other in zip(ours, theirs, strict=True))
+    assert found.refinement[-1].remaining == 0.0
+    assert embedder.embed_query("a river").steps == embedder.default_query_steps
+
+
+def test_documents(embedder: Both, model: str) -> None:
+    expected = GircseEmbeddings(model=model, dtype="float32", document_steps=2).embed_documents(TEXTS)
+    found = embedder.embed_documents(TEXTS, instruction="", steps=2)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    many = [f"{text} {number}" for number in range(60) for text in TEXTS]
+    vectors: dict[int, list[float]] = {}
+    for rows, batch in embedder.embed_in_batches(many, instruction="Look at it", steps=1):
+        assert not vectors.keys() & set(rows)
+        vectors.update(zip(rows, batch, strict=True))
+    assert sorted(vectors) == list(range(len(many)))
+    whole = embedder.embed_documents(many, instruction="Look at it", steps=1)
+    np.testing.assert_allclose([vectors[row] for row in range(len(many))], whole, atol=1e-6)
+    assert list(embedder.embed_in_batches([], instruction="", steps=1)) == []
+    assert embedder.embed_documents([], instruction="", steps=1) == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda each: each.embed_query(" "),
+        lambda each: each.embed_query("a", steps=0),
+        lambda each: each.embed_query("a", token_bias={"": 1.0}),
+        lambda each: each.embed_query("a", instruction="word " * 4000),
+        lambda each: each.embed_documents(["a", ""], instruction="", steps=1),
+        lambda each: each.embed_documents(["a"], instruction="", steps=1000),
+    ],
+)
+def test_what_cannot_be_used(embedder: Both, ask: Callable[[Both], object]) -> None:
+    with pytest.raises(InputError):
+        ask(embedder)
+
+
+def test_tokens_are_counted_alike(embedder: Both, local: LocalEmbedder) -> None:
+    for text in TEXTS:
+        assert embedder.token_offsets(text) == local.token_offsets(text)
+
+
+def test_collections_of_another_model_are_refused(embedder: Both) -> None:
+    collection = Collection("letters", "another", 32, "", 1, 200, 30, "letters--1")
+    with pytest.raises(FingerprintMismatchError):
+        require_same_model(collection, embedder)
+
+
+def test_many_threads_may_ask(embedder: Both) -> None:
+    expected = [embedder.embed_query(f"text {at}", steps=1).vector for at in range(12)]
+    found: dict[int, tuple[float, ...]] = {}
+
+    def ask(at: int) -> None:
+        found[at] = embedder.embed_query(f"text {at}", steps=1).vector
+
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    np.testing.assert_allclose([found[at] for at in range(12)], expected, atol=1e-6)
+
+
+def test_one_setting_chooses(url: str, model: str, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, embedder_url=url, embedder_api_key=KEY, model="not loaded")
+    assert isinstance(embedder_for(settings), RemoteEmbedder)
+    assert isinstance(embedder_for(Settings(home=tmp_path, model=model)), LocalEmbedder)
+    assert tokenizer_for(settings) == tokenizer_json(model)
+    assert embedder_for(settings).is_ready()
+
+
+def test_no_torch_where_a_server_embeds(url: str, tmp_path: Path) -> None:
+    program = """
+import sys
+from app.settings import load_settings
+from app.wiring.ingestion import run_worker
+from app.wiring.nodes import SettingsParts
+from app.wiring.services import open_services
+from app.wiring.web import open_web
+with open_services(load_settings()) as services, open_web(services):
+    assert services.search.refine("a river", steps=1).vector
+    assert services.embedder.embed_documents(["a river"], instruction="", steps=1)
+    assert services.token_counter.token_offsets("a river")
+    assert SettingsParts(load_settings(), None, "").embedder().fingerprint == services.embedder.fingerprint
+print([name for name in ("torch", "transformers", "peft") if name in sys.modules])
+"""
+    environment = {"GIRCSE_HOME": str(tmp_path), "GIRCSE_EMBEDDER_URL": url, "GIRCSE_EMBEDDER_API_KEY": KEY}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_server_that_is_away_is_unavailable() -> None:
+    away = RemoteEmbedder("http://127.0.0.1:9")
+    with pytest.raises(EmbedderUnavailableError, match="GIRCSE_EMBEDDER_URL"):
+        away.embed_query("a river")
+    assert not away.is_ready()
+
+
+def test_a_wrong_key_says_which_setting(url: str) -> None:
+    with pytest.raises(EmbedderUnavailableError, match=r"401.*GIRCSE_EMBEDDER_API_KEY"):
+        RemoteEmbedder(url, api_key="wrong").embed_query("a river")
+
+
+@contextmanager
+def between(answer: Callable[[Request], Awaitable[Response]]) -> Iterator[str]:
+    """A server of ours that stands before an embedding server."""
+    app = FastAPI()
+
+    @app.api_route("/{path:path}", methods=["GET", "POST"])
+    async def pass_on(request: Request) -> Response:
+        return await answer(request)
+
+    with listening(app) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def passed_on(request: Request, url: str) -> Response:
+    headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
+    async with httpx.AsyncClient(base_url=url) as server:
+        passed = await server.request(
+            request.method, request.url.path, content=await request.body(), headers=headers, timeout=60
+        )
+    kept = {name: value for name, value in passed.headers.items() if name.startswith("x-gircse")}
+    return Response(passed.content, passed.status_code, headers=kept | {"content-type": "application/json"})
+
+
+def test_documents_wait_for_a_busy_server_and_queries_not_long(url: str) -> None:
+    refusals = {"/api/v1/embed": 3, "/api/v1/refine": 1_000}
+    asked: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        path = request.url.path
+        asked.append(path)
+        if refusals.get(path, 0) > 0:
+            refusals[path] -= 1
+            return Response('{"detail": "too much"}', status_code=429, headers={"retry-after": "1"})
+        return await passed_on(request, url)
+
+    with between(answer) as before:
+        remote = RemoteEmbedder(before)
+        many = [f"text {number}" for number in range(130)]
+        (_, first), *_ = remote.embed_in_batches(many, instruction="", steps=1)
+        assert len(first[0]) == 32
+        with pytest.raises(EmbedderUnavailableError, match="too much"):
+            remote.embed_query("a river")
+        assert 1 < asked.count("/api/v1/refine") < 60
+
+
+def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
+    """As behind one address two servers with different models."""
+    fingerprints = iter(["first", "second", "second", "second"])
+
+    async def answer(request: Request) -> Response:
+        passed = await passed_on(request, url)
+        passed.headers["x-gircse-fingerprint"] = found = next(fingerprints)
+        if request.url.path == "/api/v1/model":
+            return JSONResponse(json.loads(bytes(passed.body)) | {"fingerprint": found})
+        return passed
+
+    with between(answer) as before:
+        remote = RemoteEmbedder(before)
+        assert remote.fingerprint == "first"
+        with pytest.raises(EmbedderUnavailableError, match="changed its model, from first to second"):
+            remote.embed_query("a river", steps=1)
+        assert remote.fingerprint == "second"
+        assert remote.embed_query("a river", steps=1).vector
+
+
+def test_the_main_application_has_openai_s_routes(
+    embedder: Both, model: str, url: str, toy_house_factory: Callable[..., Any]
+) -> None:
+    """Over the model in its own process, and passed on to the server."""
+    services = toy_house_factory().services
+    settings = services.settings.model_copy(update={"embedder_url": url, "embedder_api_key": SecretStr(KEY)})
+    services = replace(services, embedder=embedder, settings=settings)
+    with open_openai_routes(services) as routes, TestClient(create_app(services, embeddings=routes)) as client:
+        question = {"model": model, "input": ["a river", "the sea"], "steps": 2, "dimensions": 8}
+        good = client.post("/v1/embeddings", json=question)
+        found = np.array([each["embedding"] for each in good.json()["data"]])
+        expected = np.array(embedder.embed_documents(["a river", "the sea"], instruction="", steps=2))[:, :8]
+        np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+        assert good.json()["usage"]["prompt_tokens"] > 0
+        assert good.headers["x-gircse-fingerprint"] == embedder.fingerprint
+        assert client.get("/v1/models").json()["data"][0]["id"] == model
+        for wrong, status in (({"steps": 1000}, 422), ({"input": " "}, 422), ({"input": ["a"] * 3000}, 413)):
+            refused = client.post("/v1/embeddings", json=question | wrong)
+            assert refused.status_code == status
+            assert set(refused.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_openai_s_client_gets_the_library_s_vectors(url: str, model: str) -> None:
+    client = OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
+    ours = GircseEmbeddings(model=model, dtype="float32", query_instruction="Look at it", query_steps=3)
+    found = client.embeddings.create(model=model, input=TEXTS)  # asks for base64 by itself
+    np.testing.assert_allclose([each.embedding for each in found.data], ours.embed_documents(TEXTS), atol=1e-6)
+    floats = client.embeddings.create(model=model, input=TEXTS[0], encoding_format="float", dimensions=8)
+    assert len(floats.data[0].embedding) == 8
+    extra = {"input_type": "query", "instruction": "Look at it", "steps": 3}
+    query = client.embeddings.create(model=model, input="a river", extra_body=extra)
+    np.testing.assert_allclose(query.data[0].embedding, ours.embed_query("a river"), atol=1e-6)
+    assert found.usage.prompt_tokens > len(TEXTS)
+    assert [each.id for each in client.models.list()] == [model]
+    with pytest.raises(UnprocessableEntityError, match="is empty"):
+        client.embeddings.create(model=model, input="")
+    with pytest.raises(NotFoundError, match="not served here"):
+        client.embeddings.create(model="text-embedding-3-small", input="a")
+
+
+def test_langchain_s_openai_class_gets_the_library_s_vectors(url: str, model: str) -> None:
+    options = {"base_url": f"{url}/v1", "api_key": KEY, "model": model}
+    theirs = OpenAIEmbeddings(**options, check_embedding_ctx_length=False)
+    ours = GircseEmbeddings(model=model, dtype="float32")
+    np.testing.assert_allclose(theirs.embed_documents(TEXTS), ours.embed_documents(TEXTS), atol=1e-6)
+    as_query = OpenAIEmbeddings(
+        **options, check_embedding_ctx_length=False, model_kwargs={"extra_body": {"input_type": "query"}}
+    )
+    np.testing.assert_allclose(as_query.embed_query("a river"), ours.embed_query("a river"), atol=1e-6)
+
+
+def test_replicas_behind_one_address(url: str, model: str) -> None:
+    """Requests of one client go to one server and to the other, as they come."""
+    engine = Engine(load_encoder(model, dtype="float32"))
+    replica = create_application(engine, tokenizer=lambda: tokenizer_json(model), api_key=KEY)
+    with listening(replica) as port:
+        other = f"http://127.0.0.1:{port}"
+        turns: list[str] = []
+
+        async def answer(request: Request) -> Response:
+            turns.append([url, other][len(turns) % 2])
+            return await passed_on(request, turns[-1])
+
+        with between(answer) as before:
+            remote = RemoteEmbedder(before)
+            many = [f"text {number}" for number in range(300)]
+            found = remote.embed_documents(many, instruction="", steps=1)
+            expected = LocalEmbedder(model, dtype="float32").embed_documents(many, instruction="", steps=1)
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+            assert remote.token_offsets("a river")
+            assert set(turns) == {url, other}
+
+
+def test_parts_of_a_request() -> None:
+    assert plan_parts([]) == []
+    assert plan_parts(["a" * 300_000, "b" * 200_000, "c"]) == [[0], [1, 2]]
+    parts = plan_parts(["x" * (number % 10 + 1) for number in range(200)])
+    assert sorted(row for part in parts for row in part) == list(range(200))
+    assert max(map(len, parts)) == 64

@@ -1,0 +1,345 @@
+"""The embedding server over HTTP: OpenAI's shape of answers and errors, its own routes, the key, and bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from embedding_server import WatchedServer, listening
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+from tiny_models import save_tiny_model
+
+from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder.server.application import create_application
+from embedder.server.limits import Limits
+from embedder.server.protocol import InputType
+from embedder.server.serving import ListenError, listen
+
+KEY = "a-secret"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2"))
+
+
+@pytest.fixture(scope="module")
+def encoder(model: str) -> Encoder:
+    return load_encoder(model, dtype="float32")
+
+
+def application(encoder: Encoder, model: str, *, api_key: str | None = None, **limits: Any) -> tuple[FastAPI, Any]:
+    server = WatchedServer(encoder, Limits(**{"query_wait_s": 60.0, **limits}))
+    tokenizer = load_model_tokenizer(model).to_str()
+    return create_application(server.engine, tokenizer=lambda: tokenizer, api_key=api_key), server
+
+
+@pytest.fixture(scope="module")
+def client(encoder: Encoder, model: str) -> Iterator[TestClient]:
+    app, _ = application(encoder, model, max_body_mb=0.5)
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def name(encoder: Encoder) -> str:
+    return encoder.name
+
+
+def vectors_of(answer: httpx.Response) -> np.ndarray:
+    assert answer.status_code == 200, answer.text
+    rows = [each["embedding"] for each in answer.json()["data"]]
+    if isinstance(rows[0], str):
+        return np.stack([np.frombuffer(base64.b64decode(row), dtype="<f4") for row in rows])
+    return np.array(rows, dtype=np.float32)
+
+
+def error_of(answer: httpx.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"]
+    return error
+
+
+def test_answers_are_as_openai_s(client: TestClient, encoder: Encoder, name: str) -> None:
+    texts = ["a river runs", "the sea"]
+    answer = client.post("/v1/embeddings", json={"model": name, "input": texts})
+    body = answer.json()
+    assert (body["object"], body["model"]) == ("list", name)
+    assert [(each["object"], each["index"]) for each in body["data"]] == [("embedding", 0), ("embedding", 1)]
+    read = sum(len(each.ids) for each in encoder.read_prompts(texts, ""))
+    assert body["usage"] == {"prompt_tokens": read, "total_tokens": read}
+    assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+    expected = encoder.encode_documents(texts)
+    np.testing.assert_allclose(vectors_of(answer), expected, atol=1e-6)
+    as_base64 = client.post("/v1/embeddings", json={"model": name, "input": texts, "encoding_format": "base64"})
+    np.testing.assert_allclose(vectors_of(as_base64), expected, atol=1e-6)
+    one = client.post("/v1/embeddings", json={"model": name, "input": texts[1], "user": "somebody"})
+    np.testing.assert_allclose(vectors_of(one), expected[1:], atol=1e-6)
+
+
+def test_role_instruction_and_steps_can_be_given(client: TestClient, encoder: Encoder, name: str) -> None:
+    question = {"model": name, "input": "a river", "input_type": "query", "instruction": "Look at it", "steps": 2}
+    expected = encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
+    np.testing.assert_allclose(vectors_of(client.post("/v1/embeddings", json=question)), expected, atol=1e-6)
+
+
+def test_the_operator_chooses_what_texts_are(encoder: Encoder, model: str, name: str) -> None:
+    server = WatchedServer(encoder, Limits())
+    app = create_application(server.engine, tokenizer=lambda: "", input_type=InputType.QUERY)
+    with TestClient(app) as client:
+        found = vectors_of(client.post("/v1/embeddings", json={"model": name, "input": "a river"}))
+    np.testing.assert_allclose(found, encoder.encode_queries(["a river"]), atol=1e-6)
+
+
+def test_shorter_vectors_are_normalised_again(client: TestClient, encoder: Encoder, name: str) -> None:
+    found = vectors_of(client.post("/v1/embeddings", json={"model": name, "input": "a river", "dimensions": 8}))
+    whole = encoder.encode_documents(["a river"])[:, :8]
+    np.testing.assert_allclose(found, whole / np.linalg.norm(whole), atol=1e-6)
+    error = error_of(client.post("/v1/embeddings", json={"model": name, "input": "a", "dimensions": 33}), 422)
+    assert error["param"] == "dimensions"
+    assert "32" in error["message"]
+
+
+def test_models_are_listed(client: TestClient, name: str) -> None:
+    (row,) = client.get("/v1/models").json()["data"]
+    assert (row["id"], row["object"], row["owned_by"]) == (name, "model", "gircse-search")
+    assert client.get(f"/v1/models/{name}").json() == row
+    assert error_of(client.get("/v1/models/gpt-4"), 404)["code"] == "model_not_found"
+    assert name in error_of(client.post("/v1/embeddings", json={"model": "ada", "input": "a"}), 404)["message"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"input": [1, 2, 3]}, "check_embedding_ctx_length=False"),
+        ({"input": [[1, 2], [3]]}, "check_embedding_ctx_length=False"),
+        ({"input": ""}, "Text 0 of 1 is empty"),
+        ({"input": ["a", "\n"]}, "Text 1 of 2 is empty"),
+        ({"input": []}, "0 texts"),
+        ({"input": ["a", None]}, "entry 1 of 2 is NoneType"),
+        ({"input": [True]}, "entry 0 of 1 is bool"),
+        ({"input": {"text": "a"}}, "not dict"),
+        ({"input": "\ud800"}, "lone surrogate"),
+        ({"input": "a", "dimensions": 0}, "greater than or equal to 1"),
+        ({"input": "a", "encoding_format": "int8"}, "encoding_format"),
+        ({"input": "a", "input_type": "passage"}, "input_type"),
+        ({"input": "a", "steps": 1000}, "steps is 1000"),
+        ({"input": "a", "instruction": "word " * 4000}, "instruction"),
+        ({"input": "a", "normalize": False}, "normalize"),
+        ({"input": "word " * 1000, "truncate": False}, "Split it"),
+    ],
+)
+def test_what_cannot_be_used_is_named(client: TestClient, name: str, wrong: dict[str, Any], said: str) -> None:
+    content = json.dumps({"model": name} | wrong)
+    answer = client.post("/v1/embeddings", content=content, headers={"content-type": "application/json"})
+    error = error_of(answer, 422)
+    assert said in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+def test_bodies_that_are_none(client: TestClient) -> None:
+    headers = {"content-type": "application/json"}
+    assert "JSON" in error_of(client.post("/v1/embeddings", content=b"{", headers=headers), 422)["message"]
+    assert "application/json" in error_of(client.post("/v1/embeddings", content=b"{}"), 422)["message"]
+    error_of(client.post("/v1/embeddings", content=b'{"input": "\xff"}', headers=headers), 422)
+    large = error_of(client.post("/v1/embeddings", content=b" " * 600_000, headers=headers), 413)
+    assert "600000 bytes" in large["message"]
+    parts = (b" " * 100_000 for _ in range(6))  # of unknown length
+    assert "500000" in error_of(client.post("/v1/embeddings", content=parts, headers=headers), 413)["message"]
+    error_of(client.get("/v1/embeddings"), 405)
+    error_of(client.get("/v1/nothing"), 404)
+    assert client.get("/nothing").headers["content-type"] == "application/problem+json"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+_BODIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.just("MODEL") | _JSON,
+        "input": st.text(max_size=40) | st.lists(st.text(max_size=20), max_size=4) | _JSON,
+        "encoding_format": st.sampled_from(["float", "base64"]) | _JSON,
+        "dimensions": st.integers(-2, 40) | _JSON,
+        "input_type": st.sampled_from(["query", "document"]) | _JSON,
+        "instruction": st.text(max_size=20) | _JSON,
+        "steps": st.integers(-2, 70) | _JSON,
+        "user": _JSON,
+        "other": _JSON,
+    },
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=_BODIES | _JSON, is_named=st.booleans())
+def test_any_body_gets_vectors_or_a_reason(client: TestClient, name: str, body: Any, is_named: bool) -> None:
+    if isinstance(body, dict) and (is_named or body.get("model") == "MODEL"):
+        body["model"] = name
+    content = json.dumps(body)
+    answer = client.post("/v1/embeddings", content=content, headers={"content-type": "application/json"})
+    if answer.status_code != 200:
+        assert answer.status_code in (404, 422)
+        error_of(answer, answer.status_code)
+        return
+    vectors = vectors_of(answer)
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    assert vectors.shape == (len(texts), body.get("dimensions") or 32)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=60))
+def test_any_bytes_get_a_reason(client: TestClient, content: bytes) -> None:
+    answer = client.post("/v1/embeddings", content=content, headers={"content-type": "application/json"})
+    error_of(answer, 422)
+
+
+def test_refinement_comes_whole_or_a_step_at_a_time(client: TestClient, encoder: Encoder) -> None:
+    question = {"text": "a river", "steps": 3, "token_bias": {"river": 2.0}}
+    whole = client.post("/api/v1/refine", json=question)
+    expected = encoder.refine("a river", steps=3, token_bias={"river": 2.0})
+    np.testing.assert_allclose(whole.json()["vector"], expected.vector, atol=1e-6)
+    assert (whole.json()["steps"], whole.json()["instruction"]) == (3, "")
+    for ask in ({"json": question | {"stream": True}}, {"json": question, "headers": {"accept": "text/event-stream"}}):
+        answer = client.post("/api/v1/refine", **ask)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [event.split("\n") for event in answer.text.strip().split("\n\n")]
+        assert [event[0] for event in events] == [*["event: step"] * 3, "event: result"]
+        steps = [json.loads(event[1].removeprefix("data: ")) for event in events]
+        assert steps[-1] == whole.json()
+        assert [each["tokens"] for each in steps[:3]] == [each["tokens"] for each in whole.json()["refinement"]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_refinement_that_is_refused_is_a_problem(client: TestClient, stream: bool) -> None:
+    for wrong, said in [
+        ({"text": " "}, "empty"),
+        ({"text": "a", "steps": 0}, "steps"),
+        ({"text": "a", "token_bias": {"": 1.0}}, "empty word"),
+        ({"text": "a", "token_bias": {"b": 11.0}}, "token_bias"),
+        ({"text": "a", "tolerance": 3}, "tolerance"),
+    ]:
+        answer = client.post("/api/v1/refine", json=wrong | {"stream": stream})
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert said in answer.json()["detail"]
+
+
+def test_clients_get_all_that_they_must_know(client: TestClient, encoder: Encoder, model: str) -> None:
+    facts = client.get("/api/v1/model").json()
+    assert facts["fingerprint"] == encoder.fingerprint
+    assert (facts["dimension"], facts["max_steps"], facts["max_length"]) == (32, encoder.max_steps, 448)
+    assert client.get("/api/v1/tokenizer").text == load_model_tokenizer(model).to_str()
+
+
+def test_the_house_gets_vectors_in_binary(client: TestClient, encoder: Encoder) -> None:
+    question = {"texts": ["a river", "the sea"], "input_type": "document", "instruction": "", "steps": 2}
+    answer = client.post("/api/v1/embed", json=question)
+    assert answer.headers["x-gircse-shape"] == "2,32"
+    found = np.frombuffer(answer.content, dtype="<f4").reshape(2, 32)
+    np.testing.assert_allclose(found, encoder.encode_documents(["a river", "the sea"], steps=2), atol=1e-6)
+    assert client.post("/api/v1/embed", json=question | {"texts": []}).status_code == 422
+
+
+def test_a_server_with_a_key_shows_only_its_health(encoder: Encoder, model: str, name: str) -> None:
+    app, _ = application(encoder, model, api_key=KEY)
+    with TestClient(app) as client:
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+        for path in ("/v1/models", "/v1/embeddings", "/api/v1/model", "/metrics", "/docs", "/openapi.json", "/nothing"):
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": KEY}, {"x-api-key": KEY}):
+                assert client.get(path, headers=headers).status_code == 401, path
+        refused = client.get(f"/v1/models?key={KEY}")
+        assert error_of(refused, 401)["code"] == "invalid_api_key"
+        assert refused.headers["www-authenticate"] == "Bearer"
+        for kind in ("Bearer", "bearer"):
+            assert client.get("/v1/models", headers={"authorization": f"{kind} {KEY}"}).status_code == 200
+        assert client.get("/v1/models", headers={"authorization": "Bearer schl\u00fcssel".encode()}).status_code == 401
+
+
+def test_no_server_without_a_key_is_open_to_the_network() -> None:
+    with pytest.raises(ListenError, match=r"GIRCSE_EMBEDDER_API_KEY=.* gircse embedder --host 0\.0\.0\.0"):
+        listen("0.0.0.0", 0, is_open=True, api_key=None, command="gircse embedder")
+    listen("0.0.0.0", 0, is_open=True, api_key=KEY, command="gircse embedder").close()
+
+
+def test_metrics_tell_what_went_on(encoder: Encoder, model: str, name: str) -> None:
+    app, _ = application(encoder, model)
+    with TestClient(app) as client:
+        client.post("/v1/embeddings", json={"model": name, "input": ["a", "b"], "steps": 2})
+        client.post("/v1/embeddings", json={"model": name, "input": ["a"], "steps": 2})
+        client.post("/v1/embeddings", json={"model": name, "input": ["a"], "steps": 99})
+        told = client.get("/metrics").text
+    for line in (
+        'gircse_embedder_batch_texts_sum{lane="query"} 2.0',
+        'gircse_embedder_steps_total{lane="query"} 4.0',
+        "gircse_embedder_cache_hits_total 1.0",
+        'gircse_embedder_refused_total{reason="InvalidRequestError"} 1.0',
+        'gircse_embedder_seconds_count{lane="query",stage="compute"} 2.0',
+        'gircse_embedder_queue_texts{lane="document"} 0.0',
+        "gircse_embedder_alive 1.0",
+    ):
+        assert line in told
+
+
+def post_head(length: int) -> bytes:
+    headers = f"host: x\r\ncontent-type: application/json\r\ncontent-length: {length}"
+    return f"POST /v1/embeddings HTTP/1.1\r\n{headers}\r\n\r\n".encode()
+
+
+def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, name: str) -> None:
+    app, server = application(encoder, model)
+    with listening(app) as port:
+        server.encoder.gate.clear()
+        body = json.dumps({"model": name, "input": "held up"}).encode()
+        with socket.create_connection(("127.0.0.1", port)) as first:
+            first.sendall(post_head(len(body)) + body)
+            wait_until(lambda: len(server.encoder.batches) == 1)
+            gone = json.dumps({"model": name, "input": "of one that goes"}).encode()
+            with socket.create_connection(("127.0.0.1", port)) as second:
+                second.sendall(post_head(len(gone)) + gone)
+                wait_until(lambda: server.value("queue_texts", lane="query") == 1)
+            wait_until(lambda: server.value("queue_texts", lane="query") == 0)
+            server.encoder.gate.set()
+            assert first.recv(12) == b"HTTP/1.1 200"
+    assert server.encoder.computed == [server.encoder.ids("held up")]
+
+
+def test_a_body_that_never_comes_is_given_up(encoder: Encoder, model: str) -> None:
+    app, _ = application(encoder, model, slow_client_s=0.1)
+    with listening(app) as port, socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.settimeout(20)
+        slow.sendall(post_head(1000) + b"{")
+        assert slow.recv(12) == b"HTTP/1.1 408"
+
+
+def wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+async def test_errors_of_many_requests_are_their_own(encoder: Encoder, model: str, name: str) -> None:
+    app, _ = application(encoder, model)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:
+        inputs = [["a"] * (1 + at % 3) + [" "] * (at % 2) for at in range(40)]
+        asked = [client.post("/v1/embeddings", json={"model": name, "input": each}) for each in inputs]
+        answers = await asyncio.gather(*asked)
+    for at, answer in enumerate(answers):
+        assert answer.status_code == (422 if at % 2 else 200)
