@@ -40,6 +40,11 @@ class LogSettings(BaseSettings):
         default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
     )
 
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_any_case(cls, level: object) -> object:
+        return level.upper() if isinstance(level, str) else level
+
 
 class Settings(LogSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
@@ -135,6 +140,13 @@ class Settings(LogSettings):
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
     worker_metrics_port: int | None = Field(
         default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
+    )
+    allowed_hosts: str = Field(
+        default="", description="Names, with commas, by which a server without access control may be asked as well."
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1",
+        description="Addresses or networks, with commas, whose word on a client's address and on https is taken.",
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")

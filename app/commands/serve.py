@@ -194,6 +194,7 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             log_config=None,
             log_level="warning",
             access_log=False,
+            forwarded_allow_ips=services.settings.trusted_proxies,
             timeout_graceful_shutdown=GRACE_S,
             server_header=False,
         )

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from app.access.gate import Gate
 from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
 from app.access.principal import OPERATOR, acting_as
+from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.errors import InputError
 from app.fetching import Fetching
@@ -76,6 +77,9 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             logins=logins,
             draw_login=login_drawer() if logins is not None else None,
         )
+        if logins is None:
+            named = services.settings.allowed_hosts.split(",")
+            api.add_middleware(HostGuard, allowed=[name.strip() for name in named if name.strip()])
         if services.settings.mcp:
             _let_agents_in(api, guarded)
         with acting_as(OPERATOR):  # what pages show before anybody has come

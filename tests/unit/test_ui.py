@@ -379,7 +379,7 @@ def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypa
 
 @pytest.fixture
 def client(toy_house: Any) -> Iterator[TestClient]:
-    with open_web(toy_house.services) as web, TestClient(web) as client:
+    with open_web(toy_house.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
         yield client
 
 

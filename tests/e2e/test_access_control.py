@@ -1,0 +1,174 @@
+"""A service with access control as people and programs meet it: the command line, a real browser, HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from gircse_program import Gircse
+from playwright.sync_api import Browser, expect
+
+PASSWORD = "a long enough password"
+TEXTS = {"letters": "The ferry was late again, and nobody told us anything.", "ledger": "Paid in full in zebrafish."}
+
+
+@dataclass(frozen=True)
+class House:
+    gircse: Gircse
+    url: str
+    log: Path
+
+    @property
+    def admin_secret(self) -> str:
+        return (self.gircse.home / "admin-secret").read_text().strip()
+
+    def client(self, key: str | None) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url, headers={"authorization": f"Bearer {key}"} if key else {}, timeout=120, trust_env=False
+        )
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Two collections; anna may read one of them, and has a password and a key."""
+    folder = tmp_path_factory.mktemp("access")
+    gircse = Gircse(home=folder / "home", settings={"GIRCSE_ACCESS_CONTROL": "true", "GIRCSE_LOG_LEVEL": "info"})
+    with gircse.serving(log=folder / "up.log") as server:
+        house = House(gircse, server.url, folder / "up.log")
+        with house.client(house.admin_secret) as admin:
+            for name, text in TEXTS.items():
+                assert admin.post("/api/v1/collections", json={"name": name}).status_code == 201
+                body = {"collection": name, "text": text}
+                job = admin.post("/api/v1/documents", json=body).json()["job"]["id"]
+                with admin.stream("GET", f"/api/v1/jobs/{job}/events") as events:
+                    assert '"done"' in "".join(events.iter_text())
+            new = {"name": "anna", "role": "reader", "collections": ["letters"], "password": PASSWORD}
+            assert admin.post("/api/v1/users", json=new).status_code == 201
+        yield house
+
+
+@pytest.fixture(scope="module")
+def key(house: House) -> str:
+    return house.gircse.call("keys", "add", "anna", "--label", "tests").stdout.splitlines()[0]
+
+
+def test_only_the_path_of_the_secret_is_told(house: House) -> None:
+    secret = house.gircse.home / "admin-secret"
+    assert oct(secret.stat().st_mode & 0o777) == "0o600"
+    said = house.log.read_text()
+    assert house.admin_secret not in said
+
+
+def test_programs_show_a_key(house: House, key: str) -> None:
+    question = {"query": "a late boat", "collection": "letters"}
+    with house.client(None) as nobody, house.client(key) as anna:
+        assert nobody.post("/api/v1/search", json=question).status_code == 401
+        found = anna.post("/api/v1/search", json=question)
+        assert found.json()["hits"][0]["chunk"]["text"] == TEXTS["letters"]
+        foreign = anna.post("/api/v1/search", json={**question, "collection": "ledger"})
+        assert foreign.status_code == 404
+        assert "There are: letters." in foreign.json()["detail"]
+        assert anna.delete("/api/v1/collections/letters").status_code == 403
+        assert anna.get("/metrics").status_code == 403
+        embed = {"model": "gircse-mini", "input": "a late boat"}
+        refused, embedded = nobody.post("/v1/embeddings", json=embed), anna.post("/v1/embeddings", json=embed)
+        assert refused.json()["error"]["code"] == "invalid_api_key"
+        assert len(embedded.json()["data"][0]["embedding"]) == 384
+        assert nobody.get("/v1/models").status_code == 401
+        assert [each.get("/readyz").status_code for each in (nobody, anna)] == [200, 200]
+
+
+def test_a_revoked_key_is_refused_by_the_running_server(house: House) -> None:
+    key = house.gircse.call("keys", "add", "anna").stdout.splitlines()[0]
+    with house.client(key) as anna:
+        assert anna.get("/api/v1/me").json()["name"] == "anna"
+        house.gircse.call("keys", "revoke", key.split("_")[1])
+        assert anna.get("/api/v1/me").status_code == 401
+
+
+def test_a_key_in_an_address_is_refused_and_not_logged(house: House, key: str) -> None:
+    with house.client(None) as client:
+        for name in ("api_key", "access_token", "x"):
+            answer = client.get("/api/v1/me", params={name: key})
+            assert answer.status_code == 400
+            assert "Revoke it" in answer.json()["detail"]
+    assert key not in house.log.read_text()
+    assert key[16:] not in house.log.read_text()
+
+
+def test_what_people_did_can_be_read(house: House) -> None:
+    said = house.gircse.call("audit", "--limit", "100", "--json").stdout
+    for action in ("collection.created", "user.added", "key.added"):
+        assert action in said
+    assert PASSWORD not in said
+
+
+def test_it_listens_to_the_network_only_with_access_control(tmp_path: Path) -> None:
+    open_to_all = Gircse(home=tmp_path / "home", settings={"GIRCSE_HOST": "0.0.0.0"})
+    said = open_to_all.call("up", code=1).output
+    assert "GIRCSE_ACCESS_CONTROL=true GIRCSE_HOST=0.0.0.0 gircse up" in said
+    assert not (tmp_path / "home" / "catalog.db").exists()
+
+
+def test_people_log_in_and_out(house: House, chromium: Browser) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{house.url}/?q=boat&c=letters")
+        expect(page).to_have_url(re.compile(r"/login\?next="))
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill("wrong")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_have_text("Name or password is wrong.")
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(re.compile(r"/\?q=boat&c=letters"))
+        expect(page.locator(".hit")).to_have_count(1)
+        expect(page.locator("[data-account]")).to_have_text("anna")
+        cookie = next(each for each in context.cookies() if each["name"] == "gircse_session")
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+        page.goto(f"{house.url}/about")
+        expect(page.get_by_text("letters")).to_have_count(1)
+        expect(page.get_by_text("ledger")).to_have_count(0)
+        page.get_by_role("button", name="Log out").click()
+        expect(page).to_have_url(f"{house.url}/login")
+        context.add_cookies([cookie])
+        page.goto(house.url)
+        expect(page).to_have_url(re.compile("/login"))
+
+
+def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(house: House, chromium: Browser) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{house.url}/login?next=https://attacker.invalid/")
+        page.get_by_label("Name").fill("admin")
+        page.get_by_label("Password").fill(house.admin_secret)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{house.url}/")
+        query = page.locator("#query textarea")
+        expect(query).to_be_visible()
+        context.clear_cookies()
+        query.fill("ferry")
+        query.press("Enter")
+        expect(page).to_have_url(re.compile("/login"))
+
+
+def test_another_site_cannot_log_anybody_in_or_out(house: House) -> None:
+    with house.client(None) as client:
+        form = {"name": "anna", "password": PASSWORD}
+        for headers in (
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": "same-site"},
+            {"origin": "https://attacker.invalid"},
+            {"origin": "null"},
+        ):
+            assert client.post("/login", data=form, headers=headers).status_code == 403
+            assert client.post("/logout", headers=headers).status_code == 403
+        answer = client.post("/login", data=form, headers={"origin": house.url})
+        assert answer.status_code == 303
+        assert os.linesep not in answer.headers["location"]
