@@ -152,6 +152,7 @@ def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(house: House,
         expect(page).to_have_url(f"{house.url}/")
         query = page.locator("#query textarea")
         expect(query).to_be_visible()
+        page.wait_for_load_state("networkidle")  # else what the page asks for at its start leads there already
         context.clear_cookies()
         query.fill("ferry")
         query.press("Enter")
