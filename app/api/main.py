@@ -22,6 +22,7 @@ from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
+from app.api.slow_bodies import SlowBodies
 from app.fetching import Fetching, ReadUrl
 from app.judged import Judged
 from app.reindexing import Reindexing
@@ -47,6 +48,7 @@ def create_app(
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
     )
+    api.add_middleware(SlowBodies)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
     add_problem_handlers(api)

@@ -25,6 +25,7 @@ from app.library import sample_rows
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
+from app.slow_clients import PromptProtocol
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,13 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool) -> N
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     with wiring("web").open_web(services) as web:
-        config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+        config = uvicorn.Config(
+            web,
+            http=PromptProtocol,
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE_S,
+            server_header=False,
+        )
         server = _AnnouncingServer(config, url=url, open_page=open_page)
         server.run(sockets=[listener])
     if server.interrupted:
