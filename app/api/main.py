@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
 from app.api.document_lists import document_list_routes
@@ -22,7 +23,6 @@ from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
-from app.api.slow_bodies import SlowBodies
 from app.fetching import Fetching, ReadUrl
 from app.judged import Judged
 from app.reindexing import Reindexing
@@ -44,11 +44,10 @@ def create_app(
         title="gircse-search",
         version=version("gircse-search"),
         description="Search that follows an instruction, with the refinement tokens of the query.",
-        max_body_size=max_body_bytes,
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
     )
-    api.add_middleware(SlowBodies)
+    api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)
     add_problem_handlers(api)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
@@ -167,19 +168,17 @@ def test_document_that_calls_itself_a_file_of_the_server_is_not_read_from_there(
 
 
 def zip_bomb() -> bytes:
-    """A spreadsheet of 200 KB that unpacks to half a gigabyte."""
+    """An archive of 300 KB that unpacks to more than a document may be."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", "<Types/>")
-        with archive.open("xl/workbook.xml", "w", force_zip64=True) as part:
-            for _ in range(180):
-                part.write(b" " * 1024 * 1024)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.txt", "w") as member:
+        for _ in range(260):
+            member.write(b"bomb " * 209_715)
     return packed.getvalue()
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("bomb.xlsx", "unpacked"), ("entities.xml", "entities"), ("laughs.xml", "entities")],
+    [("bomb.zip", "MB"), ("entities.xml", "entities"), ("laughs.xml", "entities")],
 )
 def test_bombs_and_entities_fail_alone(
     client: TestClient, toy_house: Any, tmp_path: Path, name: str, told: str
@@ -187,7 +186,7 @@ def test_bombs_and_entities_fail_alone(
     (tmp_path / "secret.txt").write_text(SECRET)
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     content = {
-        "bomb.xlsx": zip_bomb,
+        "bomb.zip": zip_bomb,
         "entities.xml": lambda: f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]><a>&x;</a>'.encode(),
         "laughs.xml": lambda: f'<!DOCTYPE a [<!ENTITY l0 "ha">{laughs}]><a>&l9;</a>'.encode(),
     }[name]()
@@ -232,7 +231,8 @@ def test_oversized_bodies_are_refused_everywhere(client: TestClient, path: str, 
 )
 def test_deep_and_huge_values_are_refused(client: TestClient, path: str, body: bytes) -> None:
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 422
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
     assert len(answer.content) < 10_000
 
 
@@ -267,7 +267,7 @@ def test_no_log_line_is_forged(
         client = TestClient(api, raise_server_exceptions=False)
         client.post("/api/v1/search", json={"query": forged, "collection": forged, "instruction": forged})
         client.post("/api/v1/collections", json={"name": forged})
-        client.get(f"/api/v1/documents/{forged.replace('%', '%25')}")
+        client.get(f"/api/v1/documents/{quote(forged)}")
         client.post("/api/v1/documents", files={"file": (f"{forged}.pdf", b"%PDF-1.7 broken")}, data={"title": forged})
         client.post("/api/v1/documents", json={"text": " ", "uri": forged, "title": forged})
         client.post("/api/v1/collections/library/fetches", json={"urls": [f"https://{forged}/"]})
@@ -276,7 +276,7 @@ def test_no_log_line_is_forged(
             threading.Event().wait(0.01)
         toy_house.services.library.index_condition = lambda name: 1 / 0
         toy_house.services.catalog.collections()
-        assert client.get(f"/api/v1/collections/{forged}/index").status_code in (404, 500)
+        assert client.get(f"/api/v1/collections/{quote(forged)}/index").status_code in (404, 500)
     ours = [each for each in caplog.records if each.name.startswith(("app", "ingest"))]
     assert any("forged" in each.getMessage() or "Fetching" in each.getMessage() for each in ours)
     assert not [each.getMessage() for each in ours if control in each.getMessage()]

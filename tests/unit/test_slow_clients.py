@@ -12,8 +12,8 @@ import httpx
 import pytest
 import uvicorn
 
+from app.api.bodies import BodyGuard, BodyLimits
 from app.api.main import create_app
-from app.api.slow_bodies import SlowBodies
 from app.slow_clients import PromptProtocol
 
 HEAD = b"POST /api/v1/search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -43,7 +43,8 @@ def served(app: Any) -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def address(toy_house: Any) -> Iterator[tuple[str, int]]:
     toy_house.add("The cat sleeps on the sofa.")
-    with served(SlowBodies(create_app(toy_house.services), grace_s=LIMIT_S, bytes_per_s=1000)) as address:
+    api = create_app(toy_house.services)
+    with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as address:
         yield address
 
 
