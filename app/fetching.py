@@ -93,7 +93,7 @@ class Fetching:
             return
         error = future.exception()
         if error is not None and not isinstance(error, GircseError):
-            log.error("Fetching %s failed", url, exc_info=error)
+            log.error("Fetching %r failed", url, exc_info=error)
         with self._lock:
             if error is None:
                 self._fetches[collection].pop(url, None)

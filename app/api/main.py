@@ -15,6 +15,7 @@ from app.access.logins import Logins
 from app.access.principal import Role
 from app.api.access import AccessControl
 from app.api.accounts import account_routes
+from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
 from app.api.document_lists import document_list_routes
@@ -60,10 +61,10 @@ def create_app(
         title="gircse-search",
         version=version("gircse-search"),
         description="Search that follows an instruction, with the refinement tokens of the query.",
-        max_body_size=max_body_bytes,
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
     )
+    api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(SafeHeaders)

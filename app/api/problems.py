@@ -67,7 +67,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
     error_id = uuid.uuid4().hex[:12]
-    _log.error("Error %s in %s %s", error_id, request.method, request.url.path, exc_info=error)
+    _log.error("Error %s in %s %r", error_id, request.method, request.url.path, exc_info=error)
     response = problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)
     if request_id := current_request_id():  # this answer does not pass through `Observed`
         response.headers["x-request-id"] = request_id

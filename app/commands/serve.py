@@ -27,6 +27,7 @@ from app.metrics_server import serving_metrics
 from app.presence import WorkerPresence
 from app.services import Services
 from app.settings import Settings, load_settings
+from app.slow_clients import PromptProtocol
 
 log = logging.getLogger(__name__)
 
@@ -191,6 +192,7 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             web = opened.enter_context(open_web(services))
         config = uvicorn.Config(
             web,
+            http=PromptProtocol,
             log_config=None,
             log_level="warning",
             access_log=False,

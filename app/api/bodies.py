@@ -1,0 +1,99 @@
+"""Bodies of requests: none may be larger than the server takes, nor trickle in for as long as its sender likes.
+
+A slow one blocks nobody, but would hold a connection, and what it has sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import problem
+
+GRACE_S = 30.0
+BYTES_PER_S = 16_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """It must be there within `grace_s`, and a second more for each `bytes_per_s` of it."""
+
+    max_bytes: int
+    grace_s: float = GRACE_S
+    bytes_per_s: float = BYTES_PER_S
+
+    @property
+    def too_large(self) -> tuple[int, str]:
+        return 413, f"The body is larger than {self.max_bytes:,} bytes; that is the most that is taken at a time."
+
+    @property
+    def too_slow(self) -> tuple[int, str]:
+        return 408, f"The body came too slowly; send at least {self.bytes_per_s:,.0f} bytes a second."
+
+
+class BodyGuard:
+    def __init__(self, app: ASGIApp, *, limits: BodyLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = _Body(receive, send, self._limits)
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isascii() and declared.isdecimal() and int(declared[:20]) > self._limits.max_bytes:
+            body.refusal = self._limits.too_large
+        else:
+            try:
+                await self._app(scope, body.receive, body.send)
+            except Exception:
+                if body.refusal is None:  # else it only says that the client has gone, which it was told
+                    raise
+        if body.refusal is not None and not body.is_answered:
+            answer = problem(*body.refusal)
+            answer.headers["Connection"] = "close"  # the rest of the body is not read
+            await answer(scope, receive, send)
+
+
+class _Body:
+    """What the application is given, and what it answers. After a refusal the client seems to have gone."""
+
+    def __init__(self, receive: Receive, send: Send, limits: BodyLimits) -> None:
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.grace_s
+        self._bytes = 0
+        self._is_complete = False
+        self.is_answered = False
+        self.refusal: tuple[int, str] | None = None
+
+    async def receive(self) -> Message:
+        if self.refusal is not None:
+            return {"type": "http.disconnect"}
+        if self._is_complete or self.is_answered:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                message = await self._receive()
+        except TimeoutError:
+            self.refusal = self._limits.too_slow
+            return {"type": "http.disconnect"}
+        size = len(message.get("body", b""))
+        self._bytes += size
+        if self._bytes > self._limits.max_bytes:
+            self.refusal = self._limits.too_large
+            return {"type": "http.disconnect"}
+        self._deadline += size / self._limits.bytes_per_s
+        self._is_complete = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.refusal is None or self.is_answered:
+            self.is_answered = True
+            await self._send(message)
