@@ -7,7 +7,13 @@ FROM ${BASE} AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG TORCH_VERSION=2.13.0
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PATH=/opt/gircse/bin:$PATH
-RUN python3 -m venv /opt/gircse
+# On arm64 one package, pytrec-eval-terrier, has no wheel and is compiled.
+# hadolint ignore=DL3008
+RUN if [ "$(uname -m)" != x86_64 ]; then \
+        apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev python3-dev \
+        && rm -rf /var/lib/apt/lists/*; \
+    fi \
+    && python3 -m venv /opt/gircse
 COPY docker/requirements.txt /src/docker/
 # The lock holds every package and the hashes of its files but torch, whose files are those of the index above.
 RUN pip install --require-hashes --no-deps --requirement /src/docker/requirements.txt \

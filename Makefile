@@ -94,7 +94,7 @@ base: ## make a Debian with Python on this machine, for images without a registr
 
 image: ## build the container image on that base: make image BASE=python:3.11.13-slim-bookworm takes a registry's
 	@case "$(BASE)" in localhost/*) $(PODMAN) image exists "$(BASE)" || $(MAKE) base ;; esac
-	$(PODMAN) build --format docker --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
+	$(PODMAN) build $(if $(findstring podman,$(PODMAN)),--format docker) --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 
 lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the image, with hashes (LOCK_ARGS for uv)

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, make_url, text
 @contextmanager
 def postgres_server(port: int | None = None) -> Iterator[str]:
     """The address of an empty server, without a database name. Skips where PostgreSQL is not installed."""
-    programs = _programs()
+    programs = postgres_programs()
     # Not pytest's tmp_path: the server refuses to run as root, and its own user may not enter root's folders.
     folder = Path(tempfile.mkdtemp(prefix="gircse-postgres-"))
     user = "postgres" if os.geteuid() == 0 else None
@@ -61,7 +61,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _programs() -> Path:
+def postgres_programs() -> Path:
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'gircse-search[postgres]'")
     found = shutil.which("initdb")
     folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
