@@ -27,6 +27,7 @@ from embedder.evaluation.evaluate import cpu_name
 CLIENTS = 32
 FACTOR = 2.0
 TIMEOUT_S = 30.0
+MOST_IDLE_S = 5.0  # a server closes what is idle, and might just when it is used again
 MOST_P95_FACTOR = 3.0
 MOST_RECOVERY_S = 5.0
 MOST_GROWTH_MB = 64.0
@@ -89,7 +90,7 @@ class Client:
         assert found
         self._address = found.group(1), int(found.group(2))
         self._model = model
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
         self._count = 0
 
     async def embed(self) -> Asked:
@@ -105,7 +106,7 @@ class Client:
         return Asked(status, time.perf_counter() - started)
 
     async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection(*self._address)
+        reader, writer = await self._connection()
         sent = b"" if body is None else json.dumps(body).encode()
         headers = f"host: x\r\ncontent-type: application/json\r\ncontent-length: {len(sent)}"
         head = f"{method} {path} HTTP/1.1\r\n{headers}\r\n\r\n"
@@ -120,11 +121,19 @@ class Client:
         if "connection: close" in answer:
             writer.close()
         else:
-            self._idle.append((reader, writer))
+            self._idle.append((reader, writer, time.monotonic()))
         return int(answer.split()[1]), content
 
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while self._idle:
+            reader, writer, since = self._idle.pop()
+            if time.monotonic() - since < MOST_IDLE_S:
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(*self._address)
+
     async def close(self) -> None:
-        for _, writer in self._idle:
+        for _, writer, _ in self._idle:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
