@@ -68,7 +68,10 @@ def _options() -> argparse.Namespace:
         "--query-inputs", type=int, default=limits.query_inputs, help="texts that may wait in the lane of queries"
     )
     parser.add_argument(
-        "--query-wait-s", type=float, default=limits.query_wait_s, help="a query that would take longer is answered 429"
+        "--query-wait-s",
+        type=float,
+        default=limits.query_wait_s,
+        help="a query is answered 429 that would take longer, and 2.5 times a lone one",
     )
     parser.add_argument("--batch-tokens", type=int, default=limits.batch_tokens, help="most tokens of a batch")
     parser.add_argument(

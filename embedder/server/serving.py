@@ -59,6 +59,30 @@ def run_server(
     announce: Callable[[str], None],
 ) -> None:
     """Until SIGTERM or Ctrl-C: then those who wait are served, and new requests refused."""
+    application, engine = load_application(
+        model,
+        device=device,
+        dtype=dtype,
+        cuda_graphs=cuda_graphs,
+        limits=limits,
+        api_key=api_key,
+        input_type=input_type,
+    )
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    _Server(application, engine, announce=lambda: announce(url)).run(sockets=[listener])
+
+
+def load_application(
+    model: str,
+    *,
+    device: str | None,
+    dtype: str | None,
+    limits: Limits,
+    api_key: str | None,
+    input_type: InputType,
+    cuda_graphs: bool = False,
+) -> tuple[FastAPI, Engine]:
     bound_shape_caches()
     encoder = load_encoder(model, device=device, dtype=dtype, cuda_graphs=cuda_graphs, own_thread=True)
     tokenizer = load_model_tokenizer(model).to_str()
@@ -66,9 +90,7 @@ def run_server(
     application = create_application(
         engine, tokenizer=lambda: tokenizer, card=read_model_card(model), api_key=api_key, input_type=input_type
     )
-    host, port = listener.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    _Server(application, engine, announce=lambda: announce(url)).run(sockets=[listener])
+    return application, engine
 
 
 def bound_shape_caches() -> None:
