@@ -29,6 +29,9 @@ from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.wiring.openai import PassingSource
+from app.wiring.remote import RemoteEmbedder
+from embedder.server.openai_routes import openai_routes
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_docs.py from the code; change the code, then run `make docs`. -->\n\n"
@@ -155,7 +158,8 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
-        schema = create_app(services, reindexing=reindexing).openapi()
+        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # which nobody asks
+        schema = create_app(services, reindexing=reindexing, embeddings=openai_routes(server)).openapi()
         engine.dispose()
     return schema
 
