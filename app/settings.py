@@ -101,7 +101,9 @@ class Settings(LogSettings):
         default=0.2, gt=0, description="`gircse embedder`: a batch of documents is made to take about so many seconds."
     )
     embedder_query_wait_s: float = Field(
-        default=0.25, gt=0, description="`gircse embedder`: a query that would take longer is answered 429."
+        default=0.05,
+        gt=0,
+        description="`gircse embedder`: a query is answered 429 that would take longer, and 2.5 times a lone one.",
     )
     embedder_document_wait_s: float = Field(
         default=120, gt=0, description="`gircse embedder`: documents that would wait longer are answered 429."

@@ -31,6 +31,9 @@ from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types import Source
+from app.wiring.openai import PassingSource
+from app.wiring.remote import RemoteEmbedder
+from embedder.server.openai_routes import openai_routes
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_docs.py from the code; change the code, then run `make docs`. -->\n\n"
@@ -157,8 +160,11 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
+        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # which nobody asks
         with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
-            schema = create_app(services, fetching=fetching, reindexing=reindexing).openapi()
+            schema = create_app(
+                services, fetching=fetching, reindexing=reindexing, embeddings=openai_routes(server)
+            ).openapi()
         engine.dispose()
     return schema
 

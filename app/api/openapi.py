@@ -126,6 +126,12 @@ _VALUES: Mapping[str, Any] = {
     "secret": "gk_4f6c2a9d01be_the-secret-that-is-told-only-once-here",
     "expires_at": None,
     "revoked_at": None,
+    "OpenAIError.error": {
+        "message": "The model 'other' is not served here; 'gircse-mini' is.",
+        "type": "invalid_request_error",
+        "param": "model",
+        "code": "model_not_found",
+    },
     "detail": "No collection named 'letters'. There are: sample.",
     "model_name": "gircse-mini",
     "version": "0.1.0",

@@ -27,14 +27,21 @@ def open_source(embedder: LocalEmbedder, settings: Settings) -> Iterator[EngineS
 
 def listening_socket(settings: Settings) -> socket.socket:
     """Of the embedding server, whose port by default is another one than the page's."""
-    port = settings.port if "port" in settings.model_fields_set else DEFAULT_PORT
     try:
         return listen(
-            settings.host, port, is_open=settings.is_open_to_network, api_key=_key_of(settings), command=COMMAND
+            settings.host,
+            port_of(settings),
+            is_open=settings.is_open_to_network,
+            api_key=_key_of(settings),
+            command=COMMAND,
         )
     except ListenError as error:
         kind = InputError if settings.is_open_to_network and settings.embedder_api_key is None else ConflictError
         raise kind(str(error)) from None
+
+
+def port_of(settings: Settings) -> int:
+    return settings.port if "port" in settings.model_fields_set else DEFAULT_PORT
 
 
 def serve(settings: Settings, listener: socket.socket, *, announce: Callable[[str], None]) -> None:

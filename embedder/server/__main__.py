@@ -32,7 +32,12 @@ def main() -> None:
                 options.model,
                 device=options.device,
                 dtype=options.dtype,
-                limits=Limits(),
+                limits=Limits(
+                    query_inputs=options.query_inputs,
+                    query_wait_s=options.query_wait_s,
+                    batch_tokens=options.batch_tokens,
+                    batch_s=options.batch_s,
+                ),
                 api_key=api_key,
                 input_type=InputType(options.input_type),
                 announce=_announce,
@@ -57,6 +62,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=int(os.environ.get("GIRCSE_PORT") or DEFAULT_PORT))
     parser.add_argument(
         "--input-type", default="document", choices=[*InputType], help="of texts whose sender does not say"
+    )
+    limits = Limits()
+    parser.add_argument(
+        "--query-inputs", type=int, default=limits.query_inputs, help="texts that may wait in the lane of queries"
+    )
+    parser.add_argument(
+        "--query-wait-s",
+        type=float,
+        default=limits.query_wait_s,
+        help="a query is answered 429 that would take longer, and 2.5 times a lone one",
+    )
+    parser.add_argument("--batch-tokens", type=int, default=limits.batch_tokens, help="most tokens of a batch")
+    parser.add_argument(
+        "--batch-s", type=float, default=limits.batch_s, help="a batch of documents is made to take about so long"
     )
     return parser.parse_args()
 

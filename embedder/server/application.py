@@ -42,6 +42,7 @@ def create_application(
         description="Embeddings that follow an instruction: OpenAI's API, and refinement step by step.",
         lifespan=lifespan,
     )
+    application.state.engine = engine
     application.add_middleware(
         Guard,
         key=api_key,

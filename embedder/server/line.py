@@ -31,6 +31,7 @@ class Line:
         self._under_way: dict[Key, Item] = {}  # waiting or being computed
         self._paces = {lane: Pace() for lane in Lane}
         self._busy_until: float | None = None  # as expected; None while nothing is computed
+        self._busy_lane = Lane.PROBE
         self._query_batches = 0  # since the last one of documents
         self._closed: str | None = None
         self._batch_tokens = float(limits.batch_tokens)
@@ -95,6 +96,7 @@ class Line:
                 self._remove(item, is_under_way=True)
                 item.taken_at = now
             cost = sum(item.cost for item in batch)
+            self._busy_lane = batch[0].lane
             self._busy_until = now + self._paces[batch[0].lane].seconds_for(cost)
             return batch, late
 
@@ -191,7 +193,9 @@ class Line:
             return
         own_s = self._paces[lane].seconds_for(cost)
         if lane is Lane.QUERY:
-            expected_s = self._busy_s() + self._paces[lane].seconds_for(self._costs[lane] + cost)
+            # A batch of documents in hand is no sign of too many queries.
+            busy_s = 0.0 if self._busy_lane is Lane.DOCUMENT else self._busy_s()
+            expected_s = busy_s + self._paces[lane].seconds_for(self._costs[lane] + cost)
             most_s = max(self._limits.query_wait_s, _LONE_FACTOR * own_s)
         else:
             expected_s, most_s = before_s, self._limits.document_wait_s

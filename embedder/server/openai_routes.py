@@ -67,6 +67,7 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
 
     @routes.get("/models/{model:path}", responses={404: {"model": OpenAIError}, 503: {"model": OpenAIError}})
     async def model(model: str) -> ModelRow:
+        """Whether a model of this name is served."""
         facts = await source.facts()
         _check_model(model, facts)
         return _row_of(facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -19,6 +20,7 @@ from embedder.server.protocol import InputType
 
 DEFAULT_PORT = 7861
 KEEP_ALIVE_S = 30
+_KEPT_SHAPES = 16
 
 
 class ListenError(EmbedderError):
@@ -57,15 +59,45 @@ def run_server(
     announce: Callable[[str], None],
 ) -> None:
     """Until SIGTERM or Ctrl-C: then those who wait are served, and new requests refused."""
+    application, engine = load_application(
+        model,
+        device=device,
+        dtype=dtype,
+        cuda_graphs=cuda_graphs,
+        limits=limits,
+        api_key=api_key,
+        input_type=input_type,
+    )
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    _Server(application, engine, announce=lambda: announce(url)).run(sockets=[listener])
+
+
+def load_application(
+    model: str,
+    *,
+    device: str | None,
+    dtype: str | None,
+    limits: Limits,
+    api_key: str | None,
+    input_type: InputType,
+    cuda_graphs: bool = False,
+) -> tuple[FastAPI, Engine]:
+    bound_shape_caches()
     encoder = load_encoder(model, device=device, dtype=dtype, cuda_graphs=cuda_graphs, own_thread=True)
     tokenizer = load_model_tokenizer(model).to_str()
     engine = Engine(encoder, limits)
     application = create_application(
         engine, tokenizer=lambda: tokenizer, card=read_model_card(model), api_key=api_key, input_type=input_type
     )
-    host, port = listener.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    _Server(application, engine, announce=lambda: announce(url)).run(sockets=[listener])
+    return application, engine
+
+
+def bound_shape_caches() -> None:
+    """oneDNN keeps what it prepared for the last 1,024 shapes of products: hundreds of megabytes, where every batch has
+    another one. Preparing it again costs a tenth of the time. It reads this at its first product."""
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(_KEPT_SHAPES))
 
 
 class _Server(uvicorn.Server):

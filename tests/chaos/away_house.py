@@ -16,6 +16,7 @@ from app.types import Document, DocumentState, Job, JobState
 from app.wiring.services import open_services
 
 _COLLECTION = "library"
+_SECRETS = ("qdrant_api_key", "embedder_api_key")
 
 
 class AwayHouse:
@@ -48,10 +49,11 @@ class AwayHouse:
         """`gircse worker` as a process. It must not end by itself, nor meet a fault that it does not know."""
         environment = {
             f"GIRCSE_{name.upper()}": str(value)
-            for name, value in self._settings.model_dump(exclude={"qdrant_api_key"}, exclude_none=True).items()
+            for name, value in self._settings.model_dump(exclude=set(_SECRETS), exclude_none=True).items()
         }
-        if self._settings.qdrant_api_key is not None:
-            environment["GIRCSE_QDRANT_API_KEY"] = self._settings.qdrant_api_key.get_secret_value()
+        for name in _SECRETS:
+            if (secret := getattr(self._settings, name)) is not None:
+                environment[f"GIRCSE_{name.upper()}"] = secret.get_secret_value()
         with Supervisor(self.home, environment, logs=self._logs, workers=1) as supervisor:
             try:
                 yield supervisor

@@ -70,12 +70,6 @@ class WatchedServer:
 @contextmanager
 def server_process(model: str, *options: str, **environment: str) -> Iterator[str]:
     """The address of `python -m embedder.server`."""
-    with running_server(model, *options, **environment) as (_, url):
-        yield url
-
-
-@contextmanager
-def running_server(model: str, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [sys.executable, "-m", "embedder.server", "--model", model, "--port", "0", "--dtype", "float32", *options]
     foreign = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
     with subprocess.Popen(
@@ -89,7 +83,7 @@ def running_server(model: str, *options: str, **environment: str) -> Iterator[tu
             assert process.stdout is not None
             ready = re.match(r"Ready: (http://\S+)", process.stdout.readline())
             assert ready, "the server ended before it was ready"
-            yield process, ready.group(1)
+            yield ready.group(1)
         finally:
             process.terminate()
             try:

@@ -51,6 +51,8 @@ def test_every_operation_is_summed_up_and_grouped(described: dict[str, Any]) -> 
 def test_every_operation_tells_its_problems(described: dict[str, Any]) -> None:
     for name, operation in operations(described):
         assert operation["responses"].keys() >= PROBLEMS, name
+        if " /v1/" in name:  # in the shape of OpenAI, whose clients ask
+            continue
         for status in PROBLEMS - {"503"}:  # which /readyz answers in its own shape
             assert "application/problem+json" in operation["responses"][status]["content"], (name, status)
 

@@ -26,13 +26,14 @@ from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from app.api.main import create_app
-from app.errors import EmbedderUnavailableError, FingerprintMismatchError, InputError
+from app.errors import ConflictError, EmbedderUnavailableError, FingerprintMismatchError, InputError
 from app.fingerprints import require_same_model
 from app.ports import BatchEmbedder, TokenCounter
 from app.settings import Settings
 from app.types import Collection
 from app.wiring.embedders import embedder_for, tokenizer_for
 from app.wiring.embedding import LocalEmbedder, tokenizer_json
+from app.wiring.engine import listening_socket, port_of
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder, plan_parts
 from embedder import GircseEmbeddings, load_encoder
@@ -341,6 +342,17 @@ def test_replicas_behind_one_address(url: str, model: str) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-6)
             assert remote.token_offsets("a river")
             assert set(turns) == {url, other}
+
+
+def test_the_server_s_socket(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    assert port_of(settings) == 7861
+    assert port_of(Settings(home=tmp_path, port=7860)) == 7860
+    with pytest.raises(InputError, match=r"GIRCSE_EMBEDDER_API_KEY=.* gircse embedder --host 0\.0\.0\.0"):
+        listening_socket(Settings(home=tmp_path, host="0.0.0.0", port=0))
+    keyed = Settings(home=tmp_path, host="0.0.0.0", port=0, embedder_api_key=KEY)
+    with listening_socket(keyed) as listener, pytest.raises(ConflictError, match="taken"):
+        listening_socket(Settings(home=tmp_path, port=listener.getsockname()[1]))
 
 
 def test_parts_of_a_request() -> None:
