@@ -375,6 +375,13 @@ async def test_a_query_that_would_take_too_long_is_refused_at_once(
     await held
 
 
+async def test_a_lone_client_is_never_refused(server_factory: Callable[..., WatchedServer]) -> None:
+    server = server_factory(query_wait_s=1e-9, cache_mb=0.0)
+    for number in range(30):  # however long a batch took, against what was expected of it
+        server.encoder.delay_s = 0.0 if number % 5 else 0.05
+        await server.source.embed(query(f"text {number}"))
+
+
 async def test_a_shutdown_serves_who_waits_and_lets_nobody_in(server: WatchedServer) -> None:
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("in time")))
