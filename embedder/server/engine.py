@@ -38,7 +38,7 @@ class Engine:
         self._computing = Computing(
             encoder,
             note_out_of_memory=self._note_out_of_memory,
-            note_batch=self.metrics.note_batch,
+            note_batch=self._note_batch,
             note_answer=self._note_answer,
         )
         self._probe_lock = threading.Lock()
@@ -111,6 +111,10 @@ class Engine:
         started = time.monotonic()
         self._computing.resolve(batch)
         self.line.note_done(batch, time.monotonic() - started)
+
+    def _note_batch(self, batch: Sequence[Item]) -> None:
+        self.line.note_computed()
+        self.metrics.note_batch(batch)
 
     def _note_answer(self, item: Item, answer: Answer) -> None:
         self.metrics.note_answer(item.lane, answer)

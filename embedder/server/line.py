@@ -68,7 +68,6 @@ class Line:
         with self._changed:
             self._check_open()
             self._check_count(lane, count)
-            self._check_wait(lane, cost=0)
 
     def leave(self, items: Sequence[Item]) -> None:
         """A request does not wait for these any more; what nobody waits for is not computed."""
@@ -99,6 +98,11 @@ class Line:
             self._busy_lane = batch[0].lane
             self._busy_until = now + self._paces[batch[0].lane].seconds_for(cost)
             return batch, late
+
+    def note_computed(self) -> None:
+        """Before the answers are given: whoever has one may come again at once, and is no second in the line."""
+        with self._changed:
+            self._busy_until = None
 
     def note_done(self, batch: Sequence[Item], seconds: float) -> None:
         with self._changed:

@@ -20,6 +20,7 @@ from away_house import AwayHouse, wait_until
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
     pytest.mark.timeout(600),
+    pytest.mark.long,  # four programs of the house are started
 ]
 
 GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]

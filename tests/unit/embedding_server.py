@@ -33,6 +33,7 @@ class WatchedEncoder:
         self.batches: list[list[Ids]] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.delay_s = 0.0
         self.meddle: Callable[[Sequence[Ids], np.ndarray], np.ndarray] = lambda prompts, prefixes: prefixes
 
     def __getattr__(self, name: str) -> Any:
@@ -41,6 +42,7 @@ class WatchedEncoder:
     def refine_prompts(self, prompts: Sequence[Ids], **options: Any) -> np.ndarray:
         self.batches.append(list(prompts))
         assert self.gate.wait(30)
+        time.sleep(self.delay_s)
         return self.meddle(prompts, self._encoder.refine_prompts(prompts, **options))
 
     def ids(self, text: str, instruction: str = "") -> Ids:

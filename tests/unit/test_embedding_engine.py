@@ -369,10 +369,18 @@ async def test_a_query_that_would_take_too_long_is_refused_at_once(
 ) -> None:
     server = server_factory(query_wait_s=1e-9)
     held = await hold_up(server)  # the first is never refused
+    await asyncio.sleep(0.5)  # a hundred times what its batch was expected to take
     with pytest.raises(OverloadedError, match="would take about"):
-        await server.source.embed(query(*[f"text {number}" for number in range(40)]))
+        await server.source.embed(query("one more"))
     server.encoder.gate.set()
     await held
+
+
+async def test_a_lone_client_is_never_refused(server_factory: Callable[..., WatchedServer]) -> None:
+    server = server_factory(query_wait_s=1e-9, cache_mb=0.0)
+    for number in range(30):  # however long a batch took, against what was expected of it
+        server.encoder.delay_s = 0.0 if number % 5 else 0.05
+        await server.source.embed(query(f"text {number}"))
 
 
 async def test_a_shutdown_serves_who_waits_and_lets_nobody_in(server: WatchedServer) -> None:
