@@ -213,10 +213,10 @@ def test_faults_are_one_clear_message(run: Run, arguments: list[str], code: int,
 
 def test_faults_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIRCSE_PORT", "seven")
-    monkeypatch.setenv("GIRCSE_HOST", "0.0.0.0")
+    monkeypatch.setenv("GIRCSE_LEASE_S", "0")
     result = run("documents", "list", code=1)
     assert "GIRCSE_PORT" in result.stderr
-    assert "GIRCSE_HOST" in result.stderr
+    assert "GIRCSE_LEASE_S" in result.stderr
 
 
 def test_model_that_is_not_there_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
