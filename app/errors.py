@@ -23,6 +23,7 @@ GircseError
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
     ├── EmbedderUnavailableError
+    │   └── EmbedderBusyError  it has too much to do; wait                             429
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
@@ -135,7 +136,13 @@ class VectorIndexUnavailableError(UnavailableError):
 
 
 class EmbedderUnavailableError(UnavailableError):
-    """The embedding server is away, has too much to do, or changed its model a moment ago."""
+    """The embedding server is away, or changed its model a moment ago."""
+
+
+class EmbedderBusyError(EmbedderUnavailableError):
+    """It is there and well. Jobs wait as for one that is away; whoever searches is told to come back."""
+
+    status = 429
 
 
 class IncompleteDeletionError(UnavailableError):

@@ -54,6 +54,19 @@ class Metrics:
             "gircse_requests_in_flight", "Requests that are being answered.", registry=self.registry
         )
 
+        self._refused = Counter(
+            "gircse_requests_refused",
+            "Requests answered 429 since too many were in hand.",
+            ("lane",),
+            registry=self.registry,
+        )
+        self._lanes = Gauge(
+            "gircse_requests_admitted",
+            "Requests that wait for a place, or have one.",
+            ("lane", "state"),
+            registry=self.registry,
+        )
+
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
         started = time.perf_counter()
@@ -76,6 +89,15 @@ class Metrics:
 
     def answered(self, *, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).observe(seconds)
+
+    def refused(self, lane: str) -> None:
+        self._refused.labels(lane).inc()
+
+    def lane(self, lane: str, *, waiting: Callable[[], int], in_hand: Callable[[], int]) -> None:
+        """Where to look for how full a lane is."""
+        self._refused.labels(lane)
+        self._lanes.labels(lane, "waiting").set_function(waiting)
+        self._lanes.labels(lane, "in hand").set_function(in_hand)
 
     def render(self, house: Collector | None = None) -> bytes:
         """With what `house` finds out now."""

@@ -140,6 +140,19 @@ class Settings(LogSettings):
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
     )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    searches_at_once: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_024,
+        description="Searches in hand at a time; half as many wait, the rest are answered 429. Default: one per core, "
+        "two with an embedding server.",
+    )
+    search_wait_s: float = Field(
+        default=1, gt=0, le=60, description="A search that has waited so long is answered 429."
+    )
+    requests_at_once: int | None = Field(
+        default=None, ge=1, le=1_024, description="Other requests to the API in hand at a time. Default: 16 or more."
+    )
     worker_metrics_port: int | None = Field(
         default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
     )

@@ -15,6 +15,7 @@ from app.access.logins import Logins
 from app.access.principal import Role
 from app.api.access import AccessControl
 from app.api.accounts import account_routes
+from app.api.admission import Admission
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
@@ -64,6 +65,7 @@ def create_app(
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
     )
+    api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from app.errors import GircseError, ThrottledError
+from app.errors import GircseError, ThrottledError, UnavailableError
 from app.logs import current_request_id
 
 MEDIA_TYPE = "application/problem+json"
@@ -38,8 +38,8 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
     response = problem(status, str(error), title=type(error).__name__)
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        response.headers["Retry-After"] = "5"
+    if isinstance(error, UnavailableError):
+        response.headers["Retry-After"] = "1" if status == HTTPStatus.TOO_MANY_REQUESTS else "5"
     if isinstance(error, ThrottledError):
         response.headers["Retry-After"] = str(error.retry_after_s)
     return response

@@ -17,6 +17,8 @@ from app.errors import CatalogUnavailableError, InputError
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
+# A server that went without a word: by default that is noticed after a quarter of an hour, or never.
+_NOTICE_LOSS = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 
 
@@ -24,7 +26,7 @@ def connect(database_url: str) -> Engine:
     """An engine for `sqlite:///FILE` or `postgresql://…`; makes the folder of a SQLite file, connects lazily."""
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=_NOTICE_LOSS)
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"The catalog cannot live at {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 from tokenizers import Tokenizer
 
-from app.errors import ConflictError, EmbedderUnavailableError, InputError
+from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
 from app.search_types import QueryEmbedding, RefinementStep, Token
 from app.settings import Settings
 from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
@@ -282,6 +282,8 @@ def check_answer(answer: httpx.Response, *, url: str) -> None:
     status = answer.status_code
     if status == httpx.codes.INTERNAL_SERVER_ERROR and code in _FAULTS_OF_A_TEXT:
         raise ConflictError(detail)
+    if status == httpx.codes.TOO_MANY_REQUESTS:
+        raise EmbedderBusyError(f"The embedding server at {url} has too much to do: {detail}")
     if status in _BUSY or status in _AWAY or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise EmbedderUnavailableError(
             f"The embedding server at {url} answers {status}: {detail}{_ADVICE.get(status, '')}"

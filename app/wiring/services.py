@@ -9,6 +9,7 @@ from app.blobs import FolderBlobStore
 from app.evaluations import evaluations_over
 from app.library import Library
 from app.metrics import Metrics
+from app.readiness import WhileBusy
 from app.search import SearchService
 from app.services import Services
 from app.settings import Settings
@@ -44,7 +45,8 @@ def open_services(settings: Settings) -> Iterator[Services]:
             checks={
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,
-                "embedder": embedder.is_ready,
+                # A model in this process may be at work on a batch of documents, which is no fault of it.
+                "embedder": embedder.is_ready if settings.embedder_url else WhileBusy(embedder.is_ready),
             },
             metrics=metrics,
         )

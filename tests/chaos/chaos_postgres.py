@@ -43,6 +43,11 @@ class KillablePostgres:
     def url(self) -> str:
         return f"postgresql://tester@127.0.0.1:{self._port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        """0 while it is not running."""
+        return self._server.pid if self._server is not None and self._server.poll() is None else 0
+
     def __enter__(self) -> Self:
         options = ["-D", str(self._folder / "data"), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C"]
         subprocess.run(

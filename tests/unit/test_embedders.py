@@ -26,7 +26,13 @@ from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from app.api.main import create_app
-from app.errors import ConflictError, EmbedderUnavailableError, FingerprintMismatchError, InputError
+from app.errors import (
+    ConflictError,
+    EmbedderBusyError,
+    EmbedderUnavailableError,
+    FingerprintMismatchError,
+    InputError,
+)
 from app.fingerprints import require_same_model
 from app.ports import BatchEmbedder, TokenCounter
 from app.settings import Settings
@@ -246,7 +252,7 @@ def test_documents_wait_for_a_busy_server_and_queries_not_long(url: str) -> None
         many = [f"text {number}" for number in range(130)]
         (_, first), *_ = remote.embed_in_batches(many, instruction="", steps=1)
         assert len(first[0]) == 32
-        with pytest.raises(EmbedderUnavailableError, match="too much"):
+        with pytest.raises(EmbedderBusyError, match="too much"):
             remote.embed_query("a river")
         assert 1 < asked.count("/api/v1/refine") < 60
 

@@ -1,0 +1,202 @@
+"""So many requests are in hand at a time, a few more wait for a moment, and the rest are answered 429 at once.
+
+A queue without bound would keep everybody waiting for longer and longer, and the answers would come to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio.to_thread
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import problem
+from app.metrics import Metrics
+from app.settings import Settings
+
+SEARCHES, OTHERS = "searches", "others"
+# What a model or an index has to work for.
+SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/mcp"})
+# Pages have a queue of their own; whoever monitors or logs in is never turned away.
+API_FOLDERS = ("/api/", "/v1/")
+_OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+_SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimits:
+    at_once: int
+    waiting: int
+    wait_s: float
+
+
+class Lane:
+    """One kind of requests. Safe to use from several event loops."""
+
+    def __init__(self, name: str, limits: LaneLimits, metrics: Metrics) -> None:
+        self.name = name
+        self.limits = limits
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._in_hand = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
+
+    async def enter(self) -> bool:
+        """Whether the request may go on; then `leave` must follow."""
+        with self._lock:
+            if self._in_hand < self.limits.at_once:
+                self._in_hand += 1
+                return True
+            if len(self._waiters) >= self.limits.waiting:
+                self._metrics.refused(self.name)
+                return False
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+        try:
+            await asyncio.wait([waiter], timeout=self.limits.wait_s)
+        except BaseException:
+            if not self._give_up(waiter):
+                self.leave()  # its turn came just when its client went
+            raise
+        if self._give_up(waiter):
+            self._metrics.refused(self.name)
+            return False
+        return True
+
+    def leave(self) -> None:
+        """The place goes to whoever has waited longest."""
+        with self._lock:
+            if not self._waiters:
+                self._in_hand -= 1
+                return
+            waiter = self._waiters.popleft()
+        waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+
+    def _give_up(self, waiter: asyncio.Future[None]) -> bool:
+        """False when it was its turn by now."""
+        with self._lock:
+            if waiter not in self._waiters:
+                return False
+            self._waiters.remove(waiter)
+            return True
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class Admission:
+    """A request takes its place once its body is there, so that a slow client holds up nobody."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
+        self._app = app
+        limits = limits_of(settings)
+        self._lanes = {name: Lane(name, each, metrics) for name, each in limits.items()}
+        self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            limiter = anyio.to_thread.current_default_thread_limiter()
+            limiter.total_tokens = max(limiter.total_tokens, self._threads)
+        name = lane_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if name is None:
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(self._lanes[name], receive, send)
+        async with visit.ending():
+            if has_body(Headers(scope=scope)) or await visit.enter():
+                await self._app(scope, visit.receive, visit.send)
+        if visit.is_refused:
+            await refusal(scope["path"], self._lanes[name])(scope, receive, send)
+
+
+class _RefusedError(Exception):
+    """Ends whatever was reading the body."""
+
+
+class _Visit:
+    def __init__(self, lane: Lane, receive: Receive, send: Send) -> None:
+        self._lane = lane
+        self._receive = receive
+        self._send = send
+        self._is_in = False
+        self.is_refused = False
+
+    @asynccontextmanager
+    async def ending(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except _RefusedError:
+            pass
+        finally:
+            if self._is_in:
+                self._lane.leave()
+
+    async def enter(self) -> bool:
+        self._is_in = await self._lane.enter()
+        self.is_refused = not self._is_in
+        return self._is_in
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+        if is_whole and not self._is_in and not await self.enter():
+            raise _RefusedError
+        return message
+
+    async def send(self, message: Message) -> None:
+        if not self.is_refused:  # else a route has made an answer of its own of what it was told
+            await self._send(message)
+
+
+def limits_of(settings: Settings) -> dict[str, LaneLimits]:
+    """Of searches as many as there are cores to compute them, and twice as many where another process does."""
+    cores = _core_count()
+    searches = settings.searches_at_once or max(2, cores * (1 if settings.embedder_url is None else 2))
+    others = settings.requests_at_once or max(16, 2 * cores)
+    return {
+        SEARCHES: LaneLimits(searches, max(1, searches // 2), settings.search_wait_s),
+        OTHERS: LaneLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
+    }
+
+
+def lane_of(method: str, path: str) -> str | None:
+    if path in SEARCH_PATHS and method == "POST":
+        return SEARCHES
+    if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # which last for as long as a job does
+        return None
+    return OTHERS
+
+
+def has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def refusal(path: str, lane: Lane) -> Response:
+    after_s = max(1, math.ceil(lane.limits.wait_s))
+    detail = f"Too much is asked at once: all places for {lane.name} are taken. Ask again after {after_s} s."
+    if path.startswith("/v1/"):  # as clients of OpenAI expect it
+        fault = {"message": detail, "type": "rate_limit_error", "param": None, "code": "overloaded"}
+        response = Response(json.dumps({"error": fault}), 429, media_type="application/json")
+    else:
+        response = problem(429, detail)
+    response.headers["Retry-After"] = str(after_s)
+    return response
+
+
+def _core_count() -> int:
+    """Those that this process may use, where the system tells."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

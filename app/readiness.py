@@ -1,0 +1,89 @@
+"""Asks the parts of the house whether they work: side by side, and none for longer than whoever asks will wait.
+
+A part that hangs answers neither yes nor no. Its check goes on in its own thread and is not waited for any longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+
+LIMIT_S = 1.5
+MOST_HANGING = 8  # checks of one part; beyond these none is begun until one of them has ended
+
+_log = logging.getLogger(__name__)
+
+Check = Callable[[], bool]
+
+
+class Readiness:
+    def __init__(self, checks: Mapping[str, Check], *, limit_s: float = LIMIT_S) -> None:
+        self._probes = {name: _Probe(name, check, stale_s=limit_s) for name, check in checks.items()}
+        self._limit_s = limit_s
+
+    async def ask(self) -> dict[str, bool]:
+        """What hangs is not well."""
+        asked = {name: probe.begin() for name, probe in self._probes.items()}
+        waiting = [asyncio.wrap_future(future) for future in asked.values() if future is not None]
+        if waiting:
+            await asyncio.wait(waiting, timeout=self._limit_s)
+        return {name: future is not None and future.done() and future.result() for name, future in asked.items()}
+
+
+class WhileBusy:
+    """The check of what does one thing after the other in this process: it is well while it works, if not for ever."""
+
+    def __init__(self, check: Check, *, patience_s: float = LIMIT_S / 2, busy_s: float = 60) -> None:
+        self._probe = _Probe("work", check, stale_s=busy_s)
+        self._patience_s = patience_s
+        self._busy_s = busy_s
+
+    def __call__(self) -> bool:
+        future = self._probe.begin()
+        if future is None:
+            return False
+        wait([future], self._patience_s)
+        return future.result() if future.done() else self._probe.running_s < self._busy_s
+
+
+class _Probe:
+    """Whoever asks while an answer is on its way shares it."""
+
+    def __init__(self, name: str, check: Check, *, stale_s: float) -> None:
+        self._name = name
+        self._check = check
+        self._stale_s = stale_s
+        self._lock = threading.Lock()
+        self._running: list[tuple[float, Future[bool]]] = []  # the oldest first; when each began
+
+    def begin(self) -> Future[bool] | None:
+        """None when too many hang already."""
+        with self._lock:
+            self._running = [each for each in self._running if not each[1].done()]
+            if self._running and time.monotonic() - self._running[-1][0] < self._stale_s:
+                return self._running[-1][1]
+            if len(self._running) >= MOST_HANGING:
+                return None
+            future: Future[bool] = Future()
+            self._running.append((time.monotonic(), future))
+        threading.Thread(target=self._ask, args=(future,), name=f"check-{self._name}", daemon=True).start()
+        return future
+
+    @property
+    def running_s(self) -> float:
+        """How long the oldest has been under way."""
+        with self._lock:
+            began = [began for began, future in self._running if not future.done()]
+        return time.monotonic() - began[0] if began else 0.0
+
+    def _ask(self, future: Future[bool]) -> None:
+        try:
+            is_well = self._check()
+        except Exception:  # noqa: BLE001 - the outermost handler of this thread: whoever asked must have an answer
+            _log.exception("The check of %s failed", self._name)
+            is_well = False
+        future.set_result(is_well)

@@ -1,0 +1,220 @@
+"""How many requests are in hand, wait, and are refused; by a model that answers when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, lane_of, limits_of
+from app.api.main import create_app
+from app.metrics import Metrics
+from app.settings import Settings
+from app.testing import ToyEmbedder
+
+QUESTION = {"query": "cat", "collection": "library", "explain": False}
+
+
+class GatedEmbedder(ToyEmbedder):
+    """Tells when a query has reached it, and answers once the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Semaphore(0)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def embed_query(self, text: str, **options: Any) -> Any:
+        self.reached.release()
+        assert self.gate.wait(30)
+        return super().embed_query(text, **options)
+
+
+@pytest.fixture
+def embedder() -> Iterator[GatedEmbedder]:
+    embedder = GatedEmbedder()
+    yield embedder
+    embedder.gate.set()
+
+
+@pytest.fixture
+def client_factory(toy_house_factory: Callable[..., Any], embedder: GatedEmbedder) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def build(**settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+        house = toy_house_factory(embedder=embedder)
+        house.add("The cat sleeps on the sofa.")
+        services = replace(house.services, settings=Settings(home=house.services.settings.home, **settings))
+        transport = httpx.ASGITransport(create_app(services))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+            embedder.gate.clear()
+            yield client
+
+    return build
+
+
+def search(client: httpx.AsyncClient, query: str = "cat") -> asyncio.Task[httpx.Response]:
+    return asyncio.create_task(client.post("/api/v1/search", json={**QUESTION, "query": query}))
+
+
+async def reached(embedder: GatedEmbedder) -> None:
+    assert await asyncio.to_thread(embedder.reached.acquire, timeout=30)
+
+
+async def waiting(client: httpx.AsyncClient, count: int) -> None:
+    wanted = f'gircse_requests_admitted{{lane="searches",state="waiting"}} {count:.1f}'
+    async with asyncio.timeout(30):
+        while wanted not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.01)
+
+
+async def test_some_are_answered_some_wait_and_the_rest_are_told_to_come_back(
+    client_factory: Callable[..., Any], embedder: GatedEmbedder
+) -> None:
+    async with client_factory(searches_at_once=2, search_wait_s=30) as client:
+        first, second = search(client, "cat"), search(client, "dog")
+        await reached(embedder)
+        await reached(embedder)
+        third = search(client, "sofa")
+        await waiting(client, 1)
+        refused = await search(client, "mat")
+        assert refused.status_code == 429
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.headers["retry-after"] == "30"
+        assert refused.json()["status"] == 429
+        assert not any(each.done() for each in (first, second, third))
+        metrics = (await client.get("/metrics")).text
+        assert 'gircse_requests_refused_total{lane="searches"} 1.0' in metrics
+        assert 'gircse_requests_admitted{lane="searches",state="in hand"} 2.0' in metrics
+        embedder.gate.set()
+        assert [answer.status_code for answer in await asyncio.gather(first, second, third)] == [200, 200, 200]
+        assert (await search(client, "again")).status_code == 200
+        await waiting(client, 0)
+
+
+async def test_who_has_waited_too_long_is_refused(client_factory: Callable[..., Any], embedder: GatedEmbedder) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
+        first = search(client)
+        await reached(embedder)
+        assert (await search(client, "dog")).status_code == 429
+        await waiting(client, 0)
+        embedder.gate.set()
+        assert (await first).status_code == 200
+
+
+async def test_a_search_holds_up_nothing_else(client_factory: Callable[..., Any], embedder: GatedEmbedder) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=30) as client:
+        first = search(client)
+        await reached(embedder)
+        for path in ("/healthz", "/readyz", "/metrics", "/api/v1/documents?collection=library"):
+            assert (await client.get(path)).status_code == 200
+        posted = await client.post("/api/v1/documents", json={"text": "The dog barks."})
+        assert posted.status_code == 202
+        embedder.gate.set()
+        assert (await first).status_code == 200
+
+
+async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
+    client_factory: Callable[..., Any], embedder: GatedEmbedder
+) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=30) as client:
+        embedder.gate.set()
+        assert (await client.post("/api/v1/search", json={**QUESTION, "limit": 0})).status_code == 422
+        assert (await client.post("/api/v1/search", content=b"{")).status_code == 422
+        assert (await client.post("/api/v1/search", json={**QUESTION, "collection": "none"})).status_code == 404
+        embedder.gate.clear()
+        first = search(client)
+        while not embedder.reached.acquire(blocking=False):
+            await asyncio.sleep(0.01)
+        gone = search(client, "dog")
+        await waiting(client, 1)
+        gone.cancel()
+        await waiting(client, 0)
+        embedder.gate.set()
+        assert (await first).status_code == 200
+        assert (await search(client, "sofa")).status_code == 200
+
+
+async def test_a_body_that_trickles_takes_no_place(client_factory: Callable[..., Any], embedder: GatedEmbedder) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
+        embedder.gate.set()
+        has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b" "
+            has_begun.set()
+            await may_end.wait()
+            yield json.dumps(QUESTION).encode()
+
+        slow = asyncio.create_task(
+            client.post("/api/v1/search", content=body(), headers={"content-type": "application/json"})
+        )
+        await has_begun.wait()
+        assert (await search(client, "dog")).status_code == 200
+        may_end.set()
+        assert (await slow).status_code == 200
+
+
+async def test_openai_clients_are_refused_in_their_own_words(
+    client_factory: Callable[..., Any], embedder: GatedEmbedder
+) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
+        first = search(client)
+        await reached(embedder)
+        lane_taken = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
+        assert lane_taken.status_code == 429
+        assert lane_taken.json()["error"]["code"] == "overloaded"
+        embedder.gate.set()
+        assert (await first).status_code == 200
+
+
+async def test_the_one_who_has_waited_longest_is_next() -> None:
+    lane = Lane("searches", LaneLimits(at_once=1, waiting=3, wait_s=30), Metrics())
+    assert await lane.enter()
+    entered: list[int] = []
+
+    async def come(number: int) -> None:
+        assert await lane.enter()
+        entered.append(number)
+
+    tasks = [asyncio.create_task(come(number)) for number in range(3)]
+    for count in (1, 2, 3):
+        await asyncio.sleep(0)
+        lane.leave()
+        while len(entered) < count:
+            await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert entered == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "lane"),
+    [
+        ("POST", "/api/v1/search", SEARCHES),
+        ("POST", "/v1/embeddings", SEARCHES),
+        ("POST", "/mcp", SEARCHES),
+        ("GET", "/mcp", None),
+        ("POST", "/api/v1/documents", OTHERS),
+        ("GET", "/api/v1/jobs/1/events", None),
+        ("GET", "/readyz", None),
+        ("GET", "/metrics", None),
+        ("POST", "/login", None),
+        ("POST", "/gradio_api/queue/join", None),
+        ("GET", "/", None),
+    ],
+)
+def test_lanes(method: str, path: str, lane: str | None) -> None:
+    assert lane_of(method, path) == lane
+
+
+def test_more_searches_at_once_where_an_embedding_server_computes() -> None:
+    here, elsewhere = limits_of(Settings()), limits_of(Settings(embedder_url="http://127.0.0.1:1"))
+    assert elsewhere[SEARCHES].at_once >= here[SEARCHES].at_once >= 2
+    chosen = limits_of(Settings(searches_at_once=7, requests_at_once=3))
+    assert (chosen[SEARCHES].at_once, chosen[SEARCHES].waiting, chosen[OTHERS].at_once) == (7, 3, 3)
