@@ -37,7 +37,7 @@ def loopback_app(services: Services, *, principal: Principal, allowed: Collectio
 def mount_agents(api: FastAPI, services: Services) -> None:
     """Beside the API, for whom each request comes from. To be mounted before the pages."""
     server = mcp_server(services, principal_of=principal_of_requests(services.settings.access_control))
-    inner = _http_app(server, is_loopback=not services.settings.is_open_to_network)
+    inner = _http_app(server, is_loopback=not services.settings.access_control)
     # Its own routes, not a mount: at a mount `/mcp` would be redirected to `/mcp/`.
     api.router.routes.extend(inner.routes)
     outer = api.router.lifespan_context
@@ -67,7 +67,7 @@ def principal_of_requests(is_controlled: bool) -> PrincipalOf:
 def _http_app(server: MCPServer, *, is_loopback: bool) -> Starlette:
     """Without sessions: each request stands for itself, whichever of several processes answers it."""
     guard = TransportSecuritySettings(
-        # A page of another site may have its name lead to this machine; over the network keys keep strangers out.
+        # A page of another site may have its name lead to this machine; where keys are shown, that is no way in.
         enable_dns_rebinding_protection=is_loopback,
         allowed_hosts=[f"{host}:*" for host in _LOOPBACK],
         allowed_origins=[f"http://{host}:*" for host in _LOOPBACK],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -13,7 +14,10 @@ from fastapi.testclient import TestClient
 from app.access.accounts import Accounts
 from app.access.principal import Role
 from app.settings import Settings
+from app.wiring.openai import PassingSource
+from app.wiring.remote import RemoteEmbedder
 from app.wiring.web import open_web
+from embedder.server.openai_routes import openai_routes
 
 ADMIN_SECRET = "gs_the-secret-of-the-admin-of-this-test"
 OWN, FOREIGN = "own", "foreign"
@@ -47,12 +51,18 @@ WHO: Mapping[str, tuple[Role, str, str]] = {
 
 @contextmanager
 def open_access_house(house: Any) -> Iterator[AccessHouse]:
-    settings = Settings(home=house.services.settings.home, access_control=True, admin_secret=ADMIN_SECRET)
+    settings = Settings(home=house.services.settings.home, access_control=True, admin_secret=ADMIN_SECRET, mcp=True)
     accounts = Accounts(house.services.catalog, admin_secret=ADMIN_SECRET)
     keys = {}
     for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
         name = f"user-{number}"
         accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
         _, keys[who] = accounts.add_key(name, collections=[of_key])
-    with open_web(replace(house.services, settings=settings)) as app, TestClient(app, follow_redirects=False) as client:
+    away = PassingSource(RemoteEmbedder("http://127.0.0.1:1"), settings)  # a toy gives no vectors to OpenAI's clients
+    routes = nullcontext(openai_routes(away))
+    with (
+        mock.patch("app.wiring.web.open_openai_routes", return_value=routes),
+        open_web(replace(house.services, settings=settings)) as app,
+        TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client,
+    ):
         yield AccessHouse(house, app, client, accounts, keys)

@@ -207,6 +207,15 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
     ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
     ("GET", "/api/v1/audit"): Case(ADMIN, at("/api/v1/audit"), of_collection=False),
+    # The embedding server of this house is away, and an agent says first who it is.
+    ("POST", "/v1/embeddings"): Case(
+        READER, at("/v1/embeddings", json={"model": "toy", "input": "cat"}), of_collection=False, may_fail=(503,)
+    ),
+    ("GET", "/v1/models"): Case(READER, at("/v1/models"), of_collection=False, may_fail=(503,)),
+    ("GET", "/v1/models/{model:path}"): Case(READER, at("/v1/models/toy"), of_collection=False, may_fail=(503,)),
+    ("POST", "/mcp"): Case(READER, at("/mcp", json={}), of_collection=False, may_fail=(400, 406)),
+    ("GET", "/mcp"): Case(READER, at("/mcp"), of_collection=False, may_fail=(400, 405, 406)),
+    ("DELETE", "/mcp"): Case(READER, at("/mcp"), of_collection=False, may_fail=(400, 405, 406)),
     ("GET", "/metrics"): Case(READER, at("/metrics"), of_collection=False, may_fail=(403,)),  # tested below
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
@@ -241,7 +250,8 @@ def routes_of(app: FastAPI) -> set[tuple[str, str]]:
         if type(route).__name__ == "_IncludedRouter":
             waiting += route.original_router.routes
         elif not isinstance(route, Mount):
-            found |= {(method, route.path) for method in route.methods - {"HEAD"}}
+            methods = route.methods or {"GET", "POST", "DELETE"}  # an application of its own, as that of agents
+            found |= {(method, route.path) for method in methods - {"HEAD"}}
     return found
 
 
@@ -275,7 +285,8 @@ def scenes() -> dict[str, Scene]:
 
 def ask(house: AccessHouse, route: tuple[str, str], scene: Scene, who: str | None) -> Any:
     options = dict(ROUTES[route].ask(scene))
-    return house.client.request(route[0], options.pop("url"), headers=house.as_(who), **options)
+    headers = {"accept": "application/json", **house.as_(who)}  # no stream of events that nobody ends
+    return house.client.request(route[0], options.pop("url"), headers=headers, **options)
 
 
 def test_every_route_has_an_entry(house: AccessHouse) -> None:
