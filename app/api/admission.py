@@ -52,6 +52,10 @@ class Lane:
         self._waiters: deque[asyncio.Future[None]] = deque()
         metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
 
+    @property
+    def is_full(self) -> bool:
+        return self._in_hand >= self.limits.at_once and len(self._waiters) >= self.limits.waiting
+
     async def enter(self) -> bool:
         """Whether the request may go on; then `leave` must follow."""
         with self._lock:
@@ -98,10 +102,14 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Admission:
-    """A request takes its place once its body is there, so that a slow client holds up nobody."""
+    """A request takes its place once its body is there, so that a slow client holds up nobody.
+
+    To be put before the question who is asking, which costs more than to turn somebody away.
+    """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
         limits = limits_of(settings)
         self._lanes = {name: Lane(name, each, metrics) for name, each in limits.items()}
         self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
@@ -114,12 +122,17 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        visit = _Visit(self._lanes[name], receive, send)
+        lane = self._lanes[name]
+        if lane.is_full:
+            self._metrics.refused(name)
+            await refusal(scope["path"], lane)(scope, receive, send)
+            return
+        visit = _Visit(lane, receive, send)
         async with visit.ending():
             if has_body(Headers(scope=scope)) or await visit.enter():
                 await self._app(scope, visit.receive, visit.send)
         if visit.is_refused:
-            await refusal(scope["path"], self._lanes[name])(scope, receive, send)
+            await refusal(scope["path"], lane)(scope, receive, send)
 
 
 class _RefusedError(Exception):

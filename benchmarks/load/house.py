@@ -48,6 +48,7 @@ class ServiceHouse:
     settings: Mapping[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    has_embedder: bool = True
     embedder_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     @property
@@ -69,11 +70,12 @@ class ServiceHouse:
             "GIRCSE_HOME": str(self.home),
             "GIRCSE_MODEL": self.model,
             "GIRCSE_ACCESS_CONTROL": "true",
-            "GIRCSE_EMBEDDER_URL": f"http://127.0.0.1:{self.ports[EMBEDDER]}",
-            "GIRCSE_EMBEDDER_API_KEY": self.embedder_key,
             "GIRCSE_LEASE_S": "10",
             "NO_PROXY": "*",
         }
+        if self.has_embedder:
+            own["GIRCSE_EMBEDDER_URL"] = f"http://127.0.0.1:{self.ports[EMBEDDER]}"
+            own["GIRCSE_EMBEDDER_API_KEY"] = self.embedder_key
         if self.postgres is not None:
             own["GIRCSE_DATABASE_URL"] = self.postgres.url
         return {**inherited, **own, **self.settings}
@@ -189,13 +191,18 @@ class ServiceHouse:
 
 
 @contextmanager
-def service_house(folder: Path, *, model: str = "gircse-mini", **settings: str) -> Iterator[ServiceHouse]:
-    """All parts started and ready, with an empty collection; `settings` are further variables of the environment."""
+def service_house(
+    folder: Path, *, model: str = "gircse-mini", has_embedder: bool = True, **settings: str
+) -> Iterator[ServiceHouse]:
+    """All parts started and ready, with an empty collection; `settings` are further variables of the environment.
+
+    Without an embedder of its own web and worker hold a model each.
+    """
     with ExitStack() as opened:
         postgres = opened.enter_context(KillablePostgres()) if _has_postgres() else None
         ports = {part: _free_port() for part in (EMBEDDER, WEB)}
-        house = ServiceHouse(folder, opened, model, postgres, settings=settings, ports=ports)
-        for part in (EMBEDDER, WEB, WORKER):
+        house = ServiceHouse(folder, opened, model, postgres, settings=settings, ports=ports, has_embedder=has_embedder)
+        for part in (EMBEDDER, WEB, WORKER) if has_embedder else (WEB, WORKER):
             house.start(part)
         house.wait_until_ready()
         house.add_collection()
