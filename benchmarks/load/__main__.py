@@ -93,7 +93,8 @@ def run_load(house: ServiceHouse, *, seconds: float, users: int, rows: int = ROW
         kinds=kinds,
         memory_mb=thirds(watch.memory_mb),
         most_memory_mb={
-            name: round(max(each.get(name, 0) for each in watch.memory_mb), 1) for name in watch.memory_mb[-1]
+            name: round(max(each.get(name, 0) for each in watch.memory_mb), 1)
+            for name in sorted({name for each in watch.memory_mb for name in each})
         },
         queue_depth=watch.queue_depth,
         kept=len(record["kept"]),

@@ -145,7 +145,7 @@ class ServiceHouse:
         for part in (WEB, WORKER, EMBEDDER, EDGE, DATABASE):
             with suppress(psutil.Error, StopIteration, KeyError):
                 if part != DATABASE or self.postgres is not None:
-                    found[part] = sum(each.memory_full_info().uss for each in self.tree_of(part)) / 1e6
+                    found[part] = sum(map(_own_memory, self.tree_of(part))) / 1e6
         return found
 
     def client(self, key: str | None = None, *, timeout_s: float = 30) -> httpx.Client:
@@ -221,6 +221,14 @@ def metric(text: str, name: str) -> float:
     found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     assert found, f"/metrics has no {name}"
     return float(found.group(1))
+
+
+def _own_memory(process: psutil.Process) -> int:
+    """In bytes; 0 of one that has just ended, as connections of a database do."""
+    try:
+        return process.memory_full_info().uss
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

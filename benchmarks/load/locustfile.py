@@ -1,7 +1,7 @@
 """What people and programs do with a service, for locust: search in every way, add and delete documents, read, embed.
 
-LOAD_READER_KEY and LOAD_EDITOR_KEY are API keys, LOAD_MODEL is the name of the model, and LOAD_RECORD a file that at the
-end gets what was asked and answered.
+LOAD_READER_KEY and LOAD_EDITOR_KEY are API keys, LOAD_MODEL is the name of the model, and LOAD_RECORD a file that at
+the end gets what was asked and answered.
 """
 
 from __future__ import annotations
