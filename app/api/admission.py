@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio.to_thread
 from starlette.datastructures import Headers
@@ -30,6 +31,7 @@ SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/wo
 # Pages have a queue of their own; whoever monitors or logs in is never turned away.
 API_FOLDERS = ("/api/", "/v1/")
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
 
 
@@ -176,7 +178,7 @@ class _Visit:
 
 def limits_of(settings: Settings) -> dict[str, LaneLimits]:
     """Of searches as many as there are cores to compute them, and twice as many where another process does."""
-    cores = _core_count()
+    cores = core_count()
     searches = settings.searches_at_once or max(2, cores * (1 if settings.embedder_url is None else 2))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
@@ -209,7 +211,12 @@ def refusal(path: str, lane: Lane) -> Response:
     return response
 
 
-def _core_count() -> int:
-    """Those that this process may use, where the system tells."""
+def core_count(quota_file: Path = _CPU_QUOTA) -> int:
+    """Those that this process may use, where the system tells; a container may use less than its machine has."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    try:
+        quota, period = quota_file.read_text("ascii").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no Linux, or "max"
+        return cores

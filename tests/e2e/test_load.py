@@ -43,7 +43,7 @@ def test_a_request_that_hangs_or_fails_is_told() -> None:
     }
     assert faults_of(kinds) == [
         "1 of 'search' got no answer in time",
-        "1 of 'delete' were answered 500",
-        "1 of 'delete' were answered 404",
+        "1 of 'delete': 500",
+        "1 of 'delete': 404",
     ]
     assert (kinds["search"].p50_ms, kinds["search"].slowest_ms) == (100.0, 30_000.0)
