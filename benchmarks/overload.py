@@ -31,6 +31,7 @@ MOST_IDLE_S = 5.0  # a server closes what is idle, and might just when it is use
 MOST_P95_FACTOR = 3.0
 MOST_RECOVERY_S = 5.0
 MOST_GROWTH_MB = 64.0
+WAITING = "gircse_embedder_queue_texts{"
 _WORDS = [
     "tide",
     "rock",
@@ -85,22 +86,27 @@ class Outcome:
 class Client:
     """Asks over connections that are kept open. Leaner than a library, since it shares the machine with the server."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, *, key: str | None = None) -> None:
         found = re.fullmatch(r"http://([^:/]+):(\d+)", url)
         assert found
         self._address = found.group(1), int(found.group(2))
         self._model = model
+        self._key = "" if key is None else f"authorization: Bearer {key}\r\n"
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
         self._count = 0
+
+    def question(self, text: str) -> tuple[str, object]:
+        """Where to ask, and what."""
+        return "/v1/embeddings", {"model": self._model, "input": text, "input_type": "query"}
 
     async def embed(self) -> Asked:
         self._count += 1
         words = " ".join(random.choices(_WORDS, k=random.randint(4, 12)))
-        body = {"model": self._model, "input": f"{words} {self._count}", "input_type": "query"}
+        path, body = self.question(f"{words} {self._count}")
         started = time.perf_counter()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                status, _ = await self.ask("POST", "/v1/embeddings", body)
+                status, _ = await self.ask("POST", path, body)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             status = 0
         return Asked(status, time.perf_counter() - started)
@@ -109,7 +115,7 @@ class Client:
         reader, writer = await self._connection()
         sent = b"" if body is None else json.dumps(body).encode()
         headers = f"host: x\r\ncontent-type: application/json\r\ncontent-length: {len(sent)}"
-        head = f"{method} {path} HTTP/1.1\r\n{headers}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\n{self._key}{headers}\r\n\r\n"
         try:
             writer.write(head.encode() + sent)
             answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
@@ -150,8 +156,8 @@ class Memory:
             await asyncio.sleep(0.25)
 
 
-async def measure(url: str, model: str, process: psutil.Process, *, seconds: float) -> Outcome:
-    client = Client(url, model)
+async def measure(client: Client, process: psutil.Process, *, seconds: float, waiting_as: str = WAITING) -> Outcome:
+    """waiting_as: how the line of /metrics begins that says how many wait."""
     for _ in range(20):
         await client.embed()  # warms up
     alone = [await client.embed() for _ in range(100 if seconds >= 30 else 40)]
@@ -165,7 +171,7 @@ async def measure(url: str, model: str, process: psutil.Process, *, seconds: flo
         client, most_s=MOST_P95_FACTOR * percentile([each.seconds for each in alone], 95)
     )
     watching.cancel()
-    waiting = await waiting_texts(client)
+    waiting = await count_waiting(client, waiting_as)
     await client.close()
     return Outcome(
         alone=[each.seconds for each in alone],
@@ -226,10 +232,10 @@ async def time_to_recover(client: Client, *, most_s: float) -> float:
     return first_good - started if good >= 10 else 60.0
 
 
-async def waiting_texts(client: Client) -> float:
+async def count_waiting(client: Client, waiting_as: str) -> float:
     _, content = await client.ask("GET", "/metrics")
     lines = content.decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("gircse_embedder_queue_texts{"))
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(waiting_as))
 
 
 def judge(outcome: Outcome) -> dict[str, bool]:
@@ -286,7 +292,12 @@ def main(show: Callable[[str], None] = print) -> None:
     parser.add_argument("--model", default="gircse-mini")
     options = parser.parse_args()
     with running_server(options.model) as (url, process):
-        outcome = asyncio.run(measure(url, options.model, process, seconds=options.seconds))
+        outcome = asyncio.run(measure(Client(url, options.model), process, seconds=options.seconds))
+    report(outcome, show)
+
+
+def report(outcome: Outcome, show: Callable[[str], None]) -> None:
+    """Ends the program where something does not hold."""
     show(render(outcome))
     verdicts = judge(outcome)
     for what, holds in verdicts.items():

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.access.principal import OPERATOR, Principal, acting_as, current_principal
-from app.api.problems import problem
-from app.errors import GircseError, LoginRequiredError, ThrottledError
+from app.api.problems import problem, tell_when_to_ask_again
+from app.errors import GircseError, LoginRequiredError, UnavailableError
 
 COOKIE = "gircse_session"
 LOGIN = "/login"
@@ -106,14 +106,16 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
     response = _openai_error(error) if path.startswith("/v1/") else problem(error.status, str(error))
     if isinstance(error, LoginRequiredError):
         response.headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, ThrottledError):
-        response.headers["Retry-After"] = str(error.retry_after_s)
+    tell_when_to_ask_again(response, error)
     return response
 
 
 def _openai_error(error: GircseError) -> Response:
-    """As clients of OpenAI expect it."""
-    body = {"message": str(error), "type": "invalid_request_error", "param": None, "code": "invalid_api_key"}
+    """As clients of OpenAI expect it. Who is asking cannot be found out while the catalog is away."""
+    kind, code = ("invalid_request_error", "invalid_api_key")
+    if isinstance(error, UnavailableError):
+        kind, code = ("server_error", "unavailable")
+    body = {"message": str(error), "type": kind, "param": None, "code": code}
     return Response(json.dumps({"error": body}), error.status, media_type="application/json")
 
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio.to_thread
 from starlette.datastructures import Headers
@@ -30,6 +31,7 @@ SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/wo
 # Pages have a queue of their own; whoever monitors or logs in is never turned away.
 API_FOLDERS = ("/api/", "/v1/")
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
 
 
@@ -51,6 +53,10 @@ class Lane:
         self._in_hand = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
+
+    @property
+    def is_full(self) -> bool:
+        return self._in_hand >= self.limits.at_once and len(self._waiters) >= self.limits.waiting
 
     async def enter(self) -> bool:
         """Whether the request may go on; then `leave` must follow."""
@@ -98,10 +104,14 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Admission:
-    """A request takes its place once its body is there, so that a slow client holds up nobody."""
+    """A request takes its place once its body is there, so that a slow client holds up nobody.
+
+    To be put before the question who is asking, which costs more than to turn somebody away.
+    """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
         limits = limits_of(settings)
         self._lanes = {name: Lane(name, each, metrics) for name, each in limits.items()}
         self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
@@ -114,12 +124,17 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        visit = _Visit(self._lanes[name], receive, send)
+        lane = self._lanes[name]
+        if lane.is_full:
+            self._metrics.refused(name)
+            await refusal(scope["path"], lane)(scope, receive, send)
+            return
+        visit = _Visit(lane, receive, send)
         async with visit.ending():
             if has_body(Headers(scope=scope)) or await visit.enter():
                 await self._app(scope, visit.receive, visit.send)
         if visit.is_refused:
-            await refusal(scope["path"], self._lanes[name])(scope, receive, send)
+            await refusal(scope["path"], lane)(scope, receive, send)
 
 
 class _RefusedError(Exception):
@@ -163,7 +178,7 @@ class _Visit:
 
 def limits_of(settings: Settings) -> dict[str, LaneLimits]:
     """Of searches as many as there are cores to compute them, and twice as many where another process does."""
-    cores = _core_count()
+    cores = core_count()
     searches = settings.searches_at_once or max(2, cores * (1 if settings.embedder_url is None else 2))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
@@ -196,7 +211,12 @@ def refusal(path: str, lane: Lane) -> Response:
     return response
 
 
-def _core_count() -> int:
-    """Those that this process may use, where the system tells."""
+def core_count(quota_file: Path = _CPU_QUOTA) -> int:
+    """Those that this process may use, where the system tells; a container may use less than its machine has."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    try:
+        quota, period = quota_file.read_text("ascii").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no Linux, or "max"
+        return cores

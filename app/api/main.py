@@ -65,10 +65,10 @@ def create_app(
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
     )
-    api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
+    api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(SafeHeaders)
     api.add_middleware(Observed, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)

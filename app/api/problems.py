@@ -38,11 +38,15 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
     response = problem(status, str(error), title=type(error).__name__)
+    tell_when_to_ask_again(response, error)
+    return response
+
+
+def tell_when_to_ask_again(response: Response, error: Exception) -> None:
     if isinstance(error, UnavailableError):
-        response.headers["Retry-After"] = "1" if status == HTTPStatus.TOO_MANY_REQUESTS else "5"
+        response.headers["Retry-After"] = "1" if error.status == HTTPStatus.TOO_MANY_REQUESTS else "5"
     if isinstance(error, ThrottledError):
         response.headers["Retry-After"] = str(error.retry_after_s)
-    return response
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:

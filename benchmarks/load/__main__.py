@@ -66,11 +66,16 @@ def depth_of(client: httpx.Client) -> float:
 
 
 def run_load(house: ServiceHouse, *, seconds: float, users: int, rows: int = ROWS_BEFORE) -> Load:
-    keys = {"LOAD_READER_KEY": house.add_key("reader", "reader"), "LOAD_EDITOR_KEY": house.add_key("editor", "editor")}
+    with house.client() as client:
+        model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
+    keys = {
+        "LOAD_READER_KEY": house.add_key("reader", "reader"),
+        "LOAD_EDITOR_KEY": house.add_key("editor", "editor"),
+    }
     fill(house, rows)
     watch = Watch(house)
     with watch.looking():
-        record = run_locust(house, keys, seconds=seconds, users=users)
+        record = run_locust(house, {**keys, "LOAD_MODEL": model}, seconds=seconds, users=users)
     started = time.monotonic()
     with house.client() as client:
         wait_until(lambda: depth_of(client) == 0, told=lambda: "The queue does not empty.", timeout_s=DRAIN_S)
@@ -88,7 +93,8 @@ def run_load(house: ServiceHouse, *, seconds: float, users: int, rows: int = ROW
         kinds=kinds,
         memory_mb=thirds(watch.memory_mb),
         most_memory_mb={
-            name: round(max(each.get(name, 0) for each in watch.memory_mb), 1) for name in watch.memory_mb[-1]
+            name: round(max(each.get(name, 0) for each in watch.memory_mb), 1)
+            for name in sorted({name for each in watch.memory_mb for name in each})
         },
         queue_depth=watch.queue_depth,
         kept=len(record["kept"]),
@@ -108,7 +114,7 @@ def fill(house: ServiceHouse, rows: int) -> None:
         wait_until(lambda: depth_of(client) == 0, timeout_s=DRAIN_S)
 
 
-def run_locust(house: ServiceHouse, keys: Mapping[str, str], *, seconds: float, users: int) -> dict:
+def run_locust(house: ServiceHouse, given: Mapping[str, str], *, seconds: float, users: int) -> dict:
     """In a process of its own, since it changes Python's sockets."""
     record = house.folder / "record.json"
     command = [
@@ -116,7 +122,7 @@ def run_locust(house: ServiceHouse, keys: Mapping[str, str], *, seconds: float, 
         *["--host", house.url, "--users", str(users), "--spawn-rate", str(users), "--run-time", f"{seconds:g}s"],
         *["--stop-timeout", "40", "--only-summary", "--exit-code-on-error", "0", "--loglevel", "WARNING"],
     ]
-    environment = {**os.environ, **keys, "LOAD_RECORD": str(record), "NO_PROXY": "*"}
+    environment = {**os.environ, **given, "LOAD_RECORD": str(record), "NO_PROXY": "*"}
     ended = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 120, check=False
     )
@@ -148,7 +154,11 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=8, help="of whom each asks about twice a second")
     parser.add_argument("--model", default="gircse-mini")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, as docs/evaluation/load.json")
+    parser.add_argument("--show", type=Path, help="only print the table of such a file")
     options = parser.parse_args()
+    if options.show:
+        print(render(Load.of_json(json.loads(options.show.read_text("utf-8")))))
+        return
     with (
         tempfile.TemporaryDirectory(prefix="gircse-load-") as folder,
         service_house(Path(folder), model=options.model) as house,

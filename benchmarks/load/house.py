@@ -48,6 +48,7 @@ class ServiceHouse:
     settings: Mapping[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    has_embedder: bool = True
     embedder_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     @property
@@ -69,11 +70,12 @@ class ServiceHouse:
             "GIRCSE_HOME": str(self.home),
             "GIRCSE_MODEL": self.model,
             "GIRCSE_ACCESS_CONTROL": "true",
-            "GIRCSE_EMBEDDER_URL": f"http://127.0.0.1:{self.ports[EMBEDDER]}",
-            "GIRCSE_EMBEDDER_API_KEY": self.embedder_key,
             "GIRCSE_LEASE_S": "10",
             "NO_PROXY": "*",
         }
+        if self.has_embedder:
+            own["GIRCSE_EMBEDDER_URL"] = f"http://127.0.0.1:{self.ports[EMBEDDER]}"
+            own["GIRCSE_EMBEDDER_API_KEY"] = self.embedder_key
         if self.postgres is not None:
             own["GIRCSE_DATABASE_URL"] = self.postgres.url
         return {**inherited, **own, **self.settings}
@@ -143,7 +145,7 @@ class ServiceHouse:
         for part in (WEB, WORKER, EMBEDDER, EDGE, DATABASE):
             with suppress(psutil.Error, StopIteration, KeyError):
                 if part != DATABASE or self.postgres is not None:
-                    found[part] = sum(each.memory_full_info().uss for each in self.tree_of(part)) / 1e6
+                    found[part] = sum(map(_own_memory, self.tree_of(part))) / 1e6
         return found
 
     def client(self, key: str | None = None, *, timeout_s: float = 30) -> httpx.Client:
@@ -189,13 +191,18 @@ class ServiceHouse:
 
 
 @contextmanager
-def service_house(folder: Path, *, model: str = "gircse-mini", **settings: str) -> Iterator[ServiceHouse]:
-    """All parts started and ready, with an empty collection; `settings` are further variables of the environment."""
+def service_house(
+    folder: Path, *, model: str = "gircse-mini", has_embedder: bool = True, **settings: str
+) -> Iterator[ServiceHouse]:
+    """All parts started and ready, with an empty collection; `settings` are further variables of the environment.
+
+    Without an embedder of its own web and worker hold a model each.
+    """
     with ExitStack() as opened:
         postgres = opened.enter_context(KillablePostgres()) if _has_postgres() else None
         ports = {part: _free_port() for part in (EMBEDDER, WEB)}
-        house = ServiceHouse(folder, opened, model, postgres, settings=settings, ports=ports)
-        for part in (EMBEDDER, WEB, WORKER):
+        house = ServiceHouse(folder, opened, model, postgres, settings=settings, ports=ports, has_embedder=has_embedder)
+        for part in (EMBEDDER, WEB, WORKER) if has_embedder else (WEB, WORKER):
             house.start(part)
         house.wait_until_ready()
         house.add_collection()
@@ -214,6 +221,14 @@ def metric(text: str, name: str) -> float:
     found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     assert found, f"/metrics has no {name}"
     return float(found.group(1))
+
+
+def _own_memory(process: psutil.Process) -> int:
+    """In bytes; 0 of one that has just ended, as connections of a database do."""
+    try:
+        return process.memory_full_info().uss
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """What people and programs do with a service, for locust: search in every way, add and delete documents, read, embed.
 
-LOAD_READER_KEY and LOAD_EDITOR_KEY are API keys, LOAD_RECORD a file that at the end gets what was asked and answered.
+LOAD_READER_KEY and LOAD_EDITOR_KEY are API keys, LOAD_MODEL is the name of the model, and LOAD_RECORD a file that at
+the end gets what was asked and answered.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from locust import FastHttpUser, between, events, task
 from locust.env import Environment
 
 COLLECTION = "load"
+MODEL = os.environ.get("LOAD_MODEL", "gircse-mini")
 TIMEOUT_S = 30.0
 MOST_KEPT = 30  # documents of one user, who then deletes as many as are added
 TURNED_AWAY = (429, 503)
@@ -109,7 +111,7 @@ class Searcher(Client):
     @task(2)
     def embed(self) -> None:
         texts = [query() for _ in range(random.randint(1, 8))]
-        self.ask("POST", "/v1/embeddings", "embeddings", json={"model": "gircse-mini", "input": texts})
+        self.ask("POST", "/v1/embeddings", "embeddings", json={"model": MODEL, "input": texts})
 
 
 class Writer(Client):

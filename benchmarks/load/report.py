@@ -48,6 +48,10 @@ class Load:
     drain_s: float
     faults: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Load:
+        return cls(**{**found, "kinds": {name: Kind(**kind) for name, kind in found["kinds"].items()}})
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

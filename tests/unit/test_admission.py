@@ -8,12 +8,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, lane_of, limits_of
+from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, core_count, lane_of, limits_of
 from app.api.main import create_app
 from app.metrics import Metrics
 from app.settings import Settings
@@ -218,3 +219,11 @@ def test_more_searches_at_once_where_an_embedding_server_computes() -> None:
     assert elsewhere[SEARCHES].at_once >= here[SEARCHES].at_once >= 2
     chosen = limits_of(Settings(searches_at_once=7, requests_at_once=3))
     assert (chosen[SEARCHES].at_once, chosen[SEARCHES].waiting, chosen[OTHERS].at_once) == (7, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", None), ("50000 100000", 1), ("100000 100000", 1), ("", None)]
+)
+def test_a_container_has_the_cores_that_it_may_use(tmp_path: Path, quota: str, cores: int | None) -> None:
+    (tmp_path / "cpu.max").write_text(quota)
+    assert core_count(tmp_path / "cpu.max") == (cores or core_count(tmp_path / "missing"))

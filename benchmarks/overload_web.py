@@ -1,0 +1,45 @@
+"""What the web service does when twice as many searches come as it can answer: `python -m benchmarks.overload_web`.
+
+As `benchmarks.overload` does with an embedding server, over a service with access control and all its processes.
+Exit code 1 where what `judge` asks does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+
+from benchmarks.load.__main__ import fill
+from benchmarks.load.house import COLLECTION, WEB, service_house
+from benchmarks.overload import Client, measure, report
+
+ROWS = 200
+WAITING = 'gircse_requests_admitted{lane="searches"'
+
+
+class SearchClient(Client):
+    def question(self, text: str) -> tuple[str, object]:
+        return "/api/v1/search", {"query": text, "collection": COLLECTION}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="of overload; 10 for a quick look")
+    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--embedder", action="store_true", help="the model in a process of its own")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="gircse-overload-") as folder,
+        service_house(Path(folder), model=options.model, has_embedder=options.embedder) as house,
+    ):
+        fill(house, ROWS)
+        client = SearchClient(house.url, options.model, key=house.admin_key)
+        process = house.process_of(WEB)
+        outcome = asyncio.run(measure(client, process, seconds=options.seconds, waiting_as=WAITING))
+    report(outcome, print)
+
+
+if __name__ == "__main__":
+    main()

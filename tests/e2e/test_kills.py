@@ -1,0 +1,211 @@
+"""Parts are killed with signal 9, or hang, while people search and add documents: what clients see, what /readyz says,
+and that nothing is lost."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from benchmarks.load.__main__ import DRAIN_S, depth_of, found_by
+from benchmarks.load.house import (
+    COLLECTION,
+    DATABASE,
+    EDGE,
+    EMBEDDER,
+    WORKER,
+    ServiceHouse,
+    service_house,
+    wait_until,
+)
+
+sys.path.append(str(Path(__file__).parents[1] / "chaos"))
+
+from chaos_model import tiny_model
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
+    pytest.mark.timeout(600),  # for machines that are busy with other things
+    pytest.mark.xdist_group("service under load"),
+]
+
+TRUTH_S = 2.0
+CLIENT_S = 60.0
+NAMES = {EMBEDDER: "embedder", EDGE: "index", DATABASE: "catalog"}
+TURNED_AWAY = (429, 503)
+
+
+@dataclass
+class Traffic:
+    """Two who search and one who adds documents, again and again, whatever they are answered."""
+
+    house: ServiceHouse
+    statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    accepted: dict[str, str] = field(default_factory=dict)  # documents, and the word that only this one has
+    answered_at: dict[str, float] = field(default_factory=dict)  # when one of a kind last succeeded
+
+    def __enter__(self) -> Self:
+        self._ended = threading.Event()
+        self._count = 0
+        whats = (self._search, self._search, self._add)
+        self._threads = [threading.Thread(target=self._go_on, args=(what,), daemon=True) for what in whats]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(CLIENT_S + 5)
+        assert not any(thread.is_alive() for thread in self._threads), "a request hangs"
+
+    def wait_for_success(self) -> None:
+        """Of what is asked from now on, of each kind."""
+        now = time.monotonic()
+        for kind in ("search", "add"):
+            wait_until(lambda kind=kind: self.answered_at.get(kind, 0) > now, told=lambda: self.statuses)
+
+    def _go_on(self, what: object) -> None:
+        with self.house.client(timeout_s=CLIENT_S) as client:
+            while not self._ended.wait(0.05):
+                what(client)  # type: ignore[operator]
+
+    def _search(self, client: httpx.Client) -> None:
+        self._count += 1
+        self._ask(client, "search", "/api/v1/search", query=f"silt {self._count}", collection=COLLECTION)
+
+    def _add(self, client: httpx.Client) -> None:
+        self._count += 1
+        word = f"mark{time.monotonic_ns():x}"
+        text = f"The river carries silt to the delta. Farmers wait for the flood, {word}. " * 3
+        answer = self._ask(client, "add", "/api/v1/documents", text=text, uri=f"text://{word}", collection=COLLECTION)
+        if answer is not None:
+            self.accepted[answer.json()["document"]["id"]] = word
+
+    def _ask(self, client: httpx.Client, kind: str, path: str, **body: object) -> httpx.Response | None:
+        began = time.monotonic()
+        try:
+            answer = client.post(path, json=body)
+        except httpx.HTTPError as error:
+            self.faults.append(f"{kind}: {type(error).__name__} after {time.monotonic() - began:.1f} s")
+            return None
+        self.statuses[kind, answer.status_code] += 1
+        if answer.is_success:
+            self.answered_at[kind] = began
+            return answer
+        is_problem = answer.headers["content-type"] == "application/problem+json"
+        if answer.status_code not in TURNED_AWAY or not is_problem or "retry-after" not in answer.headers:
+            self.faults.append(f"{kind}: {answer.status_code} {dict(answer.headers)} {answer.text[:500]}")
+        return None
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceHouse]:
+    folder = tmp_path_factory.mktemp("kills")
+    with service_house(folder, model=str(tiny_model(folder / "tiny")), GIRCSE_LEASE_S="2") as house:
+        if house.postgres is None:
+            pytest.skip("PostgreSQL is not installed (package postgresql)")
+        yield house
+
+
+@contextmanager
+def traffic(house: ServiceHouse) -> Iterator[Traffic]:
+    """What was accepted is there in the end, and what clients were told is what they may be told."""
+    with Traffic(house) as going_on:
+        going_on.wait_for_success()
+        yield going_on
+        going_on.wait_for_success()
+    assert not going_on.faults, going_on.faults[:5]
+    with house.client() as client:
+        wait_until(lambda: depth_of(client) == 0, told=lambda: house.log(WORKER)[-2000:], timeout_s=DRAIN_S)
+        lost = [word for document, word in going_on.accepted.items() if document not in found_by(client, word)]
+    assert not lost
+    assert going_on.accepted
+
+
+def is_well(house: ServiceHouse, part: str) -> bool:
+    """What /readyz says of a part."""
+    answer = httpx.get(f"{house.url}/readyz", timeout=30, trust_env=False)
+    checks = answer.json()["checks"]
+    assert answer.status_code == (200 if all(checks.values()) else 503)
+    return checks[NAMES[part]]
+
+
+def seconds_until(house: ServiceHouse, part: str, *, well: bool, most_s: float = 60) -> float:
+    began = time.monotonic()
+    while is_well(house, part) is not well:
+        assert time.monotonic() - began < most_s, f"/readyz does not say that {part} is {'well' if well else 'away'}"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def works_by_itself(house: ServiceHouse, part: str) -> bool:
+    """Asked of the part, and not of the service that uses it."""
+    if part == DATABASE:
+        assert house.postgres is not None
+        return house.postgres.is_answering()
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"http://127.0.0.1:{house.ports[EMBEDDER]}/readyz", timeout=5, trust_env=False).is_success
+    return False
+
+
+@pytest.mark.parametrize("part", [EMBEDDER, DATABASE])
+def test_a_part_is_killed_and_started_again(house: ServiceHouse, part: str) -> None:
+    with traffic(house) as going_on:
+        house.kill(part)
+        away_s = seconds_until(house, part, well=False)
+        wait_until(lambda: going_on.statuses["search", 503])
+        house.start(part)
+        wait_until(lambda: works_by_itself(house, part))
+        back_s = seconds_until(house, part, well=True)
+    # Each look takes at most 1.5 s; a busy machine is granted as much again.
+    assert max(away_s, back_s) < 2 * TRUTH_S, (away_s, back_s)
+
+
+def test_the_engine_is_killed_and_starts_again_by_itself(house: ServiceHouse) -> None:
+    with traffic(house):
+        killed = house.process_of(EDGE).pid
+        house.kill(EDGE)
+        seconds_until(house, EDGE, well=True)
+        wait_until(lambda: house.process_of(EDGE).pid != killed)
+
+
+def test_the_worker_is_killed_and_started_again(house: ServiceHouse) -> None:
+    """The engine may have been its child: then somebody else starts another one."""
+    with traffic(house) as going_on:
+        house.kill(WORKER)
+        accepted = len(going_on.accepted)
+        wait_until(lambda: len(going_on.accepted) > accepted)  # uploads wait for a worker
+        house.start(WORKER)
+
+
+@pytest.mark.parametrize("part", [EMBEDDER, DATABASE, EDGE])
+def test_a_part_hangs_for_a_while(house: ServiceHouse, part: str) -> None:
+    with traffic(house):
+        with house.paused(part):
+            away_s = seconds_until(house, part, well=False)
+            began = time.monotonic()
+            others = [each for each in NAMES if each != part]
+            assert all(is_well(house, other) for other in others) or part == DATABASE
+            assert httpx.get(f"{house.url}/healthz", timeout=5, trust_env=False).is_success
+            assert time.monotonic() - began < 10
+        back_s = seconds_until(house, part, well=True)
+    assert max(away_s, back_s) < 2 * TRUTH_S, (away_s, back_s)
+
+
+def test_no_orphans_are_left(house: ServiceHouse) -> None:
+    """After all of the above."""
+    found = house.run("doctor", "--orphans")
+    assert found.returncode == 0, found.stdout + found.stderr
+    found = house.run("doctor")
+    assert "FAIL jobs" not in found.stdout, found.stdout
