@@ -144,8 +144,8 @@ class Settings(LogSettings):
         default=None,
         ge=1,
         le=1_024,
-        description="Searches in hand at a time; half as many wait, the rest are answered 429. Default: one per core, "
-        "two with an embedding server.",
+        description="Searches in hand at a time; half as many wait, the rest are answered 429. Default: 1, or "
+        "one per core with an embedding server.",
     )
     search_wait_s: float = Field(
         default=1, gt=0, le=60, description="A search that has waited so long is answered 429."

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.load.__main__ import fill
-from benchmarks.load.house import COLLECTION, WEB, service_house
+from benchmarks.load.house import COLLECTION, WEB, end_in_order, service_house
 from benchmarks.overload import Client, measure, report
 
 ROWS = 200
@@ -29,10 +29,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of overload; 10 for a quick look")
     parser.add_argument("--model", default="gircse-mini")
     parser.add_argument("--embedder", action="store_true", help="the model in a process of its own")
+    parser.add_argument("--at-once", type=int, help="GIRCSE_SEARCHES_AT_ONCE of the service")
     options = parser.parse_args()
+    chosen = {} if options.at_once is None else {"GIRCSE_SEARCHES_AT_ONCE": str(options.at_once)}
+    end_in_order()
     with (
         tempfile.TemporaryDirectory(prefix="gircse-overload-") as folder,
-        service_house(Path(folder), model=options.model, has_embedder=options.embedder) as house,
+        service_house(Path(folder), model=options.model, has_embedder=options.embedder, **chosen) as house,
     ):
         fill(house, ROWS)
         client = SearchClient(house.url, options.model, key=house.admin_key)

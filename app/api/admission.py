@@ -177,9 +177,9 @@ class _Visit:
 
 
 def limits_of(settings: Settings) -> dict[str, LaneLimits]:
-    """Of searches as many as there are cores to compute them, and twice as many where another process does."""
+    """A model in this process computes one search at a time; a server of its own, those of all cores here."""
     cores = core_count()
-    searches = settings.searches_at_once or max(2, cores * (1 if settings.embedder_url is None else 2))
+    searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(2, cores))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
         SEARCHES: LaneLimits(searches, max(1, searches // 2), settings.search_wait_s),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.load.house import COLLECTION, ROOT, ServiceHouse, metric, service_house, wait_until
+from benchmarks.load.house import COLLECTION, ROOT, ServiceHouse, end_in_order, metric, service_house, wait_until
 from benchmarks.load.report import Kind, Load, faults_of, render, thirds
 from embedder.evaluation.evaluate import cpu_name
 
@@ -159,6 +159,7 @@ def main() -> None:
     if options.show:
         print(render(Load.of_json(json.loads(options.show.read_text("utf-8")))))
         return
+    end_in_order()
     with (
         tempfile.TemporaryDirectory(prefix="gircse-load-") as folder,
         service_house(Path(folder), model=options.model) as house,
