@@ -103,7 +103,7 @@ class Settings(LogSettings):
     embedder_query_wait_s: float = Field(
         default=0.05,
         gt=0,
-        description="`gircse embedder`: a query is answered 429 that would take longer, and 2.5 times a lone one.",
+        description="`gircse embedder`: a query is answered 429 that would take longer, and 1.8 times a lone one.",
     )
     embedder_document_wait_s: float = Field(
         default=120, gt=0, description="`gircse embedder`: documents that would wait longer are answered 429."

@@ -71,7 +71,7 @@ def _options() -> argparse.Namespace:
         "--query-wait-s",
         type=float,
         default=limits.query_wait_s,
-        help="a query is answered 429 that would take longer, and 2.5 times a lone one",
+        help="a query is answered 429 that would take longer, and 1.8 times a lone one",
     )
     parser.add_argument("--batch-tokens", type=int, default=limits.batch_tokens, help="most tokens of a batch")
     parser.add_argument(

@@ -18,7 +18,7 @@ class Limits:
     small_inputs: int = 8  # documents of a request that is let into the lane of queries
     small_tokens: int = 1024
     query_inputs: int = 256  # texts that may wait in the lane of queries
-    # Queries are refused that for other queries are expected to take longer than this, and 2.5 times a lone one.
+    # Queries are refused that for other queries are expected to take longer than this, and 1.8 times a lone one.
     query_wait_s: float = 0.05
     document_inputs: int = 16_384
     document_tokens: int = 2_000_000

@@ -18,7 +18,7 @@ from embedder.server.work import Item, Key, Lane
 
 _QUERY_BATCHES = 8  # after so many a batch of documents has its turn, so that ingestion never stands still
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
-_LONE_FACTOR = 2.5  # a query may always take as many times what it takes alone
+_LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
 
 
 class Line:
