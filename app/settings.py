@@ -237,7 +237,7 @@ class Settings(LogSettings):
     @property
     def is_open_to_network(self) -> bool:
         """Whether more than this machine can reach what listens on `host`."""
-        return self.host != "localhost" and not _is_loopback_address(self.host)
+        return self.host != "localhost" and not is_loopback_address(self.host)
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -288,7 +288,7 @@ def _fault_lines(error: ValidationError) -> list[str]:
     return lines
 
 
-def _is_loopback_address(host: str) -> bool:
+def is_loopback_address(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

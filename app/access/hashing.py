@@ -8,7 +8,7 @@ import secrets
 import threading
 
 from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
+from argon2.exceptions import InvalidHashError, VerificationError
 
 # A password may be guessed, so each guess costs 64 MiB and tens of milliseconds. A key has 256 random bits.
 _PASSWORDS = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
@@ -36,7 +36,7 @@ class SecretHasher:
         try:
             with _AT_A_TIME:
                 self._hasher.verify(known, secret)
-        except (VerifyMismatchError, VerificationError, InvalidHashError):
+        except (VerificationError, InvalidHashError):
             return False
         return hashed is not None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 EVERYTHING = ("*",)
@@ -22,6 +22,18 @@ class Role(IntEnum):
     @property
     def label(self) -> str:
         return self.name.lower()
+
+
+class RoleName(StrEnum):
+    """As people write a role."""
+
+    READER = "reader"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+    @property
+    def role(self) -> Role:
+        return Role[self.name]
 
 
 @dataclass(frozen=True, slots=True)

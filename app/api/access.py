@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, unquote_plus
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.access.principal import OPERATOR, Principal, acting_as, current_principal
-from app.api.problems import problem, tell_when_to_ask_again
+from app.api.problems import openai_problem, problem, tell_when_to_ask_again
 from app.errors import GircseError, LoginRequiredError, UnavailableError
 
 COOKIE = "gircse_session"
@@ -115,8 +114,7 @@ def _openai_error(error: GircseError) -> Response:
     kind, code = ("invalid_request_error", "invalid_api_key")
     if isinstance(error, UnavailableError):
         kind, code = ("server_error", "unavailable")
-    body = {"message": str(error), "type": kind, "param": None, "code": code}
-    return Response(json.dumps({"error": body}), error.status, media_type="application/json")
+    return openai_problem(error.status, str(error), kind=kind, code=code)
 
 
 def _refuse_secret_in_address() -> Response:

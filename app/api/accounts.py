@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from app.access.guarded_accounts import GuardedAccounts
-from app.access.principal import Role
+from app.access.principal import RoleName
 from app.access.types import ApiKey, AuditEntry, User
 from app.api.schemas import Posted
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
-
-
-class RoleName(StrEnum):
-    READER = "reader"
-    EDITOR = "editor"
-    ADMIN = "admin"
-
-    @property
-    def role(self) -> Role:
-        return Role[self.name]
 
 
 class NewUser(Posted):

@@ -6,7 +6,6 @@ A queue without bound would keep everybody waiting for longer and longer, and th
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 import threading
@@ -21,7 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import problem
+from app.api.problems import openai_problem, problem
 from app.metrics import Metrics
 from app.settings import Settings
 
@@ -203,8 +202,7 @@ def refusal(path: str, lane: Lane) -> Response:
     after_s = max(1, math.ceil(lane.limits.wait_s))
     detail = f"Too much is asked at once: all places for {lane.name} are taken. Ask again after {after_s} s."
     if path.startswith("/v1/"):  # as clients of OpenAI expect it
-        fault = {"message": detail, "type": "rate_limit_error", "param": None, "code": "overloaded"}
-        response = Response(json.dumps({"error": fault}), 429, media_type="application/json")
+        response = openai_problem(429, detail, kind="rate_limit_error", code="overloaded")
     else:
         response = problem(429, detail)
     response.headers["Retry-After"] = str(after_s)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
+from app.settings import is_loopback_address
 
 
 class HostGuard:
@@ -32,17 +32,10 @@ class HostGuard:
         await refusal(scope, receive, send)
 
     def _is_own(self, name: str) -> bool:
-        return name == "localhost" or name in self._allowed or _is_loopback(name)
+        return name == "localhost" or name in self._allowed or is_loopback_address(name)
 
 
 def _name_of(host: str) -> str:
     """Without the port: `[::1]:80`, `localhost:80`."""
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
     return name.lower().rstrip(".")
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -35,6 +35,12 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
     return Response(json.dumps(body | more), status_code=status, media_type=MEDIA_TYPE)
 
 
+def openai_problem(status: int, message: str, *, kind: str, code: str) -> Response:
+    """The same for clients of OpenAI, which read another shape."""
+    fault = {"message": message, "type": kind, "param": None, "code": code}
+    return Response(json.dumps({"error": fault}), status, media_type="application/json")
+
+
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
     response = problem(status, str(error), title=type(error).__name__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,23 +12,13 @@ import typer
 from app.access.accounts import ADMIN, Accounts
 from app.access.gate import Gate
 from app.access.guarded_accounts import GuardedAccounts
-from app.access.principal import OPERATOR, Role, acting_as
+from app.access.principal import OPERATOR, RoleName, acting_as
 from app.access.types import ApiKey
 from app.commands import console
 from app.commands.house import open_catalog
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
-
-
-class RoleName(StrEnum):
-    READER = "reader"
-    EDITOR = "editor"
-    ADMIN = "admin"
-
-    @property
-    def role(self) -> Role:
-        return Role[self.name]
 
 
 UserName = Annotated[str, typer.Argument(help="Of the user.")]
