@@ -7,12 +7,13 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.access.ports import AccessLedger
 from app.access.principal import EVERYTHING, Principal, Role
 from app.access.types import ApiKey, User
+from app.clock import utc_now
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.recent import Recent
 
@@ -37,7 +38,7 @@ class Accounts:
         ledger: AccessLedger,
         *,
         admin_secret: str | None = None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._ledger = ledger
         self._admin_secret = admin_secret

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from app.access.principal import Principal, Role, current_principal
 from app.access.types import AuditEntry
+from app.clock import utc_now
 from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
 from app.ports import Catalog
 from app.types import CountedCollection
@@ -16,7 +17,7 @@ from app.types import CountedCollection
 class Gate:
     """Asks for `current_principal`; where there is none, nothing is let through."""
 
-    def __init__(self, catalog: Catalog, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, catalog: Catalog, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._catalog = catalog
         self._clock = clock
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
 from app.access.ports import AccessLedger
 from app.access.principal import Principal
 from app.access.types import AuditEntry, WebSession
+from app.clock import utc_now
 from app.errors import LoginRequiredError, ThrottledError
 
 SESSION_LIFETIME = timedelta(hours=12)
@@ -23,9 +24,7 @@ FAILED, KEY_REFUSED = "login.failed", "key.refused"
 class Logins:
     """An address is that of the client. A failure beyond the limits costs no hash, and is not noted."""
 
-    def __init__(
-        self, accounts: Accounts, ledger: AccessLedger, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, accounts: Accounts, ledger: AccessLedger, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._accounts = accounts
         self._ledger = ledger
         self._clock = clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import Engine, select
 from sqlalchemy.exc import IntegrityError
@@ -12,11 +12,8 @@ from sqlalchemy.orm import Session
 
 from app.catalog.engine import faults_translated, writing
 from app.catalog.tables import CollectionRow, Table
+from app.clock import utc_now
 from app.errors import UnknownCollectionError
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def collection_row(session: Session, name: str) -> CollectionRow:

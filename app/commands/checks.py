@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 from packaging.requirements import Requirement
 
+from app.clock import utc_now
 from app.commands.house import embedder_of, open_catalog, wiring
 from app.errors import GircseError
 from app.ports import Embedder
@@ -50,10 +51,6 @@ def ask(check: Check, settings: Settings) -> Finding:
         return check(settings)
     except (GircseError, OSError) as error:
         return Finding(is_well=False, detail=str(error))
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def check_versions(settings: Settings) -> Finding:

@@ -23,7 +23,7 @@ import zstandard
 from app.archive import ArchiveWriter, read_members, verify
 from app.audit import Audit
 from app.catalog import SqlCatalog, connect
-from app.catalog.sessions import utc_now
+from app.clock import utc_now
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
 from app.opinions import new_judgement, new_lens
