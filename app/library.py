@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from importlib import resources
 from typing import BinaryIO
 
@@ -72,6 +73,7 @@ class Library:
         self._index = index
         self._blobs = blobs
         self._embedder = embedder
+        self._unsettled: set[str] = set()  # hashes of files that were kept, while their rows may not have been
 
     def create_collection(
         self,
@@ -167,6 +169,7 @@ class Library:
         Raises UnavailableError when a part is away; some may have been added then.
         """
         require_same_model(self._catalog.collection(collection), self._embedder)
+        self._discard_unsettled()
         outcomes: dict[int, Added | GircseError | OSError] = {}
         missing = dict(enumerate(sources))
         while missing:
@@ -179,7 +182,11 @@ class Library:
                         raise
                     except (GircseError, OSError) as error:
                         outcomes[number] = error
-            added = self._catalog.submit_many(collection, list(new.values()), priority=priority)
+            try:
+                added = self._catalog.submit_many(collection, list(new.values()), priority=priority)
+            except GircseError:  # the catalog may be away: the next documents find out what came of these
+                self._unsettled.update(each.content_hash for each in new.values())
+                raise
             outcomes |= zip(new, added, strict=True)
             # A removal that was under way takes the bytes unless it sees the rows, which came after its last look.
             missing = {
@@ -223,6 +230,15 @@ class Library:
             if outcome[1] is not None:
                 jobs.append(outcome[1])
         return jobs
+
+    def _discard_unsettled(self) -> None:
+        while self._unsettled:
+            content_hash = self._unsettled.pop()
+            try:
+                self._blobs.discard(content_hash, is_needed=partial(self._catalog.needs_file, content_hash))
+            except UnavailableError:
+                self._unsettled.add(content_hash)
+                raise
 
     def _is_taken(self, name: str) -> bool:
         try:

@@ -176,9 +176,12 @@ class _Visit:
 
 
 def limits_of(settings: Settings) -> dict[str, LaneLimits]:
-    """A model in this process computes one search at a time; a server of its own, those of all cores here."""
+    """A model in this process computes one search at a time; a server of its own, one for every two cores.
+
+    A search works there and here in turn: more at once on few cores answer no more of them, only each later.
+    """
     cores = core_count()
-    searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(2, cores))
+    searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
         SEARCHES: LaneLimits(searches, max(1, searches // 2), settings.search_wait_s),

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api import admission
 from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, core_count, lane_of, limits_of
 from app.api.main import create_app
 from app.metrics import Metrics
@@ -214,9 +215,13 @@ def test_lanes(method: str, path: str, lane: str | None) -> None:
     assert lane_of(method, path) == lane
 
 
-def test_more_searches_at_once_where_an_embedding_server_computes() -> None:
+@pytest.mark.parametrize(("cores", "searches"), [(1, 1), (2, 1), (4, 2), (16, 8)])
+def test_more_searches_at_once_where_an_embedding_server_computes(
+    monkeypatch: pytest.MonkeyPatch, cores: int, searches: int
+) -> None:
+    monkeypatch.setattr(admission, "core_count", lambda: cores)
     here, elsewhere = limits_of(Settings()), limits_of(Settings(embedder_url="http://127.0.0.1:1"))
-    assert elsewhere[SEARCHES].at_once >= 2 > here[SEARCHES].at_once == 1
+    assert (here[SEARCHES].at_once, elsewhere[SEARCHES].at_once) == (1, searches)
     chosen = limits_of(Settings(searches_at_once=7, requests_at_once=3))
     assert (chosen[SEARCHES].at_once, chosen[SEARCHES].waiting, chosen[OTHERS].at_once) == (7, 3, 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.errors import ConflictError, InputError, UnknownCollectionError
+from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError
 from app.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
 
 
@@ -97,3 +97,34 @@ def test_sample_is_taken_in_once_with_labels(library: Library, toy_house: Any) -
     assert {each.uri: (each.title, each.metadata) for each in documents} == {
         row.uri: (row.title, row.metadata) for row in rows
     }
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_catalog_that_goes_away_during_an_upload_leaves_no_file_that_no_document_has(
+    library: Library, toy_house: Any, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    library.ensure_collection("letters")
+    catalog, blobs = toy_house.services.catalog, toy_house.services.blobs
+    submit_many = catalog.submit_many
+
+    def goes_away(*given: Any, **named: Any) -> None:
+        if is_written and named:  # and only the answer is lost
+            submit_many(*given, **named)
+        raise CatalogUnavailableError("The catalog does not answer.")
+
+    def add(text: bytes) -> None:
+        library.add_document("letters", text, uri=f"text://{text!r}", media_type="text/plain")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "submit_many", goes_away)
+        with pytest.raises(CatalogUnavailableError):
+            add(b"The first letter.")
+    assert len(set(blobs.hashes())) == 1  # nobody knows yet whether a document has it
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "needs_file", goes_away)
+        with pytest.raises(CatalogUnavailableError):
+            add(b"The second letter.")
+    add(b"The second letter.")
+    documents = catalog.documents("letters")
+    assert len(documents) == (2 if is_written else 1)
+    assert set(blobs.hashes()) == {each.content_hash for each in documents}
