@@ -144,8 +144,9 @@ class Settings(LogSettings):
         default=None,
         ge=1,
         le=1_024,
-        description="Searches in hand at a time; half as many wait, the rest are answered 429. Default: 1, or "
-        "one for every two cores with an embedding server; 16 or so when that has a GPU.",
+        description="Searches in hand at a time. Up to three times as many wait, half as many once many are refused; "
+        "the rest are answered 429. Default: 1, or one for every two cores with an embedding server; 16 or so when "
+        "that has a GPU.",
     )
     search_wait_s: float = Field(
         default=1, gt=0, le=60, description="A search that has waited so long is answered 429."

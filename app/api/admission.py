@@ -29,7 +29,10 @@ SEARCHES, OTHERS = "searches", "others"
 SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/mcp"})
 # Pages have a queue of their own; whoever monitors or logs in is never turned away.
 API_FOLDERS = ("/api/", "/v1/")
+_BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+# Of the last requests, about 1 / weight of them. At twice the load 0.6 are refused, at two thirds of it 0.05.
+_REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
 
@@ -38,6 +41,7 @@ _SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
 class LaneLimits:
     at_once: int
     waiting: int
+    burst: int  # so many may wait while only few have been refused lately
     wait_s: float
 
 
@@ -50,22 +54,28 @@ class Lane:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._in_hand = 0
+        self._refused_share = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
         metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
 
-    @property
     def is_full(self) -> bool:
-        return self._in_hand >= self.limits.at_once and len(self._waiters) >= self.limits.waiting
+        """If so, the request counts as refused."""
+        with self._lock:
+            if self._has_room():
+                return False
+            self._note(is_refused=True)
+        return True
 
     async def enter(self) -> bool:
         """Whether the request may go on; then `leave` must follow."""
         with self._lock:
+            if not self._has_room():
+                self._note(is_refused=True)
+                return False
             if self._in_hand < self.limits.at_once:
                 self._in_hand += 1
+                self._note(is_refused=False)
                 return True
-            if len(self._waiters) >= self.limits.waiting:
-                self._metrics.refused(self.name)
-                return False
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
         try:
@@ -74,10 +84,10 @@ class Lane:
             if not self._give_up(waiter):
                 self.leave()  # its turn came just when its client went
             raise
-        if self._give_up(waiter):
-            self._metrics.refused(self.name)
-            return False
-        return True
+        is_refused = self._give_up(waiter)
+        with self._lock:
+            self._note(is_refused=is_refused)
+        return not is_refused
 
     def leave(self) -> None:
         """The place goes to whoever has waited longest."""
@@ -87,6 +97,16 @@ class Lane:
                 return
             waiter = self._waiters.popleft()
         waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+
+    def _has_room(self) -> bool:
+        """A burst may wait. Where many are refused all the same, a long queue is always full and only adds its length."""
+        most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
+        return self._in_hand < self.limits.at_once or len(self._waiters) < most
+
+    def _note(self, *, is_refused: bool) -> None:
+        self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
+        if is_refused:
+            self._metrics.refused(self.name)
 
     def _give_up(self, waiter: asyncio.Future[None]) -> bool:
         """False when it was its turn by now."""
@@ -110,7 +130,6 @@ class Admission:
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
-        self._metrics = metrics
         limits = limits_of(settings)
         self._lanes = {name: Lane(name, each, metrics) for name, each in limits.items()}
         self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
@@ -124,8 +143,7 @@ class Admission:
             await self._app(scope, receive, send)
             return
         lane = self._lanes[name]
-        if lane.is_full:
-            self._metrics.refused(name)
+        if lane.is_full():
             await refusal(scope["path"], lane)(scope, receive, send)
             return
         visit = _Visit(lane, receive, send)
@@ -184,8 +202,8 @@ def limits_of(settings: Settings) -> dict[str, LaneLimits]:
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
-        SEARCHES: LaneLimits(searches, max(1, searches // 2), settings.search_wait_s),
-        OTHERS: LaneLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
+        SEARCHES: LaneLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
+        OTHERS: LaneLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
     }
 
 

@@ -83,19 +83,20 @@ async def test_some_are_answered_some_wait_and_the_rest_are_told_to_come_back(
         first, second = search(client, "cat"), search(client, "dog")
         await reached(embedder)
         await reached(embedder)
-        third = search(client, "sofa")
-        await waiting(client, 1)
+        patient = [search(client, f"sofa {number}") for number in range(6)]
+        await waiting(client, 6)
         refused = await search(client, "mat")
         assert refused.status_code == 429
         assert refused.headers["content-type"] == "application/problem+json"
         assert refused.headers["retry-after"] == "30"
         assert refused.json()["status"] == 429
-        assert not any(each.done() for each in (first, second, third))
+        assert not any(each.done() for each in (first, second, *patient))
         metrics = (await client.get("/metrics")).text
         assert 'gircse_requests_refused_total{lane="searches"} 1.0' in metrics
         assert 'gircse_requests_admitted{lane="searches",state="in hand"} 2.0' in metrics
         embedder.gate.set()
-        assert [answer.status_code for answer in await asyncio.gather(first, second, third)] == [200, 200, 200]
+        answers = await asyncio.gather(first, second, *patient)
+        assert [answer.status_code for answer in answers] == [200] * 8
         assert (await search(client, "again")).status_code == 200
         await waiting(client, 0)
 
@@ -177,7 +178,7 @@ async def test_openai_clients_are_refused_in_their_own_words(
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    lane = Lane("searches", LaneLimits(at_once=1, waiting=3, wait_s=30), Metrics())
+    lane = Lane("searches", LaneLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
     assert await lane.enter()
     entered: list[int] = []
 
@@ -193,6 +194,41 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
             await asyncio.sleep(0)
     await asyncio.gather(*tasks)
     assert entered == [0, 1, 2]
+
+
+async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
+    lane = Lane("searches", LaneLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    assert await lane.enter()
+    waiters: list[asyncio.Task[bool]] = []
+
+    async def fill() -> int:
+        """How many wait when no more may."""
+        while not lane.is_full():
+            waiters.append(asyncio.create_task(lane.enter()))
+            await asyncio.sleep(0)
+        return sum(not waiter.done() for waiter in waiters)
+
+    async def let_one_in() -> None:
+        lane.leave()
+        waiter = waiters.pop(0)
+        assert await waiter
+
+    assert await fill() == 3
+    for _ in range(20):
+        assert lane.is_full()
+    for _ in range(2):
+        await let_one_in()
+        assert lane.is_full()
+    await let_one_in()
+    assert await fill() == 1
+    for _ in range(40):
+        await let_one_in()
+        waiters.append(asyncio.create_task(lane.enter()))
+        await asyncio.sleep(0)
+    assert await fill() == 3
+    for waiter in waiters:
+        waiter.cancel()
+    await asyncio.gather(*waiters, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +259,8 @@ def test_more_searches_at_once_where_an_embedding_server_computes(
     here, elsewhere = limits_of(Settings()), limits_of(Settings(embedder_url="http://127.0.0.1:1"))
     assert (here[SEARCHES].at_once, elsewhere[SEARCHES].at_once) == (1, searches)
     chosen = limits_of(Settings(searches_at_once=7, requests_at_once=3))
-    assert (chosen[SEARCHES].at_once, chosen[SEARCHES].waiting, chosen[OTHERS].at_once) == (7, 3, 3)
+    assert (chosen[SEARCHES].at_once, chosen[SEARCHES].waiting, chosen[SEARCHES].burst) == (7, 3, 21)
+    assert chosen[OTHERS].at_once == 3
 
 
 @pytest.mark.parametrize(
