@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from app.access.guarded_accounts import GuardedAccounts
 from app.access.principal import RoleName
 from app.access.types import ApiKey, AuditEntry, User
+from app.api.paging import PAGE_HEADERS, Page
 from app.api.schemas import Posted
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
@@ -145,10 +146,10 @@ def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRou
 
 
 def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
-    @routes.get("/users", response_model=list[UserAnswer])
-    def list_users() -> list[UserAnswer]:
+    @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
+    def list_users(page: Page) -> list[UserAnswer]:
         """Everybody who may come in, and what each may do."""
-        return [UserAnswer.of(user) for user in accounts.users()]
+        return [UserAnswer.of(user) for user in page.of(accounts.users())]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
     def add_user(new: NewUser) -> UserAnswer:
@@ -180,10 +181,10 @@ def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
 
 
 def _add_key_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
-    @routes.get("/keys", response_model=list[KeyAnswer])
-    def list_keys() -> list[KeyAnswer]:
+    @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
+    def list_keys(page: Page) -> list[KeyAnswer]:
         """Your API keys; all of them for admins."""
-        return [KeyAnswer.of(key) for key in accounts.api_keys()]
+        return [KeyAnswer.of(key) for key in page.of(accounts.api_keys())]
 
     @routes.post("/keys", status_code=201, response_model=NewKeyAnswer)
     def add_key(new: NewKey) -> NewKeyAnswer:

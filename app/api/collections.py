@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.idempotency import IdempotencyKey, answer_once
+from app.api.paging import PAGE_HEADERS, Page
 from app.api.schemas import CollectionAnswer, IndexConditionAnswer, NewCollection
 from app.services import Services
 from app.types import CountedCollection, IndexCondition
@@ -14,10 +15,10 @@ def collection_routes(services: Services) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
     catalog = services.catalog
 
-    @routes.get("", response_model=list[CollectionAnswer])
-    def list_collections() -> list[CountedCollection]:
+    @routes.get("", response_model=list[CollectionAnswer], responses=PAGE_HEADERS)
+    def list_collections(page: Page) -> list[CountedCollection]:
         """All collections, with how much each holds."""
-        return catalog.collections()
+        return page.of(catalog.collections())
 
     @routes.post("", status_code=201, response_model=CollectionAnswer)
     def create_collection(new: NewCollection, key: IdempotencyKey = None) -> object:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.paging import PAGE_HEADERS, note_page
+from app.api.paging import PAGE_HEADERS, Page, note_page
 from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
 from app.errors import NotFoundError
 from app.lenses import delete_lens, find_lens, lenses_of
@@ -19,10 +19,10 @@ from app.types import Judgement, Lens
 def lens_routes(catalog: Catalog) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/lenses", tags=["lenses"])
 
-    @routes.get("", response_model=list[LensAnswer])
-    def list_lenses() -> list[Lens]:
+    @routes.get("", response_model=list[LensAnswer], responses=PAGE_HEADERS)
+    def list_lenses(page: Page) -> list[Lens]:
         """Those that were saved, then those that come with the product."""
-        return lenses_of(catalog)
+        return page.of(lenses_of(catalog))
 
     @routes.post("", response_model=LensAnswer)
     def save_lens(new: NewLens) -> Lens:

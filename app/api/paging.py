@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
+
+Value = TypeVar("Value")
 
 MAX_OFFSET = 2**31
 
@@ -19,6 +22,22 @@ PAGE_HEADERS: dict[int | str, dict[str, Any]] = {
         }
     }
 }
+
+
+class _WholeListPage:
+    def __init__(self, request: Request, response: Response, limit: Limit = 1000, offset: Offset = 0) -> None:
+        self._request = request
+        self._response = response
+        self._limit = limit
+        self._offset = offset
+
+    def of(self, values: Sequence[Value]) -> list[Value]:
+        page = list(values[self._offset : self._offset + self._limit])
+        note_page(self._request, self._response, total=len(values), offset=self._offset, count=len(page))
+        return page
+
+
+Page = Annotated[_WholeListPage, Depends()]  # of a list that is short as a rule, and in memory
 
 
 def note_page(request: Request, response: Response, *, total: int, offset: int, count: int) -> None:

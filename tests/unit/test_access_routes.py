@@ -409,11 +409,23 @@ def test_lists_over_all_collections_need_everything(house: AccessHouse) -> None:
         assert house.client.get(path, headers=house.as_("reader of own")).status_code == 403
         assert house.client.get(path, headers=house.as_("reader of all")).status_code == 200
     scene = make_scene(house, OWN)
-    names = [
-        each["name"] for each in house.client.get("/api/v1/collections", headers=house.as_("reader of own")).json()
-    ]
+    answer = house.client.get("/api/v1/collections", headers=house.as_("reader of own"))
+    names = [each["name"] for each in answer.json()]
     assert scene.collection in names
     assert all(name.startswith(OWN) for name in names)
+    assert answer.headers["x-total-count"] == str(len(names))  # and not of those of others
+
+
+@pytest.mark.parametrize("path", ["/api/v1/users", "/api/v1/keys"])
+def test_users_and_keys_are_paged(house: AccessHouse, path: str) -> None:
+    whole = house.client.get(path, headers=house.as_("admin"))
+    assert whole.headers["x-total-count"] == str(len(whole.json()))
+    first, second = (
+        house.client.get(f"{path}?limit=1&offset={offset}", headers=house.as_("admin")) for offset in (0, 1)
+    )
+    assert first.json() + second.json() == whole.json()[:2]
+    assert first.headers["x-total-count"] == whole.headers["x-total-count"]
+    assert "offset=1" in first.links["next"]["url"]
 
 
 def test_pausing_everything_pauses_what_may_be_seen(house: AccessHouse) -> None:

@@ -174,3 +174,32 @@ def test_refinement_is_read_in_groups_of_steps(client: TestClient) -> None:
     assert (words["the"]["is_stop_word"], words["cat"]["is_stop_word"]) == (True, False)
     assert not any(each["is_new"] for each in reading["groups"][1]["tokens"])
     assert reading["settled_step"] == 1
+
+
+def test_collections_and_lenses_are_paged(client: TestClient, toy_house: Any) -> None:
+    for name in ("letters", "notes"):
+        toy_house.services.library.create_collection(name)
+    for path, count in (("/api/v1/collections", 3), ("/api/v1/lenses", len(client.get("/api/v1/lenses").json()))):
+        found, totals = walk(client, f"{path}?limit=1")
+        assert found == client.get(path).json()
+        assert totals == [str(count)] * count
+        assert client.get(f"{path}?offset={count}").json() == []
+
+
+# Of what is at hand for a while only, or belongs to one thing.
+WHOLE = frozenset({"list_evaluations", "list_sources", "list_fetches", "compare_variants"})
+
+
+def test_every_list_has_pages(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()
+    lists = {
+        each["get"]["operationId"]: {parameter["name"] for parameter in each["get"].get("parameters", [])}
+        for each in schema["paths"].values()
+        if "get" in each
+        and each["get"]["responses"]["200"].get("content", {}).get("application/json", {}).get("schema", {}).get("type")
+        == "array"
+    }
+    assert lists.keys() > WHOLE
+    assert [
+        name for name, parameters in lists.items() if name not in WHOLE and not parameters >= {"limit", "offset"}
+    ] == []
