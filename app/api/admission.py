@@ -99,7 +99,7 @@ class Lane:
         waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     def _has_room(self) -> bool:
-        """A burst may wait. Where many are refused all the same, a long queue is always full: it adds only its length."""
+        """A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay."""
         most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
         return self._in_hand < self.limits.at_once or len(self._waiters) < most
 
