@@ -68,7 +68,8 @@ class Explainer:
         if new:
             found = self._embedder.embed_documents(list(new), instruction=instruction, steps=NAMING_STEPS)
             embedded = dict(zip(new, np.asarray(found, dtype=np.float32), strict=True))
-            self._vectors.keep({(instruction, text): vector for text, vector in embedded.items()})
+            # Copies: a row that is kept would keep those of the whole call.
+            self._vectors.keep({(instruction, text): vector.copy() for text, vector in embedded.items()})
             vectors |= embedded
         return vectors
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +166,23 @@ def test_hits_past_the_cap_are_marked_by_the_next_call(collection: Collection, e
 
     twice = explainer.explain(once, vector(embedder, "here"), collection=collection, mode=SearchMode.DENSE)
     assert all(each.why is not None for each in twice)
+
+
+def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory(collection: Collection) -> None:
+    answers: list[weakref.ref[np.ndarray]] = []
+
+    class ArrayEmbedder(ToyEmbedder):
+        def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> Any:
+            found = np.asarray(super().embed_documents(texts, instruction=instruction, steps=steps), np.float32)
+            answers.append(weakref.ref(found))
+            return found
+
+    embedder = ArrayEmbedder(dimension=4096)
+    explainer = Explainer(embedder)
+    for _ in range(2):
+        explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=collection, mode=SearchMode.DENSE)
+    gc.collect()
+    assert [answer() is None for answer in answers] == [True]
 
 
 def test_a_collection_that_is_gone_is_told(counted_house: Any) -> None:
