@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 from app.ports import BlobStore, Catalog, VectorIndex
-from app.removals import delete_points_of, drop_index, remove_unneeded
+from app.removals import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.search import CHUNK_KEYS
 from app.types import Chunk, Collection, IndexRole, Point, RemovalKind
 
@@ -91,7 +90,7 @@ class Audit:
             self._index.point_to(difference.collection, difference.index)
         elif fault is Fault.UNNEEDED_FILES:
             for content_hash in difference.ids:
-                self._blobs.discard(content_hash, is_needed=partial(self._catalog.needs_file, content_hash))
+                discard_file(self._blobs, content_hash, catalog=self._catalog)
         else:
             self._index.delete_points(difference.index, difference.ids)
         return True

@@ -11,9 +11,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from time import monotonic
 
+from app.clock import utc_now
 from app.errors import ConflictError, GircseError, InputError, NotFoundError
 from app.evaluate import Evaluator, PreparedEvaluation
 from app.evaluation_types import (
@@ -93,7 +94,7 @@ class BackgroundEvaluations:
         prepared = self._evaluator.prepare(plan)
         with self._lock:
             self._require_idle()
-            run = _Run(uuid.uuid4().hex, prepared, datetime.now(UTC))
+            run = _Run(uuid.uuid4().hex, prepared, utc_now())
             self._runs[run.id] = run
             while len(self._runs) > KEPT:
                 del self._runs[next(iter(self._runs))]

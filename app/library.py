@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from importlib import resources
 from typing import BinaryIO
 
@@ -23,7 +22,7 @@ from app.errors import (
 )
 from app.fingerprints import require_same_model
 from app.ports import BlobBatch, BlobStore, Catalog, Embedder, VectorIndex
-from app.removals import remove_unneeded
+from app.removals import discard_file, remove_unneeded
 from app.search import CHUNK_KEYS
 from app.texts import require_short_uri, require_text
 from app.types import (
@@ -235,7 +234,7 @@ class Library:
         while self._unsettled:
             content_hash = self._unsettled.pop()
             try:
-                self._blobs.discard(content_hash, is_needed=partial(self._catalog.needs_file, content_hash))
+                discard_file(self._blobs, content_hash, catalog=self._catalog)
             except UnavailableError:
                 self._unsettled.add(content_hash)
                 raise

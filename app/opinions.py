@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from datetime import UTC, datetime
 
+from app.clock import utc_now
 from app.errors import EmptyQueryError, InputError
 from app.texts import require_text
 from app.types import Judgement, Lens
@@ -40,7 +40,7 @@ def new_judgement(
     if not 0 <= grade <= BEST_GRADE:
         raise InputError(f"A grade is 0 (not at all) to {BEST_GRADE} (this is it), not {grade}.")
     require_text(instruction, name="instruction")
-    return Judgement(document_id, query, instruction, grade, judged_by, datetime.now(UTC))
+    return Judgement(document_id, query, instruction, grade, judged_by, utc_now())
 
 
 def _is_control(character: str) -> bool:

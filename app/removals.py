@@ -19,8 +19,13 @@ def remove_unneeded(*, catalog: IndexLedger, index: VectorIndex, blobs: BlobStor
             if removal.kind is RemovalKind.INDEX:
                 drop_index(index, removal.name)
             else:
-                blobs.discard(removal.name, is_needed=partial(catalog.needs_file, removal.name))
+                discard_file(blobs, removal.name, catalog=catalog)
             catalog.forget_removal(removal)
+
+
+def discard_file(blobs: BlobStore, content_hash: str, *, catalog: IndexLedger) -> None:
+    """With its text, unless a document has it."""
+    blobs.discard(content_hash, is_needed=partial(catalog.needs_file, content_hash))
 
 
 def drop_index(index: VectorIndex, name: str) -> None:

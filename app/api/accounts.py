@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from app.access.guarded_accounts import GuardedAccounts
 from app.access.principal import RoleName
 from app.access.types import ApiKey, AuditEntry, User
-from app.api.paging import PAGE_HEADERS, Page
+from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
 from app.api.schemas import Posted
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
@@ -136,8 +136,8 @@ def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRou
     def list_audit(
         action: Annotated[list[str] | None, Query(description="Only these; may be repeated.")] = None,
         actor: str | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+        limit: Limit = 100,
+        offset: Offset = 0,
     ) -> list[AuditEntry]:
         """Who did what: logins, keys, users, and what was deleted; the newest first."""
         return accounts.audit_entries(actions=action or (), actor=actor, limit=limit, offset=offset)

@@ -58,19 +58,15 @@ class Lane:
         self._waiters: deque[asyncio.Future[None]] = deque()
         metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
 
-    def is_full(self) -> bool:
-        """If so, the request counts as refused."""
+    def refuses(self) -> bool:
+        """Whether there is no room for one more, which then counts as refused."""
         with self._lock:
-            if self._has_room():
-                return False
-            self._note(is_refused=True)
-        return True
+            return self._refuses()
 
     async def enter(self) -> bool:
         """Whether the request may go on; then `leave` must follow."""
         with self._lock:
-            if not self._has_room():
-                self._note(is_refused=True)
+            if self._refuses():
                 return False
             if self._in_hand < self.limits.at_once:
                 self._in_hand += 1
@@ -98,10 +94,13 @@ class Lane:
             waiter = self._waiters.popleft()
         waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
-    def _has_room(self) -> bool:
+    def _refuses(self) -> bool:
         """A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay."""
         most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        return self._in_hand < self.limits.at_once or len(self._waiters) < most
+        if self._in_hand < self.limits.at_once or len(self._waiters) < most:
+            return False
+        self._note(is_refused=True)
+        return True
 
     def _note(self, *, is_refused: bool) -> None:
         self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
@@ -143,7 +142,7 @@ class Admission:
             await self._app(scope, receive, send)
             return
         lane = self._lanes[name]
-        if lane.is_full():
+        if lane.refuses():
             await refusal(scope["path"], lane)(scope, receive, send)
             return
         visit = _Visit(lane, receive, send)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.paging import PAGE_HEADERS, Limit, Offset, note_page
+from app.api.paging import PAGE_HEADERS, Limit, ListPage, Offset, note_page
 from app.api.schemas import ChunkAnswer, DocumentAnswer, DocumentCountsAnswer, JobAnswer
 from app.errors import InputError, NotFoundError
 from app.ports import Catalog
@@ -65,9 +65,7 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
     ) -> list[Chunk]:
         """Where the chunks of a document stand in its text; their ids are those of hits."""
         chunks = catalog.chunks(catalog.document(document_id).id)
-        found = chunks[offset : offset + limit]
-        note_page(request, response, total=len(chunks), offset=offset, count=len(found))
-        return found
+        return ListPage(request, response, limit, offset).of(chunks)
 
     return routes
 

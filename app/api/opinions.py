@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.paging import PAGE_HEADERS, Page, note_page
+from app.api.paging import PAGE_HEADERS, Offset, Page, note_page
 from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
 from app.errors import NotFoundError
 from app.lenses import delete_lens, find_lens, lenses_of
@@ -53,7 +53,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
         response: Response,
         collection: str,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-        offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+        offset: Offset = 0,
     ) -> list[Judgement]:
         """What people and imports said of the documents of a collection."""
         known = catalog.collection(collection)

@@ -24,7 +24,9 @@ PAGE_HEADERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class _WholeListPage:
+class ListPage:
+    """Of a list that is in memory as a whole."""
+
     def __init__(self, request: Request, response: Response, limit: Limit = 1000, offset: Offset = 0) -> None:
         self._request = request
         self._response = response
@@ -37,7 +39,7 @@ class _WholeListPage:
         return page
 
 
-Page = Annotated[_WholeListPage, Depends()]  # of a list that is short as a rule, and in memory
+Page = Annotated[ListPage, Depends()]
 
 
 def note_page(request: Request, response: Response, *, total: int, offset: int, count: int) -> None:

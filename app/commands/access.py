@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -14,6 +14,7 @@ from app.access.gate import Gate
 from app.access.guarded_accounts import GuardedAccounts
 from app.access.principal import OPERATOR, RoleName, acting_as
 from app.access.types import ApiKey
+from app.clock import utc_now
 from app.commands import console
 from app.commands.house import open_catalog
 
@@ -130,7 +131,7 @@ def add_key(
 
     Example: gircse keys add anna --label export --role reader -c reports --days 90
     """
-    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    expires_at = None if days is None else utc_now() + timedelta(days=days)
     with open_accounts() as accounts:
         _, secret = accounts.add_key(
             user,
@@ -182,7 +183,7 @@ def _state_of(key: ApiKey) -> str:
         return "revoked"
     if key.expires_at is None:
         return "valid"
-    return f"until {key.expires_at:%Y-%m-%d}" if key.is_valid(datetime.now(UTC)) else "expired"
+    return f"until {key.expires_at:%Y-%m-%d}" if key.is_valid(utc_now()) else "expired"
 
 
 def _ask_password() -> str:

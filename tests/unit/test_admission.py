@@ -203,7 +203,7 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
 
     async def fill() -> int:
         """How many wait when no more may."""
-        while not lane.is_full():
+        while not lane.refuses():
             waiters.append(asyncio.create_task(lane.enter()))
             await asyncio.sleep(0)
         return sum(not waiter.done() for waiter in waiters)
@@ -215,10 +215,10 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
 
     assert await fill() == 3
     for _ in range(20):
-        assert lane.is_full()
+        assert lane.refuses()
     for _ in range(2):
         await let_one_in()
-        assert lane.is_full()
+        assert lane.refuses()
     await let_one_in()
     assert await fill() == 1
     for _ in range(40):
