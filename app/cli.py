@@ -29,9 +29,9 @@ from app.commands import (
     watch,
 )
 from app.errors import GircseError, InputError
-from app.logs import set_up_logging
+from app.runtime.logs import set_up_logging
 from app.settings import load_log_settings
-from app.texts import require_text
+from app.types.documents import require_text
 
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 

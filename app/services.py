@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from app.evaluation_ports import Evaluations
-from app.library import Library
-from app.metrics import Metrics
-from app.ports import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
-from app.search import SearchService
+from app.collections.library import Library
+from app.ports.evaluation import Evaluations
+from app.ports.parts import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
+from app.runtime.metrics import Metrics
+from app.search.service import SearchService
 from app.settings import Settings
 
 

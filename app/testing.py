@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
-from app.lexical import document_vector, query_vector
-from app.search_types import QueryEmbedding, RefinementStep, Token
-from app.types import IndexCondition, Point, ScoredPoint
+from app.search.bm25 import document_vector, query_vector
+from app.types.documents import IndexCondition, Point, ScoredPoint
+from app.types.search import QueryEmbedding, RefinementStep, Token
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")

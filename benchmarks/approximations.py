@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from app.library import sample_rows
+from app.collections.library import sample_rows
 from benchmarks.encode import machine
 from benchmarks.spread_vectors import unit_rows
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder

@@ -25,7 +25,7 @@ import torch
 import transformers
 from tqdm import tqdm
 
-from app.library import sample_rows
+from app.collections.library import sample_rows
 from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts

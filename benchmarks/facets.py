@@ -18,7 +18,7 @@ from sqlalchemy import insert
 
 from app.catalog import SqlCatalog, connect, upgrade
 from app.catalog.tables import DocumentRow
-from app.types import Collection, DocumentState
+from app.types.documents import Collection, DocumentState
 
 COLLECTION = Collection("library", "model", 3, "", 5, 200, 30, "library--1")
 FILTERS: tuple[dict[str, str], ...] = ({}, {"kind": "kind 1"}, {"kind": "kind 1", "year": "1999"})

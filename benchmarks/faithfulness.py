@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from app.explain import Explainer
-from app.library import CHUNK_OVERLAP, CHUNK_TOKENS
-from app.refinement_view import SETTLED_TOLERANCE, settled_step
-from app.search_types import Hit, HitChunk, HitDocument, RefinementStep, SearchMode
-from app.sentences import sentence_spans
-from app.types import Collection, ExtractedText
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.search.highlights import Explainer
+from app.search.sentences import sentence_spans
+from app.search.soft_tokens import SETTLED_TOLERANCE, settled_step
+from app.types.documents import Collection, ExtractedText
+from app.types.search import Hit, HitChunk, HitDocument, RefinementStep, SearchMode
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.faithfulness_report import BY_WORDS, write_report
 from benchmarks.removals import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences

@@ -17,11 +17,11 @@ from unittest import mock
 
 import numpy as np
 
-from app import lookup
-from app.search import MAX_LIMIT
-from app.search_types import Hit, SearchRequest
+from app.search import retrieval as lookup
+from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
+from app.types.search import Hit, SearchRequest
 from benchmarks.hybrid import COLLECTIONS, Judged, best_documents, ingest, open_house, per_query, read_judged
 from embedder.evaluation.data import is_tuning
 

@@ -28,13 +28,13 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 from tqdm.auto import tqdm
 
-from app.fusion import DENSE_WEIGHT, fuse
-from app.lookup import CANDIDATES
-from app.search import MAX_LIMIT
-from app.search_types import SearchMode, SearchRequest
+from app.search.fusion import DENSE_WEIGHT, fuse
+from app.search.retrieval import CANDIDATES
+from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
-from app.types import JobState, ScoredPoint, Source
+from app.types.documents import JobState, ScoredPoint, Source
+from app.types.search import SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from benchmarks.kept_vectors import KeepingEmbedder

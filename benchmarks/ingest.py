@@ -34,11 +34,11 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, VectorParams
 
-from app.intake import Intake
-from app.library import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.collections.intake import Intake
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.services import Services
 from app.settings import load_settings
-from app.types import JobState, SourceFault
+from app.types.documents import JobState, SourceFault
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files

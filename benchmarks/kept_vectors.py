@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.search_types import QueryEmbedding
+from app.types.search import QueryEmbedding
 from app.wiring.embedding import LocalEmbedder
 
 _TOGETHER = 32

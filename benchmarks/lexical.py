@@ -1,4 +1,4 @@
-"""What the rules of app/lexical.py bring: BM25 alone, nDCG@10 on the tuning half of the queries, one rule changed.
+"""What the rules of app/search/bm25.py bring: BM25 alone, nDCG@10 on the tuning half of the queries, one rule changed.
 
 In memory, with the index's formula for the IDF, over the chunks that ingestion makes.
 
@@ -16,11 +16,11 @@ from unittest import mock
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from app import lexical
-from app.lexical import SparseVector, document_vector, query_vector
-from app.library import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.search import bm25 as lexical
+from app.search.bm25 import SparseVector, document_vector, query_vector
 from app.settings import Settings
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.hybrid import COLLECTIONS, Judged, best_documents, per_query, read_judged
 from embedder.evaluation.data import is_tuning

@@ -22,7 +22,7 @@ from reportlab.pdfgen.canvas import Canvas
 import app.wiring.services
 from app.settings import load_settings
 from app.testing import ToyEmbedder
-from app.types import JobState, NewDocument
+from app.types.documents import JobState, NewDocument
 from app.wiring.ingestion import run_worker
 from benchmarks.bulk import note_largest, watching
 
@@ -134,7 +134,7 @@ def work(home: Path, file: Path, chunk_tokens: int, minutes: float) -> None:
         print(f"{points:,}{is_done} | {time.perf_counter() - start:.0f}")
 
 
-def _stored(blobs: app.ports.BlobStore, file: Path) -> str:
+def _stored(blobs: app.ports.parts.BlobStore, file: Path) -> str:
     digest = hashlib.sha256()
     for block in _blocks(file):
         digest.update(block)

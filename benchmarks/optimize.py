@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
-from app.optimize import optimize_index
-from app.types import Point
+from app.types.documents import Point
 from app.vectors import QdrantVectorIndex
 
 NAME = "docs"

@@ -27,13 +27,13 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
-from app.library import sample_rows
-from app.optimize import optimize_index
-from app.point_ids import PointIds
-from app.search_types import SearchRequest
+from app.collections.library import sample_rows
+from app.collections.optimize import optimize_index
 from app.services import Services
 from app.settings import Settings
-from app.types import Point
+from app.types.documents import Point
+from app.types.search import SearchRequest
+from app.vectors.point_ids import PointIds
 from app.wiring.services import open_services
 from benchmarks.encode import load, machine, texts_of
 from benchmarks.spread_vectors import fit_spread

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.refinement_view import is_stop_word
-from app.sentences import sentence_spans
+from app.search.sentences import sentence_spans
+from app.search.soft_tokens import is_stop_word
 from embedder import Encoder, RefinementStep, TextError
 
 SUPPRESSED = -10.0

@@ -17,8 +17,8 @@ from math import ceil
 
 import torch
 
-from app.library import sample_rows
-from app.types import Document, DocumentState, ExtractedText
+from app.collections.library import sample_rows
+from app.types.documents import Document, DocumentState, ExtractedText
 from embedder import load_encoder
 from ingest.pipeline import make_chunks, make_payload
 from ingest.splitter import TokenSplitter

@@ -26,9 +26,9 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 from tqdm import tqdm
 
+from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
-from app.optimize import optimize_index
-from app.types import Point, ScoredPoint
+from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex
 from app.vectors.filters import metadata_filter
 from app.vectors.tuning import Quantization, search_params

@@ -9,7 +9,7 @@ from types import GeneratorType
 from typing import Any
 
 from app.services import Services
-from app.types import Collection
+from app.types.documents import Collection
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.splitter import TokenSplitter

@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from app.explain_words import explain_by_words
-from app.lexical import document_vector, query_vector
-from app.search_types import Hit, HitChunk, HitDocument, SearchMode
-from app.sentences import sentence_spans
+from app.search.bm25 import document_vector, query_vector
+from app.search.highlights_bm25 import explain_by_words
+from app.search.sentences import sentence_spans
+from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from benchmarks.removals import RANDOM_DRAWS, Pair
 
 

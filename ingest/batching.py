@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from app.errors import UnavailableError
-from app.ports import BatchEmbedder
-from app.search_types import QueryEmbedding
+from app.ports.parts import BatchEmbedder
+from app.types.search import QueryEmbedding
 
 MAX_TEXTS = 384  # of a joint call; a request for more is a call of its own
 ENOUGH_TEXTS = 16  # with more in a call a text costs the model as much

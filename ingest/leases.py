@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Self
 
-from app.catalog_ports import ShardLedger
 from app.errors import LeaseLostError, UnavailableError
-from app.types import Job
+from app.ports.catalog import ShardLedger
+from app.types.documents import Job
 
 log = logging.getLogger(__name__)
 

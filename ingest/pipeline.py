@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from app.catalog_ports import IngestedDocument
+from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
-from app.fingerprints import require_same_model
-from app.point_ids import PointIds
-from app.ports import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
-from app.removals import delete_points_of, remove_unneeded
-from app.types import (
+from app.ports.catalog import IngestedDocument
+from app.ports.parts import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
+from app.search.fingerprints import require_same_model
+from app.types.documents import (
     READ_PROGRESS,
     Chunk,
     Collection,
@@ -33,6 +32,7 @@ from app.types import (
     Span,
     TextPart,
 )
+from app.vectors.point_ids import PointIds
 from ingest.points import IngestReport, PointWriter
 from ingest.spools import ChunkSpool, TextSpool
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import numpy as np
 
-from app.ports import Embedder, VectorIndex
-from app.types import Chunk, Collection, Point
+from app.ports.parts import Embedder, VectorIndex
+from app.types.documents import Chunk, Collection, Point
 
 Payload = Mapping[str, object]
 

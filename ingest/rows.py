@@ -16,8 +16,12 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from app.errors import DocumentError, InputError
-from app.texts import require_text
-from app.types import MetadataValue, Source, SourceFault
+from app.types.documents import (
+    MetadataValue,
+    Source,
+    SourceFault,
+    require_text,
+)
 
 JSONL_SUFFIXES, CSV_SUFFIXES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 ROW_SUFFIXES = JSONL_SUFFIXES + CSV_SUFFIXES

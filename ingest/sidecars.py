@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import DocumentError
-from app.types import Metadata, MetadataValue
+from app.types.documents import Metadata, MetadataValue
 
 SUFFIX = ".meta.json"
 _MAX_BYTES = 1_000_000

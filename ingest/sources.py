@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from app.errors import DocumentError
-from app.types import Source, SourceFault
+from app.types.documents import Source, SourceFault
 from ingest.readers.media_types import media_type_of
 from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
 from ingest.selection import IGNORE_FILES, Selection

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.ports import TokenCounter
-from app.sentences import sentence_spans
-from app.types import ExtractedText, Span
+from app.ports.parts import TokenCounter
+from app.search.sentences import sentence_spans
+from app.types.documents import ExtractedText, Span
 
 _FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
 # Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.

@@ -11,7 +11,7 @@ from typing import Self
 from uuid import UUID
 
 from app.errors import FilesUnavailableError
-from app.types import Chunk, TextPart
+from app.types.documents import Chunk, TextPart
 
 _IN_MEMORY_BYTES = 4_000_000
 _CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none)

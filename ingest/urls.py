@@ -17,7 +17,7 @@ import anyio.to_thread
 import httpx
 
 from app.errors import DocumentError
-from app.types import Source, SourceFault
+from app.types.documents import Source, SourceFault
 from ingest.addresses import is_public
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.readers.media_types import SUFFIXES, media_type_of

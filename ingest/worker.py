@@ -13,9 +13,9 @@ from datetime import timedelta
 from functools import partial
 
 from app.errors import GircseError, LeaseLostError, UnavailableError
-from app.observing import SILENT, Observer
-from app.ports import Catalog, JobListener
-from app.types import Job, JobKind
+from app.ports.observer import SILENT, Observer
+from app.ports.parts import Catalog, JobListener
+from app.types.documents import Job, JobKind
 from ingest.incidents import log_incident
 from ingest.lanes import Lanes
 from ingest.leases import LeaseKeeper

@@ -19,18 +19,18 @@ from pydantic_core import PydanticUndefined
 
 import embedder
 from app.api.main import create_app
-from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
-from app.evaluations import evaluations_over
-from app.fetching import Fetching
-from app.library import Library
-from app.reindexing import Reindexing
-from app.search import SearchService
+from app.collections.background_reindex import Reindexing
+from app.collections.blobs import FolderBlobStore
+from app.collections.fetching import Fetching
+from app.collections.library import Library
+from app.evaluation.background import evaluations_over
+from app.search.service import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Source
+from app.types.documents import Source
 from app.wiring.openai import PassingSource
 from app.wiring.remote import RemoteEmbedder
 from embedder.server.openai_routes import openai_routes

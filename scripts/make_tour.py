@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 from sample_service import sample_url
 
-from app.refinement_view import group_refinement
-from app.search_types import RefinementStep, Token
+from app.search.soft_tokens import group_refinement
+from app.types.search import RefinementStep, Token
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
-from app.evaluations import evaluations_over
-from app.library import Library
-from app.metrics import Metrics
-from app.ports import VectorIndex
-from app.search import SearchService
+from app.collections.blobs import FolderBlobStore
+from app.collections.library import Library
+from app.evaluation.background import evaluations_over
+from app.ports.parts import VectorIndex
+from app.runtime.metrics import Metrics
+from app.search.service import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Document, Metadata
+from app.types.documents import Document, Metadata
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitter import TokenSplitter

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.errors import InputError
-from app.ports import Catalog
-from app.types import CONTRACT, Collection
-from app.upkeep_types import ContractChange
+from app.ports.parts import Catalog
+from app.types.documents import CONTRACT, Collection
+from app.types.upkeep import ContractChange
 from ui.contract import Collections, Reindexing
 from ui.guard import read_choice, read_text, read_whole_number
 from ui.render.text import render_note

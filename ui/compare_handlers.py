@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from app.errors import EmptyQueryError, GircseError, InputError
-from app.lenses import lenses_of
-from app.search_types import SearchMode, SearchRequest
+from app.search.lenses import lenses_of
+from app.types.search import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import SearchService

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.refinement_view import group_refinement
-from app.search_types import Hit, RefinementStep, SearchRequest, SearchResult
+from app.search.soft_tokens import group_refinement
+from app.types.search import Hit, RefinementStep, SearchRequest, SearchResult
 from ui.choices import Choices
 
 PassageKey = tuple[str, ...]

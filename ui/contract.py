@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from app.evaluation_ports import Evaluations, JudgedQueries
-from app.ports import Catalog
-from app.search_types import SearchRequest, SearchResult
-from app.types import Collection, Document, TextWindow
-from app.upkeep_types import ContractChange, Fetch, ReindexStatus
+from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.parts import Catalog
+from app.types.documents import Collection, Document, TextWindow
+from app.types.search import SearchRequest, SearchResult
+from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
-from app.ports import Catalog
-from app.types import Document
+from app.ports.parts import Catalog
+from app.types.documents import Document
 from ui.contract import PageParts, Texts
 from ui.guard import event_data, guarded, read_choice
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.errors import ConflictError, InputError
-from app.ports import Catalog
-from app.types import Collection, DocumentState
-from app.upkeep_types import ReindexState
+from app.ports.parts import Catalog
+from app.types.documents import Collection, DocumentState
+from app.types.upkeep import ReindexState
 from ui.contract import Fetching, Reindexing
 from ui.document_view import read_document
 from ui.guard import read_choice, read_text

@@ -6,8 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from app.errors import GircseError, InputError
-from app.evaluation_ports import Evaluations, JudgedQueries
-from app.evaluation_types import (
+from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.parts import Catalog
+from app.search.lenses import lenses_of
+from app.types.evaluation import (
     EvaluationPlan,
     EvaluationRun,
     EvaluationState,
@@ -16,8 +18,6 @@ from app.evaluation_types import (
     JudgementFile,
     Measure,
 )
-from app.lenses import lenses_of
-from app.ports import Catalog
 from ui.guard import read_choice, read_text, read_whole_number
 from ui.render.evaluation import render_progress, render_report
 from ui.render.judged import render_import, render_no_collection, render_sources

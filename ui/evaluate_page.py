@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.evaluation_types import EvaluationRun, Measure
+from app.types.evaluation import EvaluationRun, Measure
 from ui.choice_fields import choice_field, choose_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.lenses import find_lens, lenses_of
-from app.ports import Catalog
+from app.ports.parts import Catalog
+from app.search.lenses import find_lens, lenses_of
 from ui.choices import read_choices
 from ui.guard import read_choice
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
-from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
-from app.refinement_view import group_refinement
-from app.search_stages import StageName, search_in_stages
-from app.search_types import SearchMode, SearchRequest, SearchResult
+from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
+from app.search.soft_tokens import group_refinement
+from app.search.stages import StageName, search_in_stages
+from app.types.search import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.contract import SearchService
 from ui.document_view import read_document

@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
-from app.access.ports import AccessLedger
 from app.access.principal import EVERYTHING, Principal, Role
 from app.access.types import ApiKey, User
-from app.clock import utc_now
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
-from app.recent import Recent
+from app.ports.access import AccessLedger
+from app.runtime.lru import Recent
+from app.types.documents import utc_now
 
 ADMIN = "admin"
 KEY_PREFIX = "gk_"

@@ -8,10 +8,12 @@ from datetime import datetime
 
 from app.access.principal import Principal, Role, current_principal
 from app.access.types import AuditEntry
-from app.clock import utc_now
 from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
-from app.ports import Catalog
-from app.types import CountedCollection
+from app.ports.parts import Catalog
+from app.types.documents import (
+    CountedCollection,
+    utc_now,
+)
 
 
 class Gate:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from app.access.accounts import Accounts
 from app.access.gate import Gate
-from app.access.ports import AccessLedger
 from app.access.principal import EVERYTHING, Principal, Role
 from app.access.types import ApiKey, AuditEntry, User
 from app.errors import ForbiddenError, NotFoundError
+from app.ports.access import AccessLedger
 
 
 class GuardedAccounts:

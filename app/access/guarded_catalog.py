@@ -9,10 +9,9 @@ from datetime import timedelta
 from app.access.gate import Gate
 from app.access.principal import Role
 from app.errors import UnknownDocumentError, UnknownJobError
-from app.evaluation_types import JudgementSource
-from app.opinions import LOCAL_PERSON
-from app.ports import Catalog
-from app.types import (
+from app.ports.parts import Catalog
+from app.search.judgements import LOCAL_PERSON
+from app.types.documents import (
     Chunk,
     Collection,
     CountedCollection,
@@ -27,6 +26,7 @@ from app.types import (
     Lens,
     PageStart,
 )
+from app.types.evaluation import JudgementSource
 
 READER, EDITOR = Role.READER, Role.EDITOR
 

@@ -9,9 +9,17 @@ from typing import BinaryIO, cast
 from app.access.gate import Gate
 from app.access.guarded_catalog import GuardedCatalog
 from app.access.principal import Role
+from app.collections.background_reindex import Reindexing
+from app.collections.fetching import Fetching
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, Library
 from app.errors import ForbiddenError
-from app.evaluation_ports import Evaluations, JudgedQueries
-from app.evaluation_types import (
+from app.evaluation.background import unknown_run
+from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.parts import Catalog
+from app.search.service import SearchService
+from app.services import Services
+from app.types.documents import Collection, Document, IndexCondition, Job, Metadata, TextWindow
+from app.types.evaluation import (
     Difference,
     EvaluationPlan,
     EvaluationRun,
@@ -20,16 +28,8 @@ from app.evaluation_types import (
     JudgementFile,
     JudgementSource,
 )
-from app.evaluations import unknown_run
-from app.fetching import Fetching
-from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, Library
-from app.ports import Catalog
-from app.reindexing import Reindexing
-from app.search import SearchService
-from app.search_types import QueryEmbedding, SearchRequest, SearchResult
-from app.services import Services
-from app.types import Collection, Document, IndexCondition, Job, Metadata, TextWindow
-from app.upkeep_types import ContractChange, Fetch, ReindexStatus
+from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 
 READER, EDITOR = Role.READER, Role.EDITOR
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import openai_problem, problem
-from app.metrics import Metrics
+from app.runtime.metrics import Metrics
 from app.settings import Settings
 
 SEARCHES, OTHERS = "searches", "others"

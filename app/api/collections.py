@@ -8,7 +8,7 @@ from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.paging import PAGE_HEADERS, Page
 from app.api.schemas import CollectionAnswer, IndexConditionAnswer, NewCollection
 from app.services import Services
-from app.types import CountedCollection, IndexCondition
+from app.types.documents import CountedCollection, IndexCondition
 
 
 def collection_routes(services: Services) -> APIRouter:

@@ -27,11 +27,11 @@ from app.api.schemas import (
     NewUrl,
     SubmissionAnswer,
 )
+from app.collections.fetching import ReadUrl
+from app.collections.library import DEFAULT_COLLECTION
 from app.errors import InputError
-from app.fetching import ReadUrl
-from app.library import DEFAULT_COLLECTION
 from app.services import Services
-from app.types import Document, Job, Metadata, MetadataValue
+from app.types.documents import Document, Job, Metadata, MetadataValue
 
 TITLE_CHARACTERS = 80
 

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.schemas import Posted
-from app.catalog_ports import KeptAnswers
+from app.collections.library import DEFAULT_COLLECTION
 from app.errors import ConflictError
-from app.evaluation_ports import Evaluations, JudgedQueries
-from app.evaluation_tables import queries_csv, scores_csv
-from app.evaluation_types import (
+from app.evaluation.tables import queries_csv, scores_csv
+from app.ports.catalog import KeptAnswers
+from app.ports.evaluation import Evaluations, JudgedQueries
+from app.types.evaluation import (
     Difference,
     EvaluationPlan,
     EvaluationReport,
@@ -23,8 +24,7 @@ from app.evaluation_types import (
     JudgementFile,
     JudgementSource,
 )
-from app.library import DEFAULT_COLLECTION
-from app.search_types import SearchMode
+from app.types.search import SearchMode
 
 MAX_FILES = 10
 CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.api.schemas import FetchAnswer, FetchedUrl, NewFetches
-from app.fetching import Fetching
-from app.ports import Catalog
-from app.upkeep_types import Fetch
+from app.collections.fetching import Fetching
+from app.ports.parts import Catalog
+from app.types.upkeep import Fetch
 
 
 def fetch_routes(catalog: Catalog, fetching: Fetching) -> APIRouter:

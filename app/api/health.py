@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fastapi import APIRouter, Response
 
 from app.api.schemas import HealthAnswer
-from app.readiness import Readiness
+from app.runtime.readiness import Readiness
 
 
 def health_routes(checks: Mapping[str, Callable[[], bool]]) -> APIRouter:

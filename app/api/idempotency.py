@@ -11,8 +11,8 @@ from fastapi import Header, Response
 from pydantic import TypeAdapter
 
 from app.access.principal import OPERATOR, current_principal
-from app.catalog_ports import KeptAnswers
 from app.errors import ConflictError, InputError
+from app.ports.catalog import KeptAnswers
 
 KEPT = timedelta(days=1)
 LEASE = timedelta(minutes=5)  # longer than any request takes; after it the request of a process that died is done anew

@@ -15,8 +15,8 @@ from app.api.events import MEDIA_TYPE, described_events, event
 from app.api.paging import PAGE_HEADERS, Limit, Offset, note_page
 from app.api.schemas import JobAnswer, JobCountsAnswer, PausesAnswer, RetriesAnswer
 from app.errors import GircseError
-from app.ports import Catalog
-from app.types import Job, JobState
+from app.ports.parts import Catalog
+from app.types.documents import Job, JobState
 
 LOOK_S = 0.5
 LOOKS = 1200  # ten minutes; whoever wants to know more asks again

@@ -36,9 +36,9 @@ from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
-from app.fetching import Fetching, ReadUrl
-from app.judged import Judged
-from app.reindexing import Reindexing
+from app.collections.background_reindex import Reindexing
+from app.collections.fetching import Fetching, ReadUrl
+from app.evaluation.judged import Judged
 from app.services import Services
 
 MAX_BODY_BYTES = 64 * 1024 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
-from app.metrics import CONTENT_TYPE, HouseCollector
-from app.presence import is_worker_there
+from app.runtime.metrics import CONTENT_TYPE, HouseCollector
+from app.runtime.presence import is_worker_there
 from app.services import Services
 
 

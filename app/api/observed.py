@@ -12,8 +12,8 @@ from http import HTTPStatus
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.logs import begin_request, fields
-from app.metrics import Metrics
+from app.runtime.logs import begin_request, fields
+from app.runtime.metrics import Metrics
 
 REQUEST_ID_HEADER = "x-request-id"
 UNMATCHED = "(none)"  # whatever no route answers is one series

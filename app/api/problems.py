@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from app.errors import GircseError, ThrottledError, UnavailableError
-from app.logs import current_request_id
+from app.runtime.logs import current_request_id
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
 from app.services import Services
-from app.types import Document, FacetValue, PageStart
+from app.types.documents import Document, FacetValue, PageStart
 
 PDF, BYTES = "application/pdf", "application/octet-stream"
 DEFAULT_WINDOW = 10_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.schemas import CollectionAnswer, NewReindex, ReindexAnswer
-from app.ports import Catalog
-from app.reindexing import Reindexing
-from app.types import CountedCollection
-from app.upkeep_types import ContractChange, ReindexStatus
+from app.collections.background_reindex import Reindexing
+from app.ports.parts import Catalog
+from app.types.documents import CountedCollection
+from app.types.upkeep import ContractChange, ReindexStatus
 
 
 def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:

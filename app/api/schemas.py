@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.fetching import MAX_URLS
-from app.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
-from app.lookup import MAX_FEEDBACK
-from app.opinions import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
-from app.search import MAX_BIAS, MAX_LIMIT
-from app.search_types import SearchMode
-from app.types import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.upkeep_types import FetchState, ReindexState
+from app.collections.fetching import MAX_URLS
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
+from app.search.retrieval import MAX_FEEDBACK
+from app.search.service import MAX_BIAS, MAX_LIMIT
+from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
+from app.types.search import SearchMode
+from app.types.upkeep import FetchState, ReindexState
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 

@@ -15,12 +15,12 @@ from app.api.schemas import (
     SearchAnswer,
     SearchQuestion,
 )
-from app.catalog_ports import Opinions
-from app.lenses import instruction_through
-from app.refinement_view import RefinementGroup, group_refinement, settled_step
-from app.search import SearchService
-from app.search_stages import search_in_stages
-from app.search_types import QueryEmbedding, SearchRequest
+from app.ports.catalog import Opinions
+from app.search.lenses import instruction_through
+from app.search.service import SearchService
+from app.search.soft_tokens import RefinementGroup, group_refinement, settled_step
+from app.search.stages import search_in_stages
+from app.types.search import QueryEmbedding, SearchRequest
 
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, update
 
 from app.catalog.sessions import Sessions, add_unless_taken
 from app.catalog.tables import AnswerRow
-from app.types import KeptAnswer
+from app.types.documents import KeptAnswer
 
 
 class KeptAnswers(Sessions):

@@ -12,7 +12,7 @@ from sqlalchemy import delete, exists, func, select, update
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
-from app.types import Chunk, DocumentState, JobKind
+from app.types.documents import Chunk, DocumentState, JobKind
 
 _PAGE = 1000
 

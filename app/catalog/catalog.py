@@ -22,9 +22,9 @@ from app.catalog.sessions import add_unless_taken, collection_row, unknown_colle
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
-from app.catalog_ports import IngestedDocument
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
-from app.types import (
+from app.ports.catalog import IngestedDocument
+from app.types.documents import (
     CONTRACT,
     Chunk,
     Collection,

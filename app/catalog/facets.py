@@ -32,9 +32,9 @@ from sqlalchemy import (
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow
 from app.errors import FilterError
-from app.metadata_filters import check_filters, read_filter
-from app.search import CHUNK_KEYS
-from app.types import DocumentState, FacetValue
+from app.search.filters import check_filters, read_filter
+from app.search.service import CHUNK_KEYS
+from app.types.documents import DocumentState, FacetValue
 
 MAX_KEYS = 12
 MAX_VALUES = 20

@@ -22,7 +22,7 @@ from app.catalog.tables import (
     is_running,
 )
 from app.errors import ConflictError
-from app.types import (
+from app.types.documents import (
     CONTRACT,
     Chunk,
     Collection,

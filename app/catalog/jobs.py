@@ -27,7 +27,7 @@ from app.catalog.tables import (
 )
 from app.catalog.wake import ring
 from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types import DocumentState, Job, JobKind, JobPriority, JobState
+from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
 MAX_LOST_ATTEMPTS = 9  # of a job whose workers end without a word: most often that is not its fault

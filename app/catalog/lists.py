@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, func, or_, select
 
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow, storable
-from app.types import Chunk, Document, DocumentState, Job, PageStart
+from app.types.documents import Chunk, Document, DocumentState, Job, PageStart
 
 
 class DocumentLists(Sessions):

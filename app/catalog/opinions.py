@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session, aliased
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, JudgementRow, LensRow
 from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
-from app.evaluation_types import JudgementSource
-from app.types import Judgement, Lens
+from app.types.documents import Judgement, Lens
+from app.types.evaluation import JudgementSource
 
 _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.tables import IndexNumberRow, RemovalRow
 from app.errors import ConflictError
-from app.types import Removal, RemovalKind
+from app.types.documents import Removal, RemovalKind
 
 
 def note(session: Session, kind: RemovalKind, names: Iterable[str], due_at: datetime) -> None:

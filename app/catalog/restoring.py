@@ -14,7 +14,7 @@ from app.catalog.opinions import judgement_values
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JudgementRow
 from app.errors import ConflictError
-from app.types import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind, Judgement
+from app.types.documents import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind, Judgement
 
 _PAGE = 500
 

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from app.catalog.engine import faults_translated, writing
 from app.catalog.tables import CollectionRow, Table
-from app.clock import utc_now
 from app.errors import UnknownCollectionError
+from app.types.documents import utc_now
 
 
 def collection_row(session: Session, name: str) -> CollectionRow:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running
-from app.types import Document, Job, JobState
+from app.types.documents import Document, Job, JobState
 
 _IDS_PER_QUERY = 1_000
 

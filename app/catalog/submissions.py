@@ -13,8 +13,17 @@ from app.catalog import jobs, removals
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, storable
 from app.catalog.wake import ring
-from app.texts import require_short_uri
-from app.types import Document, DocumentState, Job, JobKind, JobPriority, JobState, NewDocument, RemovalKind
+from app.types.documents import (
+    Document,
+    DocumentState,
+    Job,
+    JobKind,
+    JobPriority,
+    JobState,
+    NewDocument,
+    RemovalKind,
+    require_short_uri,
+)
 
 _LOCK_SPACE = 4711  # of the advisory locks that are taken here
 

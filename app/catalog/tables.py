@@ -1,4 +1,4 @@
-"""The tables of the catalog and how their rows become the values of app.types."""
+"""The tables of the catalog and how their rows become the values of app.types.documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.types import (
+from app.types.documents import (
     Chunk,
     Collection,
     Document,

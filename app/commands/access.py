@@ -14,9 +14,9 @@ from app.access.gate import Gate
 from app.access.guarded_accounts import GuardedAccounts
 from app.access.principal import OPERATOR, RoleName, acting_as
 from app.access.types import ApiKey
-from app.clock import utc_now
 from app.commands import console
 from app.commands.house import open_catalog
+from app.types.documents import utc_now
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")

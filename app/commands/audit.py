@@ -9,12 +9,12 @@ from collections.abc import Callable
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.audit import FOREIGN, Audit, Difference, Fault
+from app.collections.consistency import FOREIGN, Audit, Difference, Fault
 from app.commands import console
 from app.commands.house import open_services
 from app.commands.working import own_worker
 from app.services import Services
-from app.types import JobState
+from app.types.documents import JobState
 
 POLL_S = 0.2
 _REBUILT = frozenset({Fault.MISSING_INDEX, Fault.MISSING_POINTS, Fault.WRONG_POINTS, Fault.WRONG_ALIAS})

@@ -16,12 +16,14 @@ from pathlib import Path
 import httpx
 from packaging.requirements import Requirement
 
-from app.clock import utc_now
 from app.commands.house import embedder_of, open_catalog, wiring
 from app.errors import GircseError
-from app.ports import Embedder
+from app.ports.parts import Embedder
 from app.settings import Settings
-from app.types import JobState
+from app.types.documents import (
+    JobState,
+    utc_now,
+)
 
 PRODUCT = "gircse-search"
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")

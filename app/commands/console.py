@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.refinement_view import SETTLED_TOLERANCE, group_refinement, settled_step
-from app.search_types import Hit, QueryEmbedding, RefinementStep, SearchResult
+from app.search.soft_tokens import SETTLED_TOLERANCE, group_refinement, settled_step
+from app.types.search import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app.ports import Catalog, Embedder
+from app.ports.parts import Catalog, Embedder
 from app.services import Services
 from app.settings import Settings, load_settings
 

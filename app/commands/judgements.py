@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.house import open_catalog, open_services
 from app.errors import ConflictError
-from app.evaluation_ports import Evaluations
-from app.evaluation_tables import queries_csv, scores_csv
-from app.evaluation_types import (
+from app.evaluation.judged import Judged
+from app.evaluation.qrels import find_judgement_files
+from app.evaluation.tables import queries_csv, scores_csv
+from app.ports.evaluation import Evaluations
+from app.types.evaluation import (
     Difference,
     Estimate,
     EvaluationPlan,
@@ -27,10 +30,7 @@ from app.evaluation_types import (
     JudgementFile,
     Measure,
 )
-from app.judged import Judged
-from app.library import DEFAULT_COLLECTION
-from app.qrels import find_judgement_files
-from app.search_types import SearchMode
+from app.types.search import SearchMode
 
 POLL_S = 0.2
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from app import lenses as all_lenses
 from app.commands import console
 from app.commands.house import open_catalog
-from app.opinions import new_lens
+from app.search import lenses as all_lenses
+from app.search.judgements import new_lens
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 

@@ -9,7 +9,7 @@ import typer
 from app.commands import console
 from app.commands.house import open_catalog, open_services
 from app.errors import ConflictError
-from app.types import DocumentState, JobState
+from app.types.documents import DocumentState, JobState
 
 documents = typer.Typer(no_args_is_help=True, help="List, show and delete documents.")
 jobs = typer.Typer(no_args_is_help=True, help="List, retry, cancel and pause ingestion jobs.")

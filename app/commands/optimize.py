@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from app.collections.optimize import OptimizeReport, optimize_index
 from app.commands import console
 from app.commands.house import open_catalog, wiring
-from app.optimize import OptimizeReport, optimize_index
 from app.settings import load_settings
-from app.types import IndexCondition
+from app.types.documents import IndexCondition
 
 
 def optimize(collection: Annotated[str, typer.Argument(help="What to put in order.")]) -> None:

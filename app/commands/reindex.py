@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.collections.reindex import ReindexReport
 from app.commands import console
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError
-from app.reindex import ReindexReport
 from app.settings import load_settings
-from app.types import Collection
-from app.upkeep_types import ContractChange
+from app.types.documents import Collection
+from app.types.upkeep import ContractChange
 
 MAX_TOLD = 50
 

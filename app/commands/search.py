@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.house import embedder_of, open_services
-from app.lenses import instruction_through
-from app.library import DEFAULT_COLLECTION
-from app.search import refine_query
-from app.search_types import SearchMode, SearchRequest
+from app.search.lenses import instruction_through
+from app.search.service import refine_query
 from app.settings import load_settings
+from app.types.search import SearchMode, SearchRequest
 
 BOOST = 5.0
 SUPPRESS = -10.0

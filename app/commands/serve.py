@@ -20,14 +20,14 @@ import typer
 import uvicorn
 
 from app.access.secret_file import load_admin_secret
+from app.collections.library import sample_rows
 from app.commands.house import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
-from app.library import sample_rows
-from app.metrics_server import serving_metrics
-from app.presence import WorkerPresence
+from app.runtime.metrics_server import serving_metrics
+from app.runtime.presence import WorkerPresence
+from app.runtime.slow_clients import PromptProtocol
 from app.services import Services
 from app.settings import Settings, load_settings
-from app.slow_clients import PromptProtocol
 
 log = logging.getLogger(__name__)
 

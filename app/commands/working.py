@@ -14,10 +14,10 @@ import typer
 from app.commands import console
 from app.commands.house import wiring
 from app.errors import ConflictError
-from app.ports import Catalog
-from app.presence import WorkerPresence
+from app.ports.parts import Catalog
+from app.runtime.presence import WorkerPresence
 from app.services import Services
-from app.types import JobKind, JobReport, JobState
+from app.types.documents import JobKind, JobReport, JobState
 
 STOP_TIMEOUT_S = 10
 POLL_BATCH = 500

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from qdrant_client import models
 
-from app.lookup import CHUNK_KEYS
-from app.metadata_filters import check_filters, read_filter
+from app.search.filters import check_filters, read_filter
+from app.search.retrieval import CHUNK_KEYS
 
 DOCUMENT_ID_FIELD = "metadata.document_id"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -16,7 +16,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from app.edge import EdgeProcess
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
-from app.types import IndexCondition, Point, ScoredPoint
+from app.types.documents import IndexCondition, Point, ScoredPoint
 from app.vectors import tuning
 from app.vectors.faults import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, text_paths

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from qdrant_client import models
 
-from app.lexical import SparseVector, document_vector, query_vector
-from app.types import Point
+from app.search.bm25 import SparseVector, document_vector, query_vector
+from app.types.documents import Point
 
-# The name stands for the rules of app/lexical.py: change it with them, and older indexes ask for a reindex.
+# The name stands for the rules of app/search/bm25.py: change it with them, and older indexes ask for a reindex.
 WORDS = "bm25"
 
 

@@ -12,7 +12,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from app.access.principal import OPERATOR, Principal
-from app.agents import Ability, PrincipalOf, mcp_server
+from app.agents.server import Ability, PrincipalOf, mcp_server
 from app.errors import UnavailableError
 from app.services import Services
 

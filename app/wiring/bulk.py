@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from app.services import Services
-from app.types import Job
+from app.types.documents import Job
 from app.wiring.embedders import tokenizer_for
 from app.wiring.ingestion import open_pipeline
 from app.wiring.nodes import SettingsParts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.catalog import CatalogFacts, SqlCatalog, connect, describe, upgrade
-from app.ports import Catalog
+from app.ports.parts import Catalog
 from app.settings import Settings
 
 

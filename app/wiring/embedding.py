@@ -9,8 +9,8 @@ from typing import Self
 
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
-from app.search_types import QueryEmbedding, RefinementStep, Token
 from app.settings import Settings
+from app.types.search import QueryEmbedding, RefinementStep, Token
 
 
 class LocalEmbedder:

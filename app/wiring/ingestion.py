@@ -12,13 +12,13 @@ from datetime import timedelta
 from functools import partial
 from math import ceil
 
+from app.collections.background_reindex import StoppedError
+from app.collections.reindex import Reindexer
 from app.errors import GircseError, UnavailableError
-from app.ports import Embedder
-from app.reindex import Reindexer
-from app.reindexing import StoppedError
+from app.ports.parts import Embedder
 from app.services import Services
 from app.settings import Settings
-from app.types import Collection
+from app.types.documents import Collection
 from app.wiring.embedding import LocalEmbedder
 from ingest.batching import JointEmbedder
 from ingest.lanes import Lanes

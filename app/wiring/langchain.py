@@ -9,7 +9,7 @@ from langchain_qdrant import QdrantVectorStore
 
 from app.errors import FingerprintMismatchError
 from app.settings import Settings, load_settings
-from app.types import Collection
+from app.types.documents import Collection
 from app.wiring.catalog import open_catalog
 from app.wiring.index import open_index
 from embedder import GircseEmbeddings

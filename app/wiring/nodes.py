@@ -12,10 +12,10 @@ from functools import cache
 
 from tokenizers import Tokenizer
 
-from app.blobs import FolderBlobStore
-from app.ports import Embedder
+from app.collections.blobs import FolderBlobStore
+from app.ports.parts import Embedder
 from app.settings import Settings
-from app.types import Collection
+from app.types.documents import Collection
 from app.vectors import QdrantVectorIndex
 from app.wiring.index import open_index
 from app.wiring.ingestion import process_limits_of, read_limits

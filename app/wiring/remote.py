@@ -16,8 +16,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
-from app.search_types import QueryEmbedding, RefinementStep, Token
 from app.settings import Settings
+from app.types.search import QueryEmbedding, RefinementStep, Token
 from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
 
 TEXTS_PER_REQUEST = 64

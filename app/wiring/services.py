@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from app.blobs import FolderBlobStore
-from app.evaluations import evaluations_over
-from app.library import Library
-from app.metrics import Metrics
-from app.readiness import WhileBusy
-from app.search import SearchService
+from app.collections.blobs import FolderBlobStore
+from app.collections.library import Library
+from app.evaluation.background import evaluations_over
+from app.runtime.metrics import Metrics
+from app.runtime.readiness import WhileBusy
+from app.search.service import SearchService
 from app.services import Services
 from app.settings import Settings
 from app.wiring.catalog import open_catalog

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from typing import Any
 
 from app.errors import ConflictError
+from app.runtime.tracing import NO_SPANS, Span, Spans
 from app.settings import is_tracing_wanted
-from app.tracing import NO_SPANS, Span, Spans
 
 _SEND = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.collections.transfer import Transfer
 from app.services import Services
-from app.transfer import Transfer
 
 
 def transfer_of(services: Services) -> Transfer:

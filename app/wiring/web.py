@@ -12,11 +12,11 @@ from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedR
 from app.access.principal import OPERATOR, acting_as
 from app.api.hosts import HostGuard
 from app.api.main import create_app
+from app.collections.background_reindex import Reindexing
+from app.collections.fetching import Fetching
 from app.errors import InputError
-from app.fetching import Fetching
-from app.judged import Judged
-from app.lenses import STARTERS
-from app.reindexing import Reindexing
+from app.evaluation.judged import Judged
+from app.search.lenses import STARTERS
 from app.services import Services
 from app.wiring.about import describe_installation
 from app.wiring.access import open_logins

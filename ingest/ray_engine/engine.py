@@ -16,6 +16,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from app.collections.garbage import remove_unneeded
 from app.errors import (
     CollectionPausedError,
     ConflictError,
@@ -24,9 +25,8 @@ from app.errors import (
     NotFoundError,
     UnavailableError,
 )
-from app.ports import BlobStore, Catalog, VectorIndex
-from app.removals import remove_unneeded
-from app.types import Collection, Document, Job, JobKind
+from app.ports.parts import BlobStore, Catalog, VectorIndex
+from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
 from ingest.ray_engine.parts import BrokenRunError, Pipeline, Run

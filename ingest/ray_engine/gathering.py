@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from app.types import Chunk, Job
+from app.types.documents import Chunk, Job
 from ingest.ray_engine.rows import ChunkRow, DocumentRow
 from ingest.spools import ChunkSpool
 

@@ -10,8 +10,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from app.errors import UnavailableError
-from app.ports import BlobStore, Embedder, Reader, Splitter, VectorIndex
-from app.types import Collection
+from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
+from app.types.documents import Collection
 from ingest.ray_engine.rows import Work
 
 

@@ -21,7 +21,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.errors import GircseError
-from app.types import Collection
+from app.types.documents import Collection
 from ingest.ray_engine.cluster import Slots, find_slots, report_nothing
 from ingest.ray_engine.parts import BrokenRunError, Leases, NodeParts
 from ingest.ray_engine.rows import Work, works_to_table

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 
-from app.types import Chunk, Document, Metadata
+from app.types.documents import Chunk, Document, Metadata
 
 SCHEMA = pa.schema(
     [("job_id", pa.string()), ("kind", pa.string()), ("body", pa.string()), ("vector", pa.list_(pa.float32()))]

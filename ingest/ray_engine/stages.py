@@ -15,9 +15,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from app.errors import GircseError, NotFoundError, UnavailableError
-from app.fingerprints import require_same_model
-from app.ports import Embedder
-from app.types import Collection, Point
+from app.ports.parts import Embedder
+from app.search.fingerprints import require_same_model
+from app.types.documents import Collection, Point
 from ingest.incidents import log_incident
 from ingest.pipeline import describe, make_chunks, make_payload, read_text, split_text
 from ingest.points import PresentPoints, embed_chunks

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from app.errors import DocumentError
-from app.types import ExtractedText, MetadataValue
+from app.types.documents import ExtractedText, MetadataValue
 from ingest.readers.html import read_body
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import check_package, iso_date

@@ -11,7 +11,7 @@ import zipfile
 from typing import IO, cast
 
 from app.errors import DocumentError
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import MEGABYTE, ReadLimits
 from ingest.readers.members import Members, ReadMember

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.ports import TextSink
-from app.types import ExtractedText, Findings, TextPart
+from app.ports.parts import TextSink
+from app.types.documents import ExtractedText, Findings, TextPart
 from ingest.readers.books import read_epub
 from ingest.readers.bundles import read_tar, read_zip
 from ingest.readers.faults import PARSER_FAULTS, damaged

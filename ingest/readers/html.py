@@ -9,7 +9,7 @@ import trafilatura
 from lxml.etree import ParserError
 
 from app.errors import DocumentError
-from app.types import ExtractedText, MetadataValue
+from app.types.documents import ExtractedText, MetadataValue
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import iso_date
 from ingest.readers.tables import render_rows

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import cast
 
 from app.errors import DocumentError
-from app.types import ExtractedText, MetadataValue
+from app.types.documents import ExtractedText, MetadataValue
 from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.errors import DocumentError
-from app.types import ExtractedText, MetadataValue
+from app.types.documents import ExtractedText, MetadataValue
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
 from ingest.readers.text import clean_text
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.types import Findings, TextPart
+from app.types.documents import Findings, TextPart
 from ingest.readers.limits import ProcessLimits, ReadLimits
 from ingest.readers.parts import LONGEST_PART
 

@@ -10,7 +10,7 @@ import docx
 from docx.document import Document as WordDocument
 from docx.table import Table
 
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOCX
 from ingest.readers.package import check_package, core_metadata

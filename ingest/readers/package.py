@@ -8,7 +8,7 @@ import zipfile
 from datetime import date, datetime
 
 from app.errors import DocumentError
-from app.types import MetadataValue
+from app.types.documents import MetadataValue
 from ingest.readers.limits import MEGABYTE, ReadLimits
 
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.types import ExtractedText, Metadata, TextPart
+from app.types.documents import ExtractedText, Metadata, TextPart
 from ingest.splitter import CONTEXT, most_distinct
 
 PART_CHARACTERS = 1_000_000

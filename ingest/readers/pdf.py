@@ -11,7 +11,7 @@ from typing import BinaryIO, TypeVar
 from pypdf import PasswordType, PdfReader
 
 from app.errors import DocumentError
-from app.types import MetadataValue
+from app.types.documents import MetadataValue
 from ingest.readers.faults import PARSER_FAULTS
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import core_metadata

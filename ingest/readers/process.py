@@ -20,8 +20,8 @@ from typing import BinaryIO, Self, TypeVar, cast
 import psutil
 
 from app.errors import DocumentError, FilesUnavailableError, UnavailableError
-from app.ports import TextSink
-from app.types import Findings, TextPart
+from app.ports.parts import TextSink
+from app.types.documents import Findings, TextPart
 from ingest.readers.limits import (
     DEFAULT_LIMITS,
     DEFAULT_PROCESS_LIMITS,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Opened
 from ingest.readers.tables import join_paragraphs, paragraph_pieces, render_fields

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from app.errors import DocumentError
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
 from ingest.readers.package import check_package, core_metadata

@@ -13,8 +13,8 @@ from typing import BinaryIO
 import openpyxl
 
 from app.errors import DocumentError
-from app.sentences import sentence_spans
-from app.types import ExtractedText
+from app.search.sentences import sentence_spans
+from app.types.documents import ExtractedText
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import XLSX
 from ingest.readers.package import check_package, core_metadata

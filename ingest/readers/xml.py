@@ -10,7 +10,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from app.errors import DocumentError
-from app.types import ExtractedText
+from app.types.documents import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.tables import join_paragraphs, render_fields
 from ingest.readers.text import clean_text, decode_text

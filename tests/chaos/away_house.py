@@ -12,7 +12,7 @@ from chaos_processes import Supervisor
 
 from app.services import Services
 from app.settings import Settings
-from app.types import Document, DocumentState, Job, JobState
+from app.types.documents import Document, DocumentState, Job, JobState
 from app.wiring.services import open_services
 
 _COLLECTION = "library"

@@ -21,7 +21,7 @@ from chaos_state import State, differences, read_state
 from app.errors import UnavailableError, UnknownDocumentError
 from app.services import Services
 from app.settings import Settings
-from app.types import JobState
+from app.types.documents import JobState
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from ingest.readers import media_type_of

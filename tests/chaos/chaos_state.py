@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.services import Services
-from app.types import Document, DocumentState, JobState
+from app.types.documents import Document, DocumentState, JobState
 from app.vectors.points import WORDS
 
 _MOST_DOCUMENTS = 10_000

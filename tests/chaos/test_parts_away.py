@@ -17,7 +17,7 @@ from chaos_proxy import FaultyProxy
 
 from app.edge import EdgeProcess
 from app.errors import UnavailableError
-from app.types import JobState
+from app.types.documents import JobState
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),

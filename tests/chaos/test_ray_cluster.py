@@ -29,7 +29,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.services import Services
 from app.settings import Settings
-from app.types import JobState
+from app.types.documents import JobState
 from app.wiring.bulk import open_engine
 from app.wiring.catalog import open_catalog
 from app.wiring.ingestion import run_worker

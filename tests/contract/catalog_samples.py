@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from app.catalog import SqlCatalog
-from app.types import Chunk, Collection, Job, NewDocument
+from app.types.documents import Chunk, Collection, Job, NewDocument
 
 LEASE = timedelta(seconds=30)
 LIBRARY = Collection("library", "model-1", 3, "", 5, 200, 30, "library--1")

@@ -12,7 +12,7 @@ from postgres_server import create_database, postgres_server
 from sqlalchemy import Engine
 
 from app.catalog import SqlCatalog, connect, upgrade
-from app.types import Job
+from app.types.documents import Job
 
 
 @pytest.fixture(scope="session")

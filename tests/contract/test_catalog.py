@@ -25,7 +25,7 @@ from app.errors import (
     UnknownCollectionError,
     UnknownDocumentError,
 )
-from app.types import DocumentState, Job, JobKind, JobState
+from app.types.documents import DocumentState, Job, JobKind, JobState
 
 
 def test_the_migrated_schema_is_the_one_the_code_describes(engine: Engine) -> None:

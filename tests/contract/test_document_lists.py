@@ -14,7 +14,7 @@ from qdrant_client import QdrantClient
 from app.catalog import SqlCatalog
 from app.catalog.facets import MAX_KEYS, MAX_VALUES
 from app.errors import FilterError, UnknownCollectionError
-from app.types import DocumentState, Job, JobState, PageStart, Point
+from app.types.documents import DocumentState, Job, JobState, PageStart, Point
 from app.vectors import QdrantVectorIndex
 
 Described = Callable[..., str]

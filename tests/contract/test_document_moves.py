@@ -7,7 +7,7 @@ from dataclasses import replace
 from catalog_samples import LIBRARY, claimed, new_chunk, new_document
 
 from app.catalog import SqlCatalog
-from app.types import DocumentState, Job, JobState
+from app.types.documents import DocumentState, Job, JobState
 
 
 def finished(catalog: SqlCatalog) -> Job:

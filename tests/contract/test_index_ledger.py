@@ -11,7 +11,17 @@ from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_chunk, new_docum
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, LeaseLostError
-from app.types import Chunk, Collection, DocumentRecord, DocumentState, IndexRole, Job, JobKind, JobState, RemovalKind
+from app.types.documents import (
+    Chunk,
+    Collection,
+    DocumentRecord,
+    DocumentState,
+    IndexRole,
+    Job,
+    JobKind,
+    JobState,
+    RemovalKind,
+)
 
 HOUR = timedelta(hours=1)
 

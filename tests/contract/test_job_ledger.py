@@ -20,7 +20,7 @@ from app.errors import (
     UnknownDocumentError,
     UnknownJobError,
 )
-from app.types import DocumentState, Job, JobState
+from app.types.documents import DocumentState, Job, JobState
 
 
 class TestClaim:

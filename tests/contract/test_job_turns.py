@@ -15,11 +15,11 @@ import pytest
 from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
 from sqlalchemy import Engine, text
 
-from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect
+from app.collections.blobs import FolderBlobStore
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Job, JobPriority, JobState, NewDocument, Span
+from app.types.documents import Job, JobPriority, JobState, NewDocument, Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.worker import Worker

@@ -12,10 +12,10 @@ from catalog_samples import LIBRARY, Clock, claimed, new_document
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
-from app.evaluation_types import JudgementSource
-from app.lenses import STARTERS, delete_lens, find_lens, instruction_through, lenses_of
-from app.opinions import new_judgement, new_lens
-from app.types import Judgement, Lens
+from app.search.judgements import new_judgement, new_lens
+from app.search.lenses import STARTERS, delete_lens, find_lens, instruction_through, lenses_of
+from app.types.documents import Judgement, Lens
+from app.types.evaluation import JudgementSource
 
 FEELING = Lens("same feeling", "Identify the feeling", None, "for letters")
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
+from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
-from app.optimize import optimize_index
 from app.settings import load_settings
-from app.types import Point, ScoredPoint
+from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex, tuning
 from app.vectors.tuning import Quantization, SearchParamsByIndex, search_params
 from app.wiring.index import open_index

@@ -13,8 +13,8 @@ from sqlalchemy import Engine, update
 from app.catalog import SqlCatalog
 from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.catalog.tables import JobRow
-from app.catalog_ports import IngestedDocument
-from app.types import DocumentState, Job, JobPriority, JobState
+from app.ports.catalog import IngestedDocument
+from app.types.documents import DocumentState, Job, JobPriority, JobState
 
 ENOUGH = 100
 

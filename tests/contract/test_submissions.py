@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event
 
 from app.catalog import SqlCatalog
 from app.errors import InputError, UnknownCollectionError
-from app.types import Document, DocumentState, Job, JobPriority, JobState, NewDocument, RemovalKind
+from app.types.documents import Document, DocumentState, Job, JobPriority, JobState, NewDocument, RemovalKind
 
 
 def test_many_are_queued_in_their_order(catalog: SqlCatalog) -> None:

@@ -15,13 +15,13 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
-from app.lexical import AVERAGE_WORDS, K1, B
-from app.optimize import optimize_index
-from app.ports import VectorIndex
+from app.ports.parts import VectorIndex
+from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex
-from app.types import MetadataValue, Point, ScoredPoint
+from app.types.documents import MetadataValue, Point, ScoredPoint
 from app.vectors import QdrantVectorIndex, Spread
 
 pytestmark = [
@@ -177,7 +177,7 @@ RED, TREE = "a red boat on the red sea", "a tree in the garden"
 
 
 def bm25(tf: int, length: int, *, chunks: int, having: int) -> float:
-    """As Qdrant and app/lexical.py share it out, worked out anew."""
+    """As Qdrant and app/search/bm25.py share it out, worked out anew."""
     idf = math.log((chunks - having + 0.5) / (having + 0.5) + 1)
     return idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / AVERAGE_WORDS))
 

@@ -25,13 +25,13 @@ from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
 from app.api.main import create_app
+from app.collections.background_reindex import Reindexing
+from app.collections.fetching import Fetching
 from app.commands.serve import running_worker
 from app.errors import DocumentError
-from app.fetching import Fetching
-from app.reindexing import Reindexing
 from app.services import Services
 from app.settings import load_settings
-from app.types import DocumentState, Lens, Source
+from app.types.documents import DocumentState, Lens, Source
 from app.wiring.ingestion import open_reindexer
 from app.wiring.services import open_services
 

@@ -17,7 +17,7 @@ import pytest
 from documents_house import serving_documents
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from app.types import DocumentState, JobState
+from app.types.documents import DocumentState, JobState
 from ui.documents_handlers import PAGE_SIZE
 
 pytestmark = pytest.mark.xdist_group("documents-page")

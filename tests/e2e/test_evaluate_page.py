@@ -21,9 +21,9 @@ import uvicorn
 from browser import DESKTOP, PHONE, OpenPage, opened_page
 from playwright.sync_api import Browser, Page, expect
 
-from app.opinions import new_judgement, new_lens
-from app.search_types import QueryEmbedding
+from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
+from app.types.search import QueryEmbedding
 from app.wiring.web import open_web
 
 pytestmark = pytest.mark.xdist_group("evaluate-page")

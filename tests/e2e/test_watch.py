@@ -14,7 +14,7 @@ import pytest
 from gircse_program import GIRCSE, Gircse
 
 from app.catalog import SqlCatalog, connect
-from app.types import Document, DocumentState
+from app.types.documents import Document, DocumentState
 
 TINY_MODEL = Path(__file__).parents[1] / "golden" / "reference" / "tiny-qwen2"
 SECONDS = 200  # at most, on a busy machine; a few on an idle one

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.refinement_view import is_stop_word
+from app.search.soft_tokens import is_stop_word
 from embedder import load_encoder
 from embedder.evaluation.data import read_rows
 from embedder.evaluation.measures import sts_scores

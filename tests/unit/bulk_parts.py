@@ -9,12 +9,16 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from app.blobs import FolderBlobStore
+from app.collections.blobs import FolderBlobStore
 from app.errors import UnavailableError
-from app.ports import Catalog, Embedder, Reader, VectorIndex
+from app.ports.parts import Catalog, Embedder, Reader, VectorIndex
 from app.services import Services
-from app.types import Collection as DocumentCollection
-from app.types import Job
+from app.types.documents import (
+    Collection as DocumentCollection,
+)
+from app.types.documents import (
+    Job,
+)
 from ingest.pipeline import IngestPipeline
 from ingest.ray_engine.engine import ShardEngine
 from ingest.ray_engine.parts import BrokenRunError

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from app.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
-from app.ports import Embedder, Reader, VectorIndex
+from app.collections.blobs import FolderBlobStore
+from app.ports.parts import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
-from app.types import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
+from app.types.documents import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 

@@ -12,7 +12,7 @@ from ingest_parts import COLLECTION, IngestParts
 
 from app.edge import EdgeProcess
 from app.testing import ToyEmbedder
-from app.types import NewDocument
+from app.types.documents import NewDocument
 from app.vectors import QdrantVectorIndex
 from ingest.readers import ProcessReader, ReadLimits
 

@@ -15,7 +15,7 @@ from seen_html import HOSTILE, Seen, assert_harmless
 import embedder
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
 from app.settings import Settings
-from app.types import CountedCollection
+from app.types.documents import CountedCollection
 from app.wiring.about import FAITHFULNESS, catalog_kind, describe_installation, index_kind, read_card
 from ui.about_handlers import AboutHandlers
 from ui.contract import AboutInfo, ModelFacts

@@ -13,7 +13,7 @@ import gradio as gr
 import pytest
 from access_house import FOREIGN, MARKER, OWN, AccessHouse, open_access_house
 
-from app.opinions import new_judgement
+from app.search.judgements import new_judgement
 from app.testing import ToyEmbedder
 
 # What handlers look for in the word of the page's script; all of it is sent to each.

@@ -16,9 +16,9 @@ from fastapi import FastAPI
 from starlette.routing import Mount
 
 from app.access.principal import Role
-from app.opinions import new_judgement, new_lens
+from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
-from app.types import Document
+from app.types.documents import Document
 
 READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 SEES_ALL = ("reader of all", "editor of all", "admin")

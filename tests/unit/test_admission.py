@@ -17,7 +17,7 @@ import pytest
 from app.api import admission
 from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, core_count, lane_of, limits_of
 from app.api.main import create_app
-from app.metrics import Metrics
+from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
 

@@ -22,7 +22,7 @@ from app.access.gate import Gate
 from app.access.guarded_services import guard_services
 from app.access.logins import Logins
 from app.access.principal import Principal, Role, current_principal
-from app.agents import Ability, mcp_server
+from app.agents.server import Ability, mcp_server
 from app.api.main import create_app
 from app.settings import Settings
 from app.wiring.agents import mount_agents, server_for

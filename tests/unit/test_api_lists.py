@@ -11,9 +11,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.main import create_app
+from app.collections.fetching import Fetching
 from app.errors import DocumentError
-from app.fetching import Fetching
-from app.types import Source
+from app.types.documents import Source
 
 PAGE, ABSENT = "https://example.org/page", "https://example.org/absent"
 

@@ -18,24 +18,23 @@ MAX_FUNCTION_LINES = 60
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
 CORE = {
     "app.access.principal",
-    "app.types",
-    "app.search_types",
-    "app.search_stages",
-    "app.upkeep_types",
-    "app.evaluation_types",
-    "app.evaluation_ports",
-    "app.ports",
-    "app.catalog_ports",
+    "app.types.documents",
+    "app.types.search",
+    "app.search.stages",
+    "app.types.upkeep",
+    "app.types.evaluation",
+    "app.ports.evaluation",
+    "app.ports.parts",
+    "app.ports.catalog",
     "app.errors",
-    "app.observing",
-    "app.sentences",
-    "app.refinement_view",
-    "app.lenses",
-    "app.opinions",
-    "app.texts",
-    "app.fingerprints",
-    "app.point_ids",
-    "app.removals",
+    "app.ports.observer",
+    "app.search.sentences",
+    "app.search.soft_tokens",
+    "app.search.lenses",
+    "app.search.judgements",
+    "app.search.fingerprints",
+    "app.vectors.point_ids",
+    "app.collections.garbage",
 }
 
 # Folder → what it must never import, by first dotted parts.
@@ -124,7 +123,7 @@ def is_within(name: str, parents: set[str]) -> bool:
 
 def test_the_walk_sees_every_folder() -> None:
     assert {name.split(".")[0] for name in MODULES} == set(FOLDERS)
-    assert "app.types" in imports_of("app.ports")
+    assert "app.types.documents" in imports_of("app.ports.parts")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

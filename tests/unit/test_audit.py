@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.audit import Audit, Difference, Fault
+from app.collections.consistency import Audit, Difference, Fault
 from app.edge import EdgeProcess
-from app.types import DocumentState, IndexRole, Point
+from app.types.documents import DocumentState, IndexRole, Point
 from app.vectors import QdrantVectorIndex
 
 TEXTS = ("The cat sleeps.\n\nThe dog barks.", "Ships sail.", "Rain falls.")

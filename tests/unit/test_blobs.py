@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.blobs import FolderBlobStore
+from app.collections.blobs import FolderBlobStore
 from app.errors import FilesUnavailableError, NotFoundError
 
 
@@ -39,7 +39,7 @@ def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, t
 def test_a_window_of_a_text_is_cut_by_characters(
     blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch, text: str, start: int, length: int
 ) -> None:
-    monkeypatch.setattr("app.blobs._PIECE_BYTES", 5)  # characters lie across pieces
+    monkeypatch.setattr("app.collections.blobs._PIECE_BYTES", 5)  # characters lie across pieces
     content_hash = blobs.put(b"bytes")
     blobs.put_text(content_hash, text)
     window = blobs.text_window(content_hash, start, start + length)
@@ -144,7 +144,7 @@ def test_a_batch_is_synced_before_any_of_it_is_there(
     blobs: FolderBlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr("app.blobs._sync_files", lambda folder, files: seen.append(names(folder, files)))
+    monkeypatch.setattr("app.collections.blobs._sync_files", lambda folder, files: seen.append(names(folder, files)))
 
     def names(folder: Path, files: object) -> list[str]:
         assert len(list(files)) == 40  # type: ignore[call-overload]

@@ -12,7 +12,7 @@ from sqlalchemy import event, text
 
 from app.errors import VectorIndexUnavailableError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import DocumentState, Job, JobState, Point
+from app.types.documents import DocumentState, Job, JobState, Point
 from ingest.worker import SMALL_BYTES, Worker
 
 

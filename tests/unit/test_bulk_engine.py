@@ -13,10 +13,10 @@ pytest.importorskip("ray")  # which the tables of the stages come with
 
 from bulk_parts import HouseParts, PlainPipeline, away_at, breaking_at, engine_of
 
-from app.blobs import FolderBlobStore
+from app.collections.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
 from app.testing import ToyEmbedder
-from app.types import DocumentState, Job, JobState
+from app.types.documents import DocumentState, Job, JobState
 
 COLLECTION = "library"
 WEATHERS = ("rain", "wind", "snow", "sun", "hail", "fog")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.commands.bulk import require_ray
 from app.errors import ConflictError, NotFoundError
-from app.types import Chunk, Job, JobKind, JobState
+from app.types.documents import Chunk, Job, JobKind, JobState
 from ingest.ray_engine.cluster import share_out
 from ingest.ray_engine.gathering import GatheredDocument
 from ingest.ray_engine.rows import SCHEMA, ChunkRow, DocumentRow, FaultRow, rows_of, to_table, written

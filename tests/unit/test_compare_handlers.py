@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from seen_html import Seen
 
 from app.errors import InputError, UnknownLensError, VectorIndexUnavailableError
-from app.lenses import STARTERS
-from app.search_types import SearchRequest
+from app.search.lenses import STARTERS
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import ScoredPoint
+from app.types.documents import ScoredPoint
+from app.types.search import SearchRequest
 from ui.compare_handlers import AS_IT_IS, NOTHING, CompareHandlers, SideFields
 from ui.guard import guarded_stream
 from ui.lens_handlers import NO_LENS, OWN_WORDS

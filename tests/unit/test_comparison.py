@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seen_html import HOSTILE, Seen, assert_harmless
 
 from app.errors import GircseError, VectorIndexUnavailableError
-from app.search_types import (
+from app.types.search import (
     Highlight,
     Hit,
     HitChunk,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.blobs import FolderBlobStore
+from app.collections.blobs import FolderBlobStore
+from app.collections.garbage import remove_unneeded
 from app.errors import IncompleteDeletionError, NotFoundError, UnknownCollectionError, VectorIndexUnavailableError
-from app.removals import remove_unneeded
 from app.testing import InMemoryVectorIndex
-from app.types import Collection, JobState, RemovalKind
+from app.types.documents import Collection, JobState, RemovalKind
 from ingest.pipeline import IngestPipeline
 
 LEASE = timedelta(minutes=1)

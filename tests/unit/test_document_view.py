@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.collections.library import MAX_WINDOW_CHARACTERS
 from app.errors import GircseError, InputError, NotFoundError, UnknownDocumentError
-from app.library import MAX_WINDOW_CHARACTERS
-from app.types import TextWindow
+from app.types.documents import TextWindow
 from ui.document_view import DocumentViewHandlers
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnknownCollectionError
-from app.types import Collection, DocumentState
-from app.upkeep_types import ContractChange, Fetch, FetchState, ReindexState, ReindexStatus
+from app.types.documents import Collection, DocumentState
+from app.types.upkeep import ContractChange, Fetch, FetchState, ReindexState, ReindexStatus
 from ui.collection_handlers import CollectionHandlers
 from ui.documents_handlers import (
     BUSY_POLL_S,

@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 
 from app.catalog import SqlCatalog, connect, upgrade
 from app.cli import app
+from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import NotFoundError, VectorIndexUnavailableError
-from app.optimize import optimize_index
-from app.types import Collection, IndexCondition, Point
+from app.types.documents import Collection, IndexCondition, Point
 from app.vectors import QdrantVectorIndex
 
 DIMENSION = 16

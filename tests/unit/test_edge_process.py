@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from app.edge import EdgeConnection, EdgeProcess
 from app.edge.connection import is_answering, read_connection, write_connection
 from app.errors import VectorIndexUnavailableError
-from app.types import Point
+from app.types.documents import Point
 from app.vectors import QdrantVectorIndex
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")

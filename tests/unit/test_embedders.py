@@ -33,10 +33,10 @@ from app.errors import (
     FingerprintMismatchError,
     InputError,
 )
-from app.fingerprints import require_same_model
-from app.ports import BatchEmbedder, TokenCounter
+from app.ports.parts import BatchEmbedder, TokenCounter
+from app.search.fingerprints import require_same_model
 from app.settings import Settings
-from app.types import Collection
+from app.types.documents import Collection
 from app.wiring.embedders import embedder_for, tokenizer_for
 from app.wiring.embedding import LocalEmbedder, tokenizer_json
 from app.wiring.engine import listening_socket, port_of

@@ -16,7 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import ConflictError, InputError, NotFoundError
-from app.evaluation_types import (
+from app.evaluation.judged import Judged
+from app.search.judgements import new_judgement
+from app.search.lenses import STARTERS
+from app.types.evaluation import (
     Estimate,
     EvaluationRun,
     EvaluationState,
@@ -26,10 +29,7 @@ from app.evaluation_types import (
     JudgementSource,
     Measure,
 )
-from app.judged import Judged
-from app.lenses import STARTERS
-from app.opinions import new_judgement
-from app.search_types import SearchMode
+from app.types.search import SearchMode
 from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
 from ui.guard import guarded
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end

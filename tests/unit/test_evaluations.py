@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError, UnknownLensError
-from app.evaluation_ports import Evaluations
-from app.evaluation_types import (
+from app.evaluation.background import KEPT
+from app.ports.evaluation import Evaluations
+from app.search.judgements import new_judgement, new_lens
+from app.testing import ToyEmbedder
+from app.types.evaluation import (
     EvaluationPlan,
     EvaluationRun,
     EvaluationState,
@@ -20,10 +23,7 @@ from app.evaluation_types import (
     InstructionPolicy,
     Measure,
 )
-from app.evaluations import KEPT
-from app.opinions import new_judgement, new_lens
-from app.search_types import QueryEmbedding, SearchMode
-from app.testing import ToyEmbedder
+from app.types.search import QueryEmbedding, SearchMode
 
 PLAN = EvaluationPlan(judged_in="library", collections=("library",), steps=(1,))
 JUDGED, NONE = InstructionChoice(), InstructionChoice(InstructionPolicy.NONE)

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import UnknownCollectionError
-from app.explain import MAX_SENTENCES, Explainer
-from app.recent import Recent
-from app.search_types import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
+from app.runtime.lru import Recent
+from app.search.highlights import MAX_SENTENCES, Explainer
 from app.testing import ToyEmbedder
-from app.types import Collection
+from app.types.documents import Collection
+from app.types.search import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."

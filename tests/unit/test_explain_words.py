@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.explain_words import MAX_SENTENCES, explain_by_words
-from app.search_types import Hit, HitChunk, HitDocument, LegRank, SearchMode
+from app.search.highlights_bm25 import MAX_SENTENCES, explain_by_words
+from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode
 
 CAT = "The cat sleeps on the sofa. It dreams of mice. The house is quiet."
 RATES = "The bank raised interest rates. The savers of the town were glad."

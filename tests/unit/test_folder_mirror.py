@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from app.collections.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
-from app.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
-from app.search_types import SearchRequest
-from app.types import DocumentKey, Source, SourceFault
+from app.types.documents import DocumentKey, Source, SourceFault
+from app.types.search import SearchRequest
 from ingest.sources import find_changed
 
 
@@ -228,7 +228,7 @@ def test_one_bad_source_does_not_spoil_its_batch(toy_house, tmp_path: Path) -> N
 def test_what_comes_slowly_need_not_wait_for_a_whole_batch(toy_house, monkeypatch: pytest.MonkeyPatch) -> None:
     library = toy_house.services.library
     library.ensure_collection("library")
-    monkeypatch.setattr("app.intake.BATCH_S", 0)
+    monkeypatch.setattr("app.collections.intake.BATCH_S", 0)
 
     def pages() -> Iterator[Source]:
         for number in range(3):

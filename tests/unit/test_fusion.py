@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.fusion import fuse
-from app.search_types import LegRank, SearchMode
-from app.types import ScoredPoint
+from app.search.fusion import fuse
+from app.types.documents import ScoredPoint
+from app.types.search import LegRank, SearchMode
 
 COSINE = st.floats(-1, 1, allow_nan=False, width=32)
 BM25 = st.floats(2**-6, 60, allow_nan=False, width=32)

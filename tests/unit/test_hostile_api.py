@@ -18,8 +18,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.main import create_app
-from app.fetching import Fetching
-from app.types import Source
+from app.collections.fetching import Fetching
+from app.types.documents import Source
 from app.wiring.sources import url_reader
 from ingest.urls import UrlReader
 

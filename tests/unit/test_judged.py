@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError
-from app.evaluation_types import JudgedQuery, JudgementFile, JudgementSource
-from app.judged import Judged, name_of_import
-from app.opinions import new_judgement
+from app.evaluation.judged import Judged, name_of_import
+from app.search.judgements import new_judgement
+from app.types.evaluation import JudgedQuery, JudgementFile, JudgementSource
 
 
 @pytest.fixture

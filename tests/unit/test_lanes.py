@@ -10,9 +10,9 @@ from ingest_parts import IngestParts, wait_for
 from sqlalchemy import text
 from worker_process import SlowEmbedder
 
-from app.ports import Embedder
+from app.ports.parts import Embedder
 from app.testing import ToyEmbedder
-from app.types import DocumentState, Job, JobState
+from app.types.documents import DocumentState, Job, JobState
 from ingest.batching import JointEmbedder
 from ingest.lanes import Lanes
 from ingest.worker import Worker

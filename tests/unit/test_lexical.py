@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lexical import (
+from app.search.bm25 import (
     AVERAGE_WORDS,
     K1,
     MAX_DOCUMENT_TERMS,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.collections.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError
-from app.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
 
 
 @pytest.fixture

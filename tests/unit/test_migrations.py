@@ -16,7 +16,7 @@ from sqlalchemy import Engine, inspect, text
 from app.catalog import SqlCatalog, connect, migrate, upgrade
 from app.catalog.tables import Table
 from app.errors import CatalogTooNewError
-from app.types import JobPriority
+from app.types.documents import JobPriority
 
 
 def alembic_config() -> Config:

@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.main import create_app
 from app.errors import CatalogUnavailableError
-from app.logs import JsonFormatter, LineFormatter, begin_request, fields, set_up_logging
-from app.metrics import Metrics
-from app.metrics_server import serving_metrics
-from app.presence import WorkerPresence, is_worker_there
+from app.runtime.logs import JsonFormatter, LineFormatter, begin_request, fields, set_up_logging
+from app.runtime.metrics import Metrics
+from app.runtime.metrics_server import serving_metrics
+from app.runtime.presence import WorkerPresence, is_worker_there
 from app.settings import load_log_settings
 
 SECRET = "the-colour-of-the-vault"

@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 
 from app.api.main import create_app
 from app.errors import InputError
-from app.lenses import STARTERS
-from app.opinions import MAX_NAME_CHARACTERS, new_judgement, new_lens
-from app.types import Lens
+from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
+from app.search.lenses import STARTERS
+from app.types.documents import Lens
 
 
 @pytest.fixture

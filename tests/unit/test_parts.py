@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import DocumentError
-from app.types import ExtractedText, TextPart
+from app.types.documents import ExtractedText, TextPart
 from ingest.points import PresentPoints
 from ingest.readers import ReadLimits, text
 from ingest.readers.document import read_document

@@ -10,7 +10,7 @@ from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
 from app.testing import ToyEmbedder
-from app.types import DocumentState, Job, ScoredPoint
+from app.types.documents import DocumentState, Job, ScoredPoint
 from ingest.pipeline import IngestPipeline, IngestReport
 
 LEASE = timedelta(seconds=30)

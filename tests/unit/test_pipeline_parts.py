@@ -10,8 +10,8 @@ import pytest
 from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, LeaseLostError
-from app.ports import TextSink
-from app.types import Findings, TextPart
+from app.ports.parts import TextSink
+from app.types.documents import Findings, TextPart
 from ingest.pipeline import IngestReport
 
 PARAGRAPHS = [f"Paragraph {number}. " + "filler " * 150 for number in range(2_500)]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InputError, NotFoundError
-from app.evaluation_types import JudgementFile, NamedJudgement
-from app.qrels import MAX_LINE_BYTES, find_judgement_files, read_judgements
+from app.evaluation.qrels import MAX_LINE_BYTES, find_judgement_files, read_judgements
+from app.types.evaluation import JudgementFile, NamedJudgement
 
 QUERIES = '{"_id": "q1", "text": " late card ", "instruction": "Same topic."}\n{"_id": 2, "text": "fees"}\n'
 LATE = NamedJudgement("late card", "Same topic.", "d1", 2.0)
@@ -95,11 +95,11 @@ def test_what_cannot_be_used_is_refused_with_its_place(contents: list[str | byte
 
 
 def test_a_small_file_that_unpacks_to_a_huge_one_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.qrels.MAX_BYTES", 100_000)
+    monkeypatch.setattr("app.evaluation.qrels.MAX_BYTES", 100_000)
     packed = gzip.compress(b"q1 0 d1 2\n" * 100_000)
     with pytest.raises(InputError, match="too long"):
         read_judgements(given_files(QUERIES, packed))
-    monkeypatch.setattr("app.qrels.MAX_JUDGEMENTS", 100)
+    monkeypatch.setattr("app.evaluation.qrels.MAX_JUDGEMENTS", 100)
     with pytest.raises(InputError, match="more than 100 judgements"):
         read_judgements(given_files(QUERIES, packed))
 

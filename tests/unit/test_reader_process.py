@@ -21,7 +21,7 @@ from bytes_reader import BytesReader
 from ingest_parts import wait_for
 
 from app.errors import DocumentError, UnavailableError
-from app.types import Findings, TextPart
+from app.types.documents import Findings, TextPart
 from ingest.readers import ProcessLimits, ReadLimits
 from ingest.readers.document import read_document
 from ingest.readers.messages import AnswerReader, MessageError, ReadMessage, Refusal, write_frame, write_message

@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.api.health import health_routes
-from app.readiness import LIMIT_S, MOST_HANGING, Readiness, WhileBusy
+from app.runtime.readiness import LIMIT_S, MOST_HANGING, Readiness, WhileBusy
 
 
 class Part:

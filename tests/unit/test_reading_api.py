@@ -15,10 +15,10 @@ from pypdf import PdfWriter
 
 from app.api.main import create_app
 from app.api.reading import file_name
+from app.collections.background_reindex import Reindexing
+from app.collections.reindex import Reindexer
 from app.errors import DocumentError
-from app.reindex import Reindexer
-from app.reindexing import Reindexing
-from app.types import Source
+from app.types.documents import Source
 
 TEXT = "Ümläute zählen als ein Zeichen. " * 1000
 HTML = b"<script>window.attacked = 1</script><p>A page.</p>"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.refinement_view import group_refinement, is_stop_word, settled_step
-from app.search_types import RefinementStep, Token
+from app.search.soft_tokens import group_refinement, is_stop_word, settled_step
+from app.types.search import RefinementStep, Token
 
 
 def step(number: int, **probabilities: float) -> RefinementStep:

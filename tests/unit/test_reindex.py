@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from app.audit import Audit
+from app.collections.consistency import Audit
+from app.collections.reindex import Reindexer
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
-from app.reindex import Reindexer
-from app.search import SearchService
-from app.search_types import QueryEmbedding, SearchMode, SearchRequest
+from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Collection, Document, IndexRole, JobState
-from app.upkeep_types import ContractChange
+from app.types.documents import Collection, Document, IndexRole, JobState
+from app.types.search import QueryEmbedding, SearchMode, SearchRequest
+from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
 
 TEXTS = [
@@ -223,7 +223,7 @@ from conftest import ToyHouse
 from contextlib import ExitStack
 from pathlib import Path
 from test_reindex import HookedEmbedder, filled, reindex
-from app.upkeep_types import ContractChange
+from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
 
 home, url, token = sys.argv[1:4]

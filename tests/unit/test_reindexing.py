@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from app.collections.background_reindex import Reindexing
+from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, UnavailableError, UnknownCollectionError
-from app.reindex import Reindexer
-from app.reindexing import Reindexing
 from app.testing import ToyEmbedder
-from app.types import Collection, Document
-from app.upkeep_types import ContractChange, ReindexState
+from app.types.documents import Collection, Document
+from app.types.upkeep import ContractChange, ReindexState
 
 SHORTER = ContractChange(chunk_tokens=16, chunk_overlap=0)
 COUNT = 6

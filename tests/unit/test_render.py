@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.refinement_view import group_refinement
-from app.search_types import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
-from app.types import Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
-from app.upkeep_types import Fetch, FetchState, ReindexState, ReindexStatus
+from app.search.soft_tokens import group_refinement
+from app.types.documents import Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
+from app.types.search import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
+from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.collections import render_settings

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.types import Source, SourceFault
+from app.types.documents import Source, SourceFault
 from ingest.rows import MAX_ROW_BYTES, RowFields, read_rows
 
 

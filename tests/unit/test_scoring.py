@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from app.evaluation_types import InstructionChoice, InstructionPolicy, JudgedQuery, Measure, Variant
-from app.scoring import differences, grades_in, resample, score_ranking, variant_labels
-from app.search_types import SearchMode
+from app.evaluation.scoring import differences, grades_in, resample, score_ranking, variant_labels
+from app.types.evaluation import InstructionChoice, InstructionPolicy, JudgedQuery, Measure, Variant
+from app.types.search import SearchMode
 
 
 def test_a_ranking_is_scored_as_by_hand() -> None:

@@ -20,11 +20,11 @@ from app.errors import (
     InputError,
     UnknownCollectionError,
 )
-from app.explain import MAX_SENTENCES
-from app.search import SearchService
-from app.search_types import SearchRequest
+from app.search.highlights import MAX_SENTENCES
+from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import Point
+from app.types.documents import Point
+from app.types.search import SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."

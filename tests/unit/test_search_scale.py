@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.types import ScoredPoint
+from app.types.documents import ScoredPoint
 from benchmarks.search_scale import recall
 from benchmarks.search_scale_report import Row, report
 from benchmarks.serving_memory import Memory

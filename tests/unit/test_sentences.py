@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sentences import sentence_spans
+from app.search.sentences import sentence_spans
 
 
 def sentences(text: str) -> list[str]:

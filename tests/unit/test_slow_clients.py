@@ -14,7 +14,7 @@ import uvicorn
 
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.main import create_app
-from app.slow_clients import PromptProtocol
+from app.runtime.slow_clients import PromptProtocol
 
 HEAD = b"POST /api/v1/search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 QUESTION = b'{"query": "cat", "collection": "library"}'

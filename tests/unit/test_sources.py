@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import InputError
-from app.types import Source, SourceFault
+from app.types.documents import Source, SourceFault
 from ingest.rows import RowFields
 from ingest.sources import find_changed, find_files, outermost
 

@@ -12,9 +12,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.main import create_app
-from app.metrics import Metrics
-from app.search import SearchService
-from app.tracing import NO_SPANS
+from app.runtime.metrics import Metrics
+from app.runtime.tracing import NO_SPANS
+from app.search.service import SearchService
 from app.wiring.tracing import open_spans
 
 trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")

@@ -20,17 +20,20 @@ from typing import Any
 import pytest
 import zstandard
 
-from app.archive import ArchiveWriter, read_members, verify
-from app.audit import Audit
 from app.catalog import SqlCatalog, connect
-from app.clock import utc_now
+from app.collections.archive import ArchiveWriter, read_members, verify
+from app.collections.consistency import Audit
+from app.collections.garbage import remove_unneeded
+from app.collections.transfer import Transfer, Transferred
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
-from app.opinions import new_judgement, new_lens
-from app.removals import remove_unneeded
+from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
-from app.transfer import Transfer, Transferred
-from app.types import DocumentState, RemovalKind
+from app.types.documents import (
+    DocumentState,
+    RemovalKind,
+    utc_now,
+)
 from app.vectors import QdrantVectorIndex
 
 HOUR = timedelta(hours=1)
@@ -303,7 +306,7 @@ def test_a_member_that_is_no_plain_file_is_refused(packed: Path, elsewhere: Any,
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(
     elsewhere: Any, packed: Path, tmp_path: Path, opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.archive._FREE_EXPANSION_BYTES", 1_000_000)
+    monkeypatch.setattr("app.collections.archive._FREE_EXPANSION_BYTES", 1_000_000)
     path, size = tmp_path / "bomb", 60_000_000
     contract = unpacked(packed)[0]
     with opened(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
@@ -343,10 +346,10 @@ def test_rows_that_no_export_writes_leave_nothing_behind(
 KILLED = """
 import os, sys
 from pathlib import Path
-from app.blobs import FolderBlobStore
+from app.collections.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
 from app.testing import ToyEmbedder
-from app.transfer import Transfer
+from app.collections.transfer import Transfer
 from app.vectors import QdrantVectorIndex
 
 class KillingCatalog(SqlCatalog):

@@ -21,9 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
-from app.search_stages import FIRST_STEPS
-from app.search_types import SearchRequest, SearchResult
-from app.types import (
+from app.search.stages import FIRST_STEPS
+from app.types.documents import (
     Collection,
     CountedCollection,
     Document,
@@ -35,6 +34,7 @@ from app.types import (
     Judgement,
     Lens,
 )
+from app.types.search import SearchRequest, SearchResult
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number

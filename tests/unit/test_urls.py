@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import DocumentError
-from app.types import Source, SourceFault
+from app.types.documents import Source, SourceFault
 from ingest.urls import FetchLimits, UrlReader
 
 PAGE = b"<html><title>Tides</title><p>The tide comes in twice a day.</p></html>"

@@ -16,9 +16,9 @@ from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
 from app.errors import UnavailableError, VectorIndexUnavailableError
-from app.ports import TextSink
+from app.ports.parts import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types import DocumentState, Findings, JobState, Point
+from app.types.documents import DocumentState, Findings, JobState, Point
 from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in

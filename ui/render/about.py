@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from app.types import CountedCollection
+from app.types.documents import CountedCollection
 from ui.contract import DOCUMENTS, AboutInfo
 from ui.render.markdown import render_markdown
 from ui.render.text import join, shorten

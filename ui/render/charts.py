@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.evaluation_types import Estimate
+from app.types.evaluation import Estimate
 from ui.render.text import join
 
 SERIES_COLOURS = 6

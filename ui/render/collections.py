@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from app.types import Collection
-from app.upkeep_types import ReindexState, ReindexStatus
+from app.types.documents import Collection
+from app.types.upkeep import ReindexState, ReindexStatus
 from ui.render.text import clean, shorten
 
 

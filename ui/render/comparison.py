@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from app.errors import GircseError
-from app.refinement_view import group_refinement
-from app.search_types import Hit, SearchMode, SearchRequest
+from app.search.soft_tokens import group_refinement
+from app.types.search import Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.refinement_view import settled_step
-from app.search_types import RefinementStep
+from app.search.soft_tokens import settled_step
+from app.types.search import RefinementStep
 from ui.render.text import join
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18

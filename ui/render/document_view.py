@@ -6,7 +6,7 @@ import re
 
 from markupsafe import Markup
 
-from app.types import Document, TextWindow
+from app.types.documents import Document, TextWindow
 from ui.render.text import clean, name_of, render_source_link, shorten
 
 VIEW_CHARACTERS = 6_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.types import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
-from app.upkeep_types import Fetch, FetchState
+from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
+from app.types.upkeep import Fetch, FetchState
 from ui.render.text import clean, join, name_of, shorten
 
 _IN_WORDS = {

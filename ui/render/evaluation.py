@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from app.evaluation_types import (
+from app.types.evaluation import (
     Difference,
     Estimate,
     EvaluationReport,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from app.types import FacetValue
+from app.types.documents import FacetValue
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 8

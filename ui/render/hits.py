@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from app.search_types import Highlight, Hit, SearchMode, SearchResult
+from app.types.search import Highlight, Hit, SearchMode, SearchResult
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.text import clean, join, render_note, render_source_link, shorten

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.evaluation_types import ImportReport, JudgementSource
+from app.types.evaluation import ImportReport, JudgementSource
 from ui.contract import DOCUMENTS, SEARCH
 from ui.render.text import clean, join, shorten
 

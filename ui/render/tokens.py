@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from app.refinement_view import GroupToken, RefinementGroup
-from app.search_types import RefinementStep
+from app.search.soft_tokens import GroupToken, RefinementGroup
+from app.types.search import RefinementStep
 from ui.choices import Choices
 from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten

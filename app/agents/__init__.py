@@ -1,0 +1,1 @@
+"""What agents may do here, over the Model Context Protocol (MCP)."""

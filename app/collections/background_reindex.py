@@ -1,0 +1,135 @@
+"""Runs re-indexing in threads of a serving process, so that no page has to stay open: one at a time per collection."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from app.collections.reindex import Reindexer, ReindexReport
+from app.errors import ConflictError, GircseError
+from app.ports.parts import Catalog
+from app.types.documents import CONTRACT, Collection, IndexRole
+from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
+
+log = logging.getLogger(__name__)
+
+OpenReindexer = Callable[[Callable[[], bool]], AbstractContextManager[Reindexer]]  # takes "is it stopping?"
+
+_AT_A_TIME = 2  # of all collections; the others wait
+
+
+class StoppedError(Exception):
+    """The process ends before the index is built; what is built stays."""
+
+
+@dataclass(slots=True)
+class _Run:
+    target: Collection
+    done: int = 0
+    total: int = 0
+    future: Future[ReindexReport] = field(default_factory=Future)
+
+
+class Reindexing:
+    """Safe to use from several threads. A run that ended is remembered until the next one of its collection."""
+
+    def __init__(self, catalog: Catalog, *, open_reindexer: OpenReindexer) -> None:
+        self._catalog = catalog
+        self._open_reindexer = open_reindexer
+        self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="reindex")
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._runs: dict[str, _Run] = {}
+        self._beginning: set[str] = set()
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
+        """Begins, or goes on with what is half built. Raises ConflictError when it is at it, or nothing would change;
+        what else is wrong with the request is raised here, too."""
+        with self._lock:
+            run = self._runs.get(name)
+            if name in self._beginning or (run is not None and not run.future.done()):
+                raise ConflictError(f"The collection {name!r} is being indexed anew already; wait until that is done.")
+            self._beginning.add(name)
+        try:
+            with self._open_reindexer(self._stop.is_set) as reindexer:
+                run = _Run(reindexer.begin(name, change, restart=restart))
+            run.future = self._pool.submit(self._build, run)
+            with self._lock:
+                self._runs[name] = run
+        finally:
+            with self._lock:
+                self._beginning.discard(name)
+        return self.status(name)
+
+    def status(self, name: str) -> ReindexStatus:
+        """Raises UnknownCollectionError."""
+        self._catalog.collection(name)
+        can_roll_back = self._catalog.standby(name, IndexRole.PREVIOUS) is not None
+        with self._lock:
+            run = self._runs.get(name)
+        if run is not None and not run.future.done():
+            contract = _contract_of(run.target)
+            return ReindexStatus(
+                name, ReindexState.RUNNING, run.done, run.total, contract=contract, can_roll_back=can_roll_back
+            )
+        error = None if run is None or run.future.cancelled() else run.future.exception()
+        building = self._catalog.standby(name, IndexRole.BUILDING)
+        if building is not None:
+            total = self._catalog.counted_collection(name).document_count
+            done = total - self._catalog.count_unindexed(name, building.active_index)
+            is_fault = error is not None and not isinstance(error, StoppedError)
+            return ReindexStatus(
+                name,
+                ReindexState.FAILED if is_fault else ReindexState.HALF_BUILT,
+                done,
+                total,
+                _reason(error) if is_fault else None,
+                contract=_contract_of(building),
+                can_roll_back=can_roll_back,
+            )
+        if run is None or error is not None or run.future.cancelled():
+            return ReindexStatus(name, ReindexState.NONE, can_roll_back=can_roll_back)
+        report = run.future.result()
+        return ReindexStatus(
+            name,
+            ReindexState.DONE,
+            report.documents,
+            report.documents,
+            unreadable=len(report.unreadable),
+            contract=_contract_of(run.target),
+            can_roll_back=can_roll_back,
+        )
+
+    def roll_back(self, name: str) -> Collection:
+        """To the index before the last switch. Raises ConflictError when there is none."""
+        with self._open_reindexer(self._stop.is_set) as reindexer:
+            return reindexer.roll_back(name)
+
+    def close(self) -> None:
+        """Stops between two batches; what is built stays, and the next start goes on with it."""
+        self._stop.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _build(self, run: _Run) -> ReindexReport:
+        def tell(done: int, total: int) -> None:
+            run.done, run.total = done, total
+            if self._stop.is_set():
+                raise StoppedError
+
+        with self._open_reindexer(self._stop.is_set) as reindexer:
+            return reindexer.build(run.target, tell=tell)
+
+
+def _contract_of(collection: Collection) -> dict[str, str | int]:
+    return {name: getattr(collection, name) for name in CONTRACT}
+
+
+def _reason(error: BaseException | None) -> str:
+    if isinstance(error, GircseError):
+        return str(error)
+    log.error("Indexing anew failed", exc_info=error)
+    return "Something went wrong that should not have; the server's log says more. What is built stays."

@@ -1,0 +1,281 @@
+"""Keeps original bytes under their SHA-256 in one folder, and extracted text beside them.
+
+A file is complete or absent: it is written under another name, synced and renamed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from app.errors import FilesUnavailableError, NotFoundError
+from app.types.documents import StoredBytes, TextWindow
+
+_PIECE_BYTES = 1 << 20
+_FEW_FILES = 16  # so many are synced one by one
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt)?(\.aside)?")
+
+
+class FolderBlobStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, data: bytes) -> str:
+        return self.put_file(BytesIO(data)).content_hash
+
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        with self.batch() as batch:
+            return batch.put_file(file)
+
+    @contextmanager
+    def batch(self) -> Iterator[_Batch]:
+        batch = _Batch(self._folder)
+        try:
+            yield batch
+            batch.keep()
+        finally:
+            batch.clear()
+
+    def has(self, content_hash: str) -> bool:
+        return self.path(content_hash).exists()
+
+    def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
+        _write_whole(self.path(content_hash), parts)
+
+    def get(self, content_hash: str) -> bytes:
+        return _read(self.path(content_hash), content_hash)
+
+    def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
+        # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
+        kept = [self.path(content_hash), self._text_path(content_hash)]
+        with _faults_translated(kept[0]):
+            if not is_needed():
+                for path in kept:
+                    _move_if_there(path, _aside(path))
+            still_needed = is_needed()
+            for path in kept:
+                if still_needed:
+                    _move_if_there(_aside(path), path)
+                else:
+                    _aside(path).unlink(missing_ok=True)
+
+    def hashes(self) -> Iterator[str]:
+        if self._folder.exists():
+            found = (_STORED.fullmatch(path.name) for path in self._folder.iterdir())
+            yield from sorted({match.group("hash") for match in found if match})
+
+    def path(self, content_hash: str) -> Path:
+        return self._folder / _checked(content_hash)
+
+    def locate(self, content_hash: str) -> Path:
+        path = self.path(content_hash)
+        with _faults_translated(path):
+            for place in (path, _aside(path), path):  # it may be put back in between
+                if place.exists():
+                    return place
+        raise _missing(path, content_hash)
+
+    def put_text(self, content_hash: str, parts: Iterable[str]) -> None:
+        _write_whole(self._text_path(content_hash), (part.encode("utf-8", "surrogatepass") for part in parts))
+
+    def get_text(self, content_hash: str) -> str:
+        return _read(self._text_path(content_hash), content_hash).decode("utf-8", "surrogatepass")
+
+    def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:
+        path = self._text_path(content_hash)
+        with _opened(path, content_hash) as file:
+            return _window(file, start, end)
+
+    def _text_path(self, content_hash: str) -> Path:
+        return self._folder / f"{_checked(content_hash)}.txt"
+
+
+class _Batch:
+    """Files that are written under other names, then synced together, then renamed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: dict[str, Path] = {}  # by hash
+        self._temporaries: set[Path] = set()
+
+    def put_file(self, file: BinaryIO) -> StoredBytes:
+        stored = _hashed(_pieces(file), into=None)  # most files of a folder are there already: reading costs least
+        if not self._has(stored):
+            stored = self._write(file)
+        return stored
+
+    def keep(self) -> None:
+        if not self._written:
+            return
+        with _faults_translated(self._folder / next(iter(self._written))):
+            _sync_files(self._folder, self._written.values())
+            for content_hash, temporary in self._written.items():
+                temporary.replace(self._folder / content_hash)
+            _sync_folder(self._folder)
+
+    def clear(self) -> None:
+        """Removes what was not kept."""
+        for temporary in self._temporaries:
+            temporary.unlink(missing_ok=True)
+
+    def _has(self, stored: StoredBytes) -> bool:
+        return stored.content_hash in self._written or (self._folder / stored.content_hash).exists()
+
+    def _write(self, file: BinaryIO) -> StoredBytes:
+        with _faults_translated(self._folder / "a new one"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
+        temporary = Path(name)
+        self._temporaries.add(temporary)
+        with os.fdopen(descriptor, "wb") as target:
+            # The file may have changed since it was hashed: what counts is what is written.
+            stored = _hashed(_pieces(file), into=target)
+            with _faults_translated(temporary):
+                target.flush()
+        self._written.setdefault(stored.content_hash, temporary)
+        return stored
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        yield piece
+
+
+def _hashed(pieces: Iterator[bytes], *, into: BinaryIO | None) -> StoredBytes:
+    digest, byte_count = hashlib.sha256(), 0
+    for piece in pieces:  # a fault in reading is the caller's, one in writing ours
+        digest.update(piece)
+        byte_count += len(piece)
+        if into is not None:
+            with _faults_translated(Path(str(into.name))):
+                into.write(piece)
+    return StoredBytes(digest.hexdigest(), byte_count)
+
+
+def _sync_files(folder: Path, files: Collection[Path]) -> None:
+    """Many files at once by one call for their whole file system, where there is one."""
+    sync = _file_system_sync()
+    if len(files) <= _FEW_FILES or sync is None:
+        for file in files:
+            _sync(file, os.O_RDWR)
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if sync(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _file_system_sync() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names of its files durable; Windows has no such call."""
+    if os.name == "posix":
+        _sync(folder, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checked(content_hash: str) -> str:
+    if not _SHA256.fullmatch(content_hash):  # it becomes part of a path
+        raise ValueError(f"Not a SHA-256 in lower-case hexadecimal: {content_hash!r}.")
+    return content_hash
+
+
+def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
+    with _faults_translated(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.aside")
+
+
+def _move_if_there(source: Path, target: Path) -> None:
+    with suppress(FileNotFoundError):
+        source.replace(target)
+
+
+def _read(path: Path, content_hash: str) -> bytes:
+    with _opened(path, content_hash) as file:
+        return file.read()
+
+
+@contextmanager
+def _opened(path: Path, content_hash: str) -> Iterator[BinaryIO]:
+    for place in (path, _aside(path), path):  # it may be put aside, or back, in between
+        try:
+            with _faults_translated(place):
+                file = place.open("rb")
+        except FileNotFoundError:
+            continue
+        with file, _faults_translated(place):
+            yield file
+        return
+    raise _missing(path, content_hash)
+
+
+def _window(file: BinaryIO, start: int, end: int) -> TextWindow:
+    """Decoded piece by piece: characters have no fixed place in UTF-8."""
+    decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
+    begin, parts = 0, []
+    while piece := file.read(_PIECE_BYTES):
+        text = decode(piece)
+        parts.append(text[max(0, start - begin) : max(0, end - begin)])
+        begin += len(text)
+    return TextWindow("".join(parts), min(start, begin), begin)
+
+
+def _missing(path: Path, content_hash: str) -> NotFoundError:
+    return NotFoundError(f"The stored file {content_hash} is missing from {path.parent}: add the document again.")
+
+
+@contextmanager
+def _faults_translated(path: Path) -> Iterator[None]:
+    """What the disk refuses now it may grant later; a file that is not there is another matter."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FilesUnavailableError(
+            f"The folder of stored files {path.parent} refuses {path.name[:12]}…: {error.strerror or error}. "
+            "Check that its disk is there, writable and not full."
+        ) from error

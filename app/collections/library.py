@@ -1,0 +1,314 @@
+"""What is kept: makes collections, takes documents in and out. Ingestion itself is the worker's, from the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from importlib import resources
+from typing import BinaryIO
+
+from app.collections.garbage import discard_file, remove_unneeded
+from app.errors import (
+    ConflictError,
+    GircseError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+    UnknownCollectionError,
+)
+from app.ports.parts import BlobBatch, BlobStore, Catalog, Embedder, VectorIndex
+from app.search.fingerprints import require_same_model
+from app.search.service import CHUNK_KEYS
+from app.types.documents import (
+    Collection,
+    Document,
+    DocumentState,
+    IndexCondition,
+    Job,
+    JobPriority,
+    Metadata,
+    MetadataValue,
+    NewDocument,
+    Source,
+    TextWindow,
+    require_short_uri,
+    require_text,
+)
+
+DEFAULT_COLLECTION = "library"
+SAMPLE_COLLECTION = "sample"
+CHUNK_TOKENS = 200
+CHUNK_OVERLAP = 30
+CREATION_LEASE = timedelta(minutes=10)
+MAX_METADATA_KEYS = 64
+MAX_SAMPLE_ROWS = 10_000
+MAX_WINDOW_CHARACTERS = 50_000
+
+Added = tuple[Document, Job | None]
+
+# `--` separates the public name from the number of its physical collections.
+_COLLECTION_NAME = re.compile(r"(?!.*--)[a-z0-9][a-z0-9_-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+
+    @property
+    def uri(self) -> str:
+        return f"sample://{self.id}"
+
+
+class Library:
+    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._blobs = blobs
+        self._embedder = embedder
+        self._unsettled: set[str] = set()  # hashes of files that were kept, while their rows may not have been
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = CHUNK_TOKENS,
+        chunk_overlap: int = CHUNK_OVERLAP,
+    ) -> Collection:
+        """Makes it with the model in use. Raises ConflictError when the name is taken."""
+        if self._is_taken(name):
+            raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
+        if document_instruction is None:
+            document_instruction = self._embedder.default_document_instruction
+        if document_steps is None:
+            document_steps = self._embedder.default_document_steps
+        collection = Collection(
+            name=check_collection_name(name),
+            fingerprint=self._embedder.fingerprint,
+            dimension=self._embedder.dimension,
+            document_instruction=document_instruction,
+            document_steps=document_steps,
+            chunk_tokens=chunk_tokens,
+            chunk_overlap=chunk_overlap,
+            active_index="",
+        )
+        check_contract(collection, self._embedder)
+        collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
+        # The index first: after a crash its reservation ends and it is removed, while a row without it would stay.
+        self._index.create(collection.active_index, dimension=collection.dimension)
+        created = self._catalog.create_collection(collection)
+        self._index.point_to(name, created.active_index)
+        return created
+
+    def ensure_collection(self, name: str) -> Collection:
+        """The collection of this name, ready for documents; made with the defaults when there is none."""
+        try:
+            collection = self._catalog.collection(name)
+        except UnknownCollectionError:
+            return self.create_collection(name)
+        require_same_model(collection, self._embedder)
+        return collection
+
+    def delete_collection(self, name: str) -> None:
+        """With its points and files. After a crash in the middle, or without the index, a worker does the rest."""
+        self._catalog.delete_collection(name)
+        self.remove_unneeded()
+
+    def index_condition(self, name: str) -> IndexCondition:
+        """How the engine stores the collection, and what its optimiser is at."""
+        return self._index.condition(self._catalog.collection(name).active_index)
+
+    def optimize_index(self, name: str) -> IndexCondition:
+        """Has the stored index put in order, and returns at once."""
+        self._index.optimize(self._catalog.collection(name).active_index)
+        return self.index_condition(name)
+
+    def remove_unneeded(self) -> None:
+        """What deletions before a crash have left behind, too."""
+        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+
+    def add_document(
+        self,
+        collection: str,
+        content: bytes | BinaryIO,
+        *,
+        uri: str,
+        media_type: str,
+        title: str = "",
+        metadata: Metadata | None = None,
+        priority: JobPriority = JobPriority.INTERACTIVE,
+    ) -> Added:
+        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
+        source = Source(uri, uri, media_type, title=title, metadata=metadata or {})
+        source = replace(source, data=content) if isinstance(content, bytes) else replace(source, file=content)
+        (outcome,) = self.add_documents(collection, [source], priority=priority)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def add_documents(
+        self,
+        collection: str,
+        sources: Sequence[Source],
+        *,
+        moved_from: Callable[[str], str | None] = lambda _: None,
+        priority: JobPriority = JobPriority.BULK,
+    ) -> list[Added | GircseError | OSError]:
+        """The same for many, in their order; for one that cannot be read or kept, why. Their bytes are never held.
+
+        `moved_from` says of a content hash which document had it under another uri: its id and points are kept.
+        Raises UnavailableError when a part is away; some may have been added then.
+        """
+        require_same_model(self._catalog.collection(collection), self._embedder)
+        self._discard_unsettled()
+        outcomes: dict[int, Added | GircseError | OSError] = {}
+        missing = dict(enumerate(sources))
+        while missing:
+            new: dict[int, NewDocument] = {}
+            with self._blobs.batch() as batch:
+                for number, source in missing.items():
+                    try:
+                        new[number] = _stored(source, batch, moved_from)
+                    except UnavailableError:
+                        raise
+                    except (GircseError, OSError) as error:
+                        outcomes[number] = error
+            try:
+                added = self._catalog.submit_many(collection, list(new.values()), priority=priority)
+            except GircseError:  # the catalog may be away: the next documents find out what came of these
+                self._unsettled.update(each.content_hash for each in new.values())
+                raise
+            outcomes |= zip(new, added, strict=True)
+            # A removal that was under way takes the bytes unless it sees the rows, which came after its last look.
+            missing = {
+                number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
+            }
+        return [outcomes[number] for number in range(len(sources))]
+
+    def delete_document(self, document_id: str) -> Job:
+        return self._catalog.submit_delete(document_id)
+
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""
+        if not 0 <= start <= end <= start + MAX_WINDOW_CHARACTERS:
+            raise InputError(
+                f"At most {MAX_WINDOW_CHARACTERS:,} characters of a text are given at a time, from 0 on, not "
+                f"{start} to {end}. Ask for the rest after them."
+            )
+        try:
+            return self._blobs.text_window(document.content_hash, start, end)
+        except NotFoundError:
+            if document.state is DocumentState.QUEUED:
+                raise NotFoundError(f"{document.uri} has not been read yet; its text is there once it is.") from None
+            if document.state is DocumentState.FAILED:
+                raise NotFoundError(f"{document.uri} has no text: {document.error}") from None
+            raise
+
+    def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
+        """Takes in the rows (see `sample_rows`) that are not there yet, one document each."""
+        self.ensure_collection(SAMPLE_COLLECTION)
+        there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
+        hashes = {document.uri: document.content_hash for document in there}
+        sources = (
+            Source(row.uri, row.uri, "text/plain", data=row.text.encode(), title=row.title, metadata=row.metadata)
+            for row in rows
+        )
+        new = [each for each in sources if hashes.get(each.uri) != hashlib.sha256(each.data).hexdigest()]
+        jobs = []
+        for outcome in self.add_documents(SAMPLE_COLLECTION, new):
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome[1] is not None:
+                jobs.append(outcome[1])
+        return jobs
+
+    def _discard_unsettled(self) -> None:
+        while self._unsettled:
+            content_hash = self._unsettled.pop()
+            try:
+                discard_file(self._blobs, content_hash, catalog=self._catalog)
+            except UnavailableError:
+                self._unsettled.add(content_hash)
+                raise
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._catalog.collection(name)
+        except UnknownCollectionError:
+            return False
+        return True
+
+
+def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | None]) -> NewDocument:
+    """Raises InputError, or OSError when it cannot be read."""
+    if not require_text(source.uri, name="uri").strip():
+        raise InputError("The document has no uri; give it one, as its path or address.")
+    uri, title = require_short_uri(source.uri), require_text(source.title, name="title")
+    media_type, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
+    with source.opened() as file:
+        stored = batch.put_file(file)
+    return NewDocument(
+        uri=uri,
+        title=title,
+        media_type=media_type,
+        content_hash=stored.content_hash,
+        byte_count=stored.byte_count,
+        metadata=metadata,
+        moved_from=moved_from(stored.content_hash),
+    )
+
+
+def check_contract(collection: Collection, embedder: Embedder) -> None:
+    """Raises InputError unless documents can be split and embedded like this with the model in use."""
+    tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
+    require_text(collection.document_instruction, name="document instruction")
+    if not 1 <= collection.document_steps <= embedder.max_steps:
+        raise InputError(f"document_steps must be 1 to {embedder.max_steps}, not {collection.document_steps}.")
+    if not 16 <= tokens <= 8192:
+        raise InputError(f"chunk_tokens must be 16 to 8192, not {tokens}.")
+    if not 0 <= overlap <= tokens // 2:
+        raise InputError(f"chunk_overlap must be 0 to {tokens // 2}, half of chunk_tokens, not {overlap}.")
+    # An instruction that is too long for the model would fail every document later.
+    embedder.embed_documents(["a"], instruction=collection.document_instruction, steps=1)
+
+
+def check_collection_name(name: str) -> str:
+    """`name` itself. Raises InputError."""
+    if not _COLLECTION_NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a collection: use 1 to 63 of a-z, 0-9, - and _ (no --), a letter or digit first."
+        )
+    return name
+
+
+def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
+    """`metadata` itself. Raises InputError on what neither the catalog nor the index can keep."""
+    if len(metadata) > MAX_METADATA_KEYS:
+        raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
+    for key, value in metadata.items():
+        if not require_text(key, name="metadata key").strip():
+            raise InputError("A metadata key is empty.")
+        if key in CHUNK_KEYS:
+            raise InputError(f"The metadata key {key!r} is taken by the index; choose another name.")
+        if isinstance(value, str):
+            require_text(value, name=f"metadata value of {key!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"The metadata value of {key!r} must be a finite number, not {value}.")
+    return metadata
+
+
+def sample_rows() -> Iterator[SampleRow]:
+    """The sample library that ships in the wheel."""
+    with resources.files("sample").joinpath("library.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield SampleRow(id=row["id"], title=row["title"], text=row["text"], metadata=row["metadata"])

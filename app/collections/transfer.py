@@ -1,0 +1,289 @@
+"""Takes a collection out into one archive and brings it in elsewhere, with the same vectors, ids and scores.
+
+Nothing is visible of an import until its last step, one transaction; what it wrote before is removed when it breaks.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from app.collections.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
+from app.collections.archive_records import (
+    ChunkLine,
+    ContractRecord,
+    DocumentLine,
+    JudgementLine,
+    LensLine,
+    read_contract,
+    read_lines,
+    write_lines,
+)
+from app.collections.garbage import remove_unneeded
+from app.collections.library import check_collection_name
+from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
+from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
+from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, Judgement, Lens, Point, RemovalKind
+from app.vectors.point_ids import PointIds
+
+Tell = Callable[[int], None]
+
+_CHUNKS_PER_SHARD = 2000
+_LEASE = timedelta(hours=1)  # of what an import has written; prolonged with every shard
+_COPIES = UUID("2f0d6c0e-0a5b-5c8e-8f8e-5b1f8a3c9d42")
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """`lenses_kept`: names under which this home has another lens than the archive; its own stays."""
+
+    collection: str
+    documents: int
+    chunks: int
+    lenses_kept: tuple[str, ...] = ()
+
+
+class Transfer:
+    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._blobs = blobs
+        self._embedder = embedder
+
+    def export_collection(self, name: str, path: Path, *, tell: Tell = lambda documents: None) -> Transferred:
+        """`tell` hears how many documents are in. Raises ConflictError when one changes meanwhile."""
+        collection = self._catalog.collection(name)
+        documents = chunks = 0
+        with ArchiveWriter(path) as archive:
+            archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).model_dump_json(indent=1).encode())
+            archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
+            shards = _ChunkShards(self._index, collection.active_index, archive)
+            packed: set[bytes] = set()
+            for number, page in enumerate(self._catalog.document_records(name), start=1):
+                for record in page:
+                    self._add_files(archive, record.document.content_hash, packed)
+                archive.add(f"documents/{number:06}.jsonl", write_lines(map(DocumentLine.of, page)))
+                for record in page:
+                    # What waits to be ingested again has chunks of its former text: it is packed without them.
+                    if record.document.state is DocumentState.READY:
+                        shards.add(self._catalog.chunks(record.document.id))
+                documents += len(page)
+                tell(documents)
+            shards.flush()
+            chunks = shards.count
+            for number, said in enumerate(self._catalog.judgement_pages(name), start=1):
+                archive.add(f"judgements/{number:06}.jsonl", write_lines(map(JudgementLine.of, said)))
+        return Transferred(name, documents, chunks)
+
+    def import_collection(
+        self, path: Path, *, name: str | None = None, tell: Tell = lambda position: None
+    ) -> Transferred:
+        """`tell` hears the position in the file, of three readings one after another: verify, write, record."""
+        contract = self._check_contract(path)
+        name = check_collection_name(name or contract.name)
+        if any(each.name == name for each in self._catalog.collections()):
+            raise ConflictError(f"There is a collection {name!r} already: import under another name (`--as NAME`).")
+        members = verify(path, tell=tell)
+        index = self._catalog.reserve_index(name, lease=_LEASE)
+        collection = replace(contract.collection(), name=name, active_index=index)
+        renaming = _Renaming(name, index) if name != contract.name else None
+        try:
+            self._index.create(index, dimension=collection.dimension)
+            count = self._write(path, collection, renaming, set(members), tell)
+            if (there := self._index.count(index)) != count:
+                raise ConflictError(f"The vector index holds {there} points after {count} were written: try again.")
+            self._catalog.prolong_reservation(index, lease=_LEASE)
+            self._catalog.restore_collection(collection, _rows(path, name, renaming, tell))
+        except BaseException:
+            # A kill leaves it to the end of the reservation.
+            with suppress(UnavailableError):
+                self._catalog.note_removals(RemovalKind.INDEX, [index], due_in=timedelta(0))
+                remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+            raise
+        self._index.point_to(name, index)
+        made = self._catalog.counted_collection(name)
+        return Transferred(name, made.document_count, made.chunk_count, self._take_lenses(path))
+
+    def _take_lenses(self, path: Path) -> tuple[str, ...]:
+        """After the collection: one that is there already is no reason to refuse it. The names of those that differ."""
+        own = {lens.name: lens for lens in self._catalog.lenses()}
+        kept = []
+        for lens in _lenses(path):
+            if lens.name not in own:
+                self._catalog.save_lens(lens)
+            elif lens != own[lens.name]:
+                kept.append(lens.name)
+        return tuple(kept)
+
+    def _add_files(self, archive: ArchiveWriter, content_hash: str, packed: set[bytes]) -> None:
+        if (digest := bytes.fromhex(content_hash)) in packed:
+            return
+        packed.add(digest)
+        archive.add_file(f"files/{content_hash}", self._blobs.path(content_hash))
+        with suppress(NotFoundError):  # of a document that could not be read
+            archive.add(f"texts/{content_hash}", self._blobs.get_text(content_hash).encode("utf-8", "surrogatepass"))
+
+    def _check_contract(self, path: Path) -> ContractRecord:
+        """Before the long reading: an archive of another model is refused at once."""
+        with closing(read_members(path)) as members:
+            first = next(members, None)
+            if first is None or first.name != CONTRACT_MEMBER:
+                raise ArchiveError(f"{path} does not begin with {CONTRACT_MEMBER}: it is no exported collection.")
+            contract = read_contract(first.read())
+        if contract.fingerprint != self._embedder.fingerprint or contract.dimension != self._embedder.dimension:
+            raise FingerprintMismatchError(
+                f"The archive {path} was written with another model (fingerprint {contract.fingerprint}) than the one "
+                f"in use, {self._embedder.model_name} ({self._embedder.fingerprint}): its vectors cannot be searched "
+                "with it. Import with GIRCSE_MODEL set to that model, then `gircse reindex` brings it to this one."
+            )
+        return contract
+
+    def _write(
+        self, path: Path, collection: Collection, renaming: _Renaming | None, names: set[str], tell: Tell
+    ) -> int:
+        """Files, texts and points. How many points."""
+        index, dimension, count = collection.active_index, collection.dimension, 0
+        lines: list[ChunkLine] = []
+        for member in read_members(path, tell=tell):
+            if member.kind == "files":
+                self._put_file(member)
+            elif member.kind == "texts":
+                self._blobs.put_text(member.name[-64:], [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+            elif member.kind == "documents":
+                for line in read_lines(member, DocumentLine):
+                    if f"files/{line.content_hash}" not in names:
+                        raise ArchiveError(f"The file of {line.uri!r} is not in {path}.")
+            elif member.kind == "chunks":
+                lines = list(read_lines(member, ChunkLine))
+            elif member.name == LENSES_MEMBER:
+                list(read_lines(member, LensLine))  # checked before anything is visible
+            elif member.kind == "vectors":
+                self._index.upsert(index, _points(member, lines, dimension, renaming))
+                count += len(lines)
+                self._catalog.prolong_reservation(index, lease=_LEASE)
+        return count
+
+    def _put_file(self, member: Member) -> None:
+        content_hash = member.name[-64:]
+        self._catalog.note_removals(RemovalKind.FILE, [content_hash], due_in=_LEASE)
+        if not self._blobs.path(content_hash).exists():
+            self._blobs.put_parts(content_hash, member.parts)
+
+
+class _ChunkShards:
+    """Chunks as lines and their vectors as rows of an array, so many to a pair of members."""
+
+    def __init__(self, index: VectorIndex, name: str, archive: ArchiveWriter) -> None:
+        self._index = index
+        self._name = name
+        self._archive = archive
+        self._waiting: list[Chunk] = []
+        self._shards = 0
+        self.count = 0
+
+    def add(self, chunks: Sequence[Chunk]) -> None:
+        self._waiting.extend(chunks)
+        while len(self._waiting) >= _CHUNKS_PER_SHARD:
+            self._write(self._waiting[:_CHUNKS_PER_SHARD])
+            del self._waiting[:_CHUNKS_PER_SHARD]
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._write(self._waiting)
+            self._waiting.clear()
+
+    def _write(self, chunks: Sequence[Chunk]) -> None:
+        points = {point.id: point for point in self._index.retrieve(self._name, [chunk.id for chunk in chunks])}
+        absent = [chunk for chunk in chunks if chunk.id not in points]
+        if absent:
+            raise ConflictError(
+                f"Document {absent[0].document_id} changes during the export, or has lost points. Wait until its jobs "
+                "are done; if it happens again, `gircse doctor --orphans --fix` mends it."
+            )
+        self._shards += 1
+        lines = (ChunkLine.of(chunk, points[chunk.id]) for chunk in chunks)
+        self._archive.add(f"chunks/{self._shards:06}.jsonl", write_lines(lines))
+        vectors = io.BytesIO()
+        np.save(vectors, np.asarray([points[chunk.id].vector for chunk in chunks], dtype=np.float32))
+        self._archive.add(f"vectors/{self._shards:06}.npy", vectors.getvalue())
+        self.count += len(chunks)
+
+
+class _Renaming:
+    """Under another name everything gets the ids that it would have got there, so that both may live in one home."""
+
+    def __init__(self, name: str, index: str) -> None:
+        self._name = name
+        self._index = index
+        self._document_id = ""
+        self._ids = PointIds("", "")
+
+    def document_id(self, former: str) -> str:
+        return str(uuid5(_COPIES, f"{self._index}\n{former}"))
+
+    def chunk(self, line: ChunkLine) -> ChunkLine:
+        """Lines come in the order of documents, and of chunks in each."""
+        document_id = self.document_id(line.document_id)
+        if document_id != self._document_id:
+            self._document_id, self._ids = document_id, PointIds(self._name, document_id)
+        metadata = {**line.payload.metadata, "document_id": document_id}
+        payload = line.payload.model_copy(update={"metadata": metadata})
+        point_id = self._ids.next(line.text_hash)
+        return line.model_copy(update={"id": point_id, "document_id": document_id, "payload": payload})
+
+
+def _points(member: Member, lines: Sequence[ChunkLine], dimension: int, renaming: _Renaming | None) -> list[Point]:
+    try:
+        vectors = np.load(io.BytesIO(member.read()), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ArchiveError(f"{member.name} holds no array of numbers: {error}.") from error
+    shape = (len(lines), dimension)
+    if vectors.dtype != np.float32 or vectors.shape != shape or not np.isfinite(vectors).all():
+        raise ArchiveError(f"{member.name} does not hold {shape[0]} finite float32 vectors of {shape[1]} numbers.")
+    if not vectors.any(axis=1).all():
+        raise ArchiveError(f"{member.name} holds a zero vector, which has no direction to compare.")
+    renamed = lines if renaming is None else [renaming.chunk(line) for line in lines]
+    return [
+        Point(line.id, vector.tolist(), line.payload.model_dump())
+        for line, vector in zip(renamed, vectors, strict=True)
+    ]
+
+
+def _rows(
+    path: Path, name: str, renaming: _Renaming | None, tell: Tell
+) -> Iterator[DocumentRecord | Chunk | Judgement]:
+    """Documents page by page, then the chunks of those before them, and at the end what was said of them."""
+    for member in read_members(path, tell=tell):
+        if member.kind == "documents":
+            for document in read_lines(member, DocumentLine):
+                record = document.record(name)
+                if renaming is not None:
+                    changed = replace(record.document, id=renaming.document_id(record.document.id))
+                    record = replace(record, document=changed)
+                yield record
+        elif member.kind == "chunks":
+            for line in read_lines(member, ChunkLine):
+                yield (line if renaming is None else renaming.chunk(line)).chunk()
+        elif member.kind == "judgements":
+            for said in read_lines(member, JudgementLine):
+                judgement = said.judgement()
+                if renaming is not None:
+                    judgement = replace(judgement, document_id=renaming.document_id(judgement.document_id))
+                yield judgement
+
+
+def _lenses(path: Path) -> list[Lens]:
+    """They come right behind the contract; archives of earlier releases have none."""
+    with closing(read_members(path)) as members:
+        for member in islice(members, 2):
+            if member.name == LENSES_MEMBER:
+                return [line.lens() for line in read_lines(member, LensLine)]
+    return []

@@ -1,0 +1,1 @@
+"""How good the answers are: relevance judgements, metrics and evaluations in the background."""

@@ -1,0 +1,170 @@
+"""Evaluations in the background of a serving process: one at a time, with progress, to be cancelled, the last few kept.
+
+They belong to the server, not to whoever looks at them: a closed page changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import monotonic
+
+from app.errors import ConflictError, GircseError, InputError, NotFoundError
+from app.evaluation.evaluate import Evaluator, PreparedEvaluation
+from app.evaluation.scoring import differences
+from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.search.service import SearchService
+from app.types.documents import utc_now
+from app.types.evaluation import (
+    Difference,
+    EvaluationPlan,
+    EvaluationReport,
+    EvaluationRun,
+    EvaluationState,
+    Measure,
+)
+
+KEPT = 10
+STOP_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Changed by its thread alone, but for `is_cancelled`."""
+
+    id: str
+    prepared: PreparedEvaluation
+    started_at: datetime
+    began: float = field(default_factory=monotonic)
+    ended: float | None = None
+    state: EvaluationState = EvaluationState.RUNNING
+    done: int = 0
+    error: str | None = None
+    report: EvaluationReport | None = None
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def snapshot(self) -> EvaluationRun:
+        elapsed, done, total = (self.ended or monotonic()) - self.began, self.done, self.prepared.search_count
+        is_running = self.state is EvaluationState.RUNNING
+        return EvaluationRun(
+            id=self.id,
+            plan=self.prepared.plan,
+            state=self.state,
+            started_at=self.started_at,
+            query_count=len(self.prepared.queries),
+            done=done,
+            total=total,
+            remaining_s=elapsed / done * (total - done) if is_running and done else None,
+            elapsed_s=elapsed,
+            error=self.error,
+            report=self.report,
+        )
+
+
+def evaluations_over(*, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
+    """With a search of their own, so that what people asked lately stays remembered in theirs."""
+    search = SearchService(catalog, index, embedder)
+    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
+
+
+def unknown_run(run_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"There is no evaluation {run_id[:40]!r}. A server keeps its last {KEPT}, until it is stopped."
+    )
+
+
+class BackgroundEvaluations:
+    """Implements `Evaluations`."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._lock = threading.Lock()
+        self._runs: dict[str, _Run] = {}  # the oldest first
+        self._thread: threading.Thread | None = None
+
+    def start(self, plan: EvaluationPlan) -> EvaluationRun:
+        self._require_idle()
+        prepared = self._evaluator.prepare(plan)
+        with self._lock:
+            self._require_idle()
+            run = _Run(uuid.uuid4().hex, prepared, utc_now())
+            self._runs[run.id] = run
+            while len(self._runs) > KEPT:
+                del self._runs[next(iter(self._runs))]
+            self._thread = threading.Thread(target=self._work, args=(run,), name="evaluation", daemon=True)
+            self._thread.start()
+        return run.snapshot()
+
+    def runs(self) -> list[EvaluationRun]:
+        with self._lock:
+            return [run.snapshot() for run in reversed(self._runs.values())]
+
+    def run(self, run_id: str) -> EvaluationRun:
+        return self._run(run_id).snapshot()
+
+    def cancel(self, run_id: str) -> EvaluationRun:
+        run = self._run(run_id)
+        run.is_cancelled.set()
+        return run.snapshot()
+
+    def compare(self, run_id: str, *, baseline: int = 0) -> list[Difference]:
+        run = self._run(run_id)
+        report = run.report
+        if report is None:
+            raise ConflictError("This evaluation has no results to compare. Wait until it has ended.")
+        labels = [each.label for each in report.scores]
+        if not 0 <= baseline < len(labels):
+            raise InputError(f"The baseline is one of the variants 0 to {len(labels) - 1}, not {baseline}.")
+        values = {measure: [query.values[measure] for query in report.queries] for measure in Measure}
+        return differences(values, labels, baseline=baseline, seed=run.prepared.plan.seed)
+
+    def close(self) -> None:
+        with self._lock:
+            thread, runs = self._thread, list(self._runs.values())
+        for run in runs:
+            run.is_cancelled.set()
+        if thread is not None:
+            thread.join(timeout=STOP_S)
+
+    def _run(self, run_id: str) -> _Run:
+        with self._lock:
+            run = self._runs.get(run_id)
+        if run is None:
+            raise unknown_run(run_id)
+        return run
+
+    def _require_idle(self) -> None:
+        if any(run.state is EvaluationState.RUNNING for run in list(self._runs.values())):
+            raise ConflictError("An evaluation is running already. Wait until it has ended, or cancel it.")
+
+    def _work(self, run: _Run) -> None:
+        def goes_on() -> bool:
+            run.done += 1
+            return not run.is_cancelled.is_set()
+
+        with _outcome_told(run):
+            run.report = self._evaluator.measure(run.prepared, goes_on=goes_on)
+
+
+@contextmanager
+def _outcome_told(run: _Run) -> Iterator[None]:
+    """The state changes last of all: whoever sees an end sees the results, too."""
+    state, error = EvaluationState.FAILED, "Something went wrong that should not; the server's log says what."
+    try:
+        yield
+        is_whole = run.done == run.prepared.search_count
+        state, error = (EvaluationState.DONE if is_whole else EvaluationState.CANCELLED), ""
+    except GircseError as known:
+        error = str(known)
+        log.warning("An evaluation failed: %s", known)
+    finally:
+        run.ended = monotonic()
+        run.error = error or None
+        run.state = state

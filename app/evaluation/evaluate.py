@@ -1,0 +1,248 @@
+"""Measures search on judged queries: every query through every variant, scored at the level of documents.
+
+Knows neither threads nor how judgements are kept; `app.evaluation.background` runs it in the background.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import Protocol
+
+from app.errors import InputError, NotFoundError
+from app.evaluation.judged import Judged
+from app.evaluation.scoring import grades_in, resample, score_ranking, variant_labels
+from app.ports.parts import Catalog
+from app.search.lenses import find_lens
+from app.types.evaluation import (
+    EvaluationPlan,
+    EvaluationReport,
+    InstructionChoice,
+    InstructionPolicy,
+    InstructionScores,
+    JudgedQuery,
+    Measure,
+    QueryScores,
+    Variant,
+    VariantScores,
+)
+from app.types.search import SearchMode, SearchRequest, SearchResult
+
+DEPTH = 100  # chunks looked at
+MAX_VARIANTS = 24
+MAX_SEARCHES = 200_000
+
+
+class Searcher(Protocol):
+    def search(self, request: SearchRequest, *, explain: bool) -> SearchResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEvaluation:
+    """A plan that was checked, with what it will ask. `counterparts`: collection → document → document there."""
+
+    plan: EvaluationPlan
+    variants: tuple[Variant, ...]
+    queries: tuple[JudgedQuery, ...]
+    lenses: Mapping[str, str]  # name → instruction
+    counterparts: Mapping[str, Mapping[str, str]]
+    missing_documents: Mapping[str, int]
+    without_relevant: int
+
+    @property
+    def search_count(self) -> int:
+        return len(self.queries) * len(self.variants)
+
+
+@dataclass(slots=True)
+class _Measured:
+    queries: list[JudgedQuery] = field(default_factory=list)
+    scores: list[list[dict[Measure, float]]] = field(default_factory=list)  # [query][variant]
+    times_ms: list[list[float]] = field(default_factory=list)
+    unanswered: dict[str, str] = field(default_factory=dict)
+
+
+class Evaluator:
+    """`max_steps` is asked when a plan is checked, since it may load the model."""
+
+    def __init__(self, *, catalog: Catalog, search: Searcher, max_steps: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._search = search
+        self._judged = Judged(catalog)
+        self._max_steps = max_steps
+
+    def prepare(self, plan: EvaluationPlan) -> PreparedEvaluation:
+        """Raises InputError when the plan cannot be carried out, NotFoundError when there is nothing to measure by."""
+        variants = self._variants_of(plan)
+        names = [each.lens for each in plan.instructions if each.lens]
+        lenses = {name: find_lens(self._catalog, name).query_instruction for name in names}
+        judged = self._judged.queries(plan.judged_in, judged_by=plan.judged_by)
+        usable = [each for each in judged if each.relevant_count]
+        if not usable:
+            raise NotFoundError(
+                f"No query is judged in the collection {plan.judged_in!r} that a document answers. Give thumbs on the "
+                "search page, or bring judgements in: `gircse judgements import PATH`."
+            )
+        queries = sorted(usable, key=_place_in_sample)[: plan.max_queries]
+        if len(queries) * len(variants) > MAX_SEARCHES:
+            raise InputError(
+                f"{len(queries):,} queries in {len(variants)} variants are more than {MAX_SEARCHES:,} searches. "
+                "Take a sample of the queries."
+            )
+        counterparts, missing = self._places(plan, queries)
+        left_out = len(judged) - len(usable)
+        return PreparedEvaluation(plan, variants, tuple(queries), lenses, counterparts, missing, left_out)
+
+    def measure(self, prepared: PreparedEvaluation, *, goes_on: Callable[[], bool]) -> EvaluationReport | None:
+        """`goes_on` is asked after every search. When it says no: a report on the queries that were finished."""
+        measured = _Measured()
+        for query in prepared.queries:
+            rows: list[tuple[dict[Measure, float], float]] = []
+            stopped = False
+            for variant in prepared.variants:
+                try:
+                    rows.append(self._measure_one(query, variant, prepared))
+                except InputError as error:  # of this query, such as one that is too long for the model
+                    measured.unanswered[query.query] = str(error)
+                stopped = not goes_on()
+                if stopped:
+                    break
+            if len(rows) == len(prepared.variants):
+                measured.queries.append(query)
+                measured.scores.append([scores for scores, _ in rows])
+                measured.times_ms.append([ms for _, ms in rows])
+            if stopped:
+                break
+        if measured.queries:
+            return _report(prepared, measured)
+        if measured.unanswered:
+            query_text, reason = next(iter(measured.unanswered.items()))
+            raise InputError(f"No query could be searched for; {query_text[:60]!r}, for instance: {reason}")
+        return None
+
+    def _measure_one(
+        self, query: JudgedQuery, variant: Variant, prepared: PreparedEvaluation
+    ) -> tuple[dict[Measure, float], float]:
+        request = SearchRequest(
+            query=query.query,
+            collection=variant.collection,
+            instruction=_instruction_for(query, variant.instruction, prepared.lenses),
+            steps=variant.steps,
+            limit=DEPTH,
+            mode=variant.mode,
+        )
+        started = perf_counter()
+        result = self._search.search(request, explain=False)
+        spent_ms = (perf_counter() - started) * 1000
+        documents = list(dict.fromkeys(hit.document.id for hit in result.hits))
+        return score_ranking(documents, grades_in(query, prepared.counterparts[variant.collection])), spent_ms
+
+    def _variants_of(self, plan: EvaluationPlan) -> tuple[Variant, ...]:
+        if not (plan.collections and plan.modes):
+            raise InputError("Choose at least one collection and one mode.")
+        if plan.max_queries is not None and plan.max_queries < 1:
+            raise InputError(f"A sample has at least one query, not {plan.max_queries}.")
+        for choice in plan.instructions:
+            if (choice.policy is InstructionPolicy.LENS) != bool(choice.lens):
+                raise InputError(f"The instruction {choice} cannot be: a lens goes by its name, and others have none.")
+        if set(plan.modes) != {SearchMode.SPARSE}:
+            most = self._max_steps()
+            if not plan.steps or not plan.instructions:
+                raise InputError("Choose at least one number of steps and one instruction.")
+            for steps in plan.steps:
+                if not 1 <= steps <= most:
+                    raise InputError(f"steps must be 1 to {most}, not {steps}.")
+        grid = itertools.product(plan.collections, plan.modes, plan.instructions, sorted(plan.steps))
+        variants = tuple(dict.fromkeys(_variant(*each) for each in grid))
+        variants += tuple(  # where sparse is the only mode, steps and instructions may be empty
+            Variant(each, SearchMode.SPARSE) for each in plan.collections if not variants
+        )
+        if len(variants) > MAX_VARIANTS:
+            raise InputError(f"{len(variants)} variants are too many to look at; choose at most {MAX_VARIANTS}.")
+        return variants
+
+    def _places(
+        self, plan: EvaluationPlan, queries: Sequence[JudgedQuery]
+    ) -> tuple[dict[str, Mapping[str, str]], dict[str, int]]:
+        """Where the judged documents are in each collection, and of how many relevant ones there is none."""
+        documents = sorted({document for query in queries for document in query.grades})
+        relevant = {document for query in queries for document, grade in query.grades.items() if grade}
+        places: dict[str, Mapping[str, str]] = {}
+        missing: dict[str, int] = {}
+        for name in dict.fromkeys(plan.collections):
+            known = self._catalog.collection(name).name
+            places[known] = {} if known == plan.judged_in else self._catalog.counterparts(documents, known)
+            if known != plan.judged_in and (lacking := len(relevant - places[known].keys())):
+                missing[known] = lacking
+                if lacking == len(relevant):
+                    raise InputError(
+                        f"None of the documents judged in {plan.judged_in!r} is in {known!r}, by uri or by content."
+                    )
+        return places, missing
+
+
+def _variant(collection: str, mode: SearchMode, instruction: InstructionChoice, steps: int) -> Variant:
+    return Variant(collection, mode) if mode is SearchMode.SPARSE else Variant(collection, mode, steps, instruction)
+
+
+def _instruction_for(query: JudgedQuery, choice: InstructionChoice | None, lenses: Mapping[str, str]) -> str | None:
+    if choice is None or choice.policy is InstructionPolicy.DEFAULT:
+        return None
+    if choice.policy is InstructionPolicy.LENS:
+        return lenses[choice.lens]
+    return query.instruction if choice.policy is InstructionPolicy.JUDGED else ""
+
+
+def _place_in_sample(query: JudgedQuery) -> str:
+    """An order that has nothing to do with the queries, so that the first ones are a fair sample."""
+    return hashlib.sha1(f"{query.query}\0{query.instruction}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _report(prepared: PreparedEvaluation, measured: _Measured) -> EvaluationReport:
+    variants, seed = prepared.variants, prepared.plan.seed
+    labels = variant_labels(variants)
+    everything = range(len(measured.queries))
+    by_instruction: dict[str, list[int]] = {}
+    for place, query in enumerate(measured.queries):
+        by_instruction.setdefault(query.instruction, []).append(place)
+    return EvaluationReport(
+        scores=_scores(variants, labels, measured, everything, seed),
+        by_instruction=tuple(
+            InstructionScores(instruction, len(places), _scores(variants, labels, measured, places, seed))
+            for instruction, places in sorted(by_instruction.items(), key=lambda item: (-len(item[1]), item[0]))
+        ),
+        queries=tuple(
+            QueryScores(
+                query.query,
+                query.instruction,
+                query.relevant_count,
+                {each: tuple(scores[each] for scores in measured.scores[place]) for each in Measure},
+            )
+            for place, query in enumerate(measured.queries)
+        ),
+        unanswered=measured.unanswered,
+        missing_documents=prepared.missing_documents,
+        without_relevant=prepared.without_relevant,
+    )
+
+
+def _scores(
+    variants: Sequence[Variant], labels: Sequence[str], measured: _Measured, places: Sequence[int], seed: int
+) -> tuple[VariantScores, ...]:
+    replicates = {
+        measure: resample([[scores[measure] for scores in measured.scores[place]] for place in places], seed=seed)
+        for measure in Measure
+    }
+    return tuple(
+        VariantScores(
+            variant=variant,
+            label=labels[number],
+            estimates={measure: replicates[measure].estimate(number) for measure in Measure},
+            median_ms=median(measured.times_ms[place][number] for place in places),
+        )
+        for number, variant in enumerate(variants)
+    )

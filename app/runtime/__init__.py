@@ -1,0 +1,1 @@
+"""What every process needs beside its work: logs, metrics, traces, readiness, locks."""

@@ -1,0 +1,174 @@
+"""Prometheus metrics of one process, in a registry of its own. Labels are words of this program alone, so that no
+document, query or collection can make a new series.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.errors import GircseError
+from app.ports.parts import Catalog, VectorIndex
+from app.runtime.tracing import NO_SPANS, Spans
+from app.types.documents import JobState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300)
+_LOOK_AGAIN_S = 10.0  # an index is asked for its size no more often
+
+
+class Metrics:
+    """Implements the port `Observer`; counts requests; `render` is what /metrics answers."""
+
+    def __init__(self, *, spans: Spans = NO_SPANS) -> None:
+        self.spans = spans
+        self.registry = CollectorRegistry(auto_describe=True)
+        self._requests = Histogram(
+            "gircse_request_seconds",
+            "Requests, by the template of their route.",
+            ("method", "route", "status"),
+            buckets=_REQUEST_BUCKETS,
+            registry=self.registry,
+        )
+        self._stages = Histogram(
+            "gircse_stage_seconds",
+            "Stages of searches and jobs.",
+            ("stage",),
+            buckets=_STAGE_BUCKETS,
+            registry=self.registry,
+        )
+        self._faults = Counter(
+            "gircse_stage_faults", "Stages that ended in an error.", ("stage",), registry=self.registry
+        )
+        self._lookups = Counter(
+            "gircse_cache_lookups", "What was looked up in a cache.", ("cache", "result"), registry=self.registry
+        )
+        self._in_flight = Gauge(
+            "gircse_requests_in_flight", "Requests that are being answered.", registry=self.registry
+        )
+
+        self._refused = Counter(
+            "gircse_requests_refused",
+            "Requests answered 429 since too many were in hand.",
+            ("lane",),
+            registry=self.registry,
+        )
+        self._lanes = Gauge(
+            "gircse_requests_admitted",
+            "Requests that wait for a place, or have one.",
+            ("lane", "state"),
+            registry=self.registry,
+        )
+
+    @contextmanager
+    def stage(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        with self.spans.span(stage):
+            try:
+                yield
+            except BaseException:
+                self._faults.labels(stage).inc()
+                raise
+            finally:
+                self._stages.labels(stage).observe(time.perf_counter() - started)
+
+    def looked_up(self, name: str, *, is_hit: bool) -> None:
+        self._lookups.labels(name, "hit" if is_hit else "miss").inc()
+
+    @contextmanager
+    def request_in_flight(self) -> Iterator[None]:
+        with self._in_flight.track_inprogress():
+            yield
+
+    def answered(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(method, route, str(status)).observe(seconds)
+
+    def refused(self, lane: str) -> None:
+        self._refused.labels(lane).inc()
+
+    def lane(self, lane: str, *, waiting: Callable[[], int], in_hand: Callable[[], int]) -> None:
+        """Where to look for how full a lane is."""
+        self._refused.labels(lane)
+        self._lanes.labels(lane, "waiting").set_function(waiting)
+        self._lanes.labels(lane, "in hand").set_function(in_hand)
+
+    def render(self, house: Collector | None = None) -> bytes:
+        """With what `house` finds out now."""
+        text = generate_latest(self.registry)
+        if house is None:
+            return text
+        asked = CollectorRegistry(auto_describe=False)
+        asked.register(house)
+        return text + generate_latest(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    seconds: float
+    points: int
+    indexes: int
+
+
+class HouseCollector(Collector):
+    """Asks catalog and index when it is asked. A part that is away is told as such, and the rest is still there."""
+
+    def __init__(self, *, catalog: Catalog, index: VectorIndex, is_worker_there: Callable[[], bool]) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._is_worker_there = is_worker_there
+        self._size: _Size | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        parts: Mapping[str, Callable[[], list[Metric]]] = {"catalog": self._of_catalog, "index": self._of_index}
+        is_up = GaugeMetricFamily("gircse_part_up", "Whether a part answers.", labels=["part"])
+        for name, ask in parts.items():
+            try:
+                yield from ask()
+            except (GircseError, OSError):
+                is_up.add_metric([name], 0)
+            else:
+                is_up.add_metric([name], 1)
+        yield is_up
+        yield _gauge("gircse_worker_up", "Whether a worker holds the home of this server.", self._is_worker_there())
+
+    def _of_catalog(self) -> list[Metric]:
+        counts = self._catalog.job_counts()
+        age = self._catalog.queue_age()
+        collections = self._catalog.collections()
+        jobs = GaugeMetricFamily("gircse_jobs", "Jobs, by state.", labels=["state"])
+        for state in JobState:
+            jobs.add_metric([state.value], counts.get(state, 0))
+        return [
+            jobs,
+            _gauge("gircse_queue_depth", "Jobs that wait for a worker.", counts.get(JobState.QUEUED, 0)),
+            _gauge(
+                "gircse_queue_age_seconds", "How long the first job in the queue has been due.", age.total_seconds()
+            ),
+            _gauge("gircse_collections", "Collections.", len(collections)),
+            _gauge(
+                "gircse_documents", "Documents of all collections.", sum(each.document_count for each in collections)
+            ),
+            _gauge("gircse_chunks", "Chunks of all collections.", sum(each.chunk_count for each in collections)),
+        ]
+
+    def _of_index(self) -> list[Metric]:
+        size = self._size
+        if size is None or time.monotonic() - size.seconds > _LOOK_AGAIN_S:
+            names = self._index.indexes()
+            size = _Size(time.monotonic(), sum(self._index.condition(name).points for name in names), len(names))
+            self._size = size
+        return [
+            _gauge("gircse_index_points", "Points of all indexes, those being built included.", size.points),
+            _gauge("gircse_indexes", "Indexes, those being built included.", size.indexes),
+        ]
+
+
+def _gauge(name: str, description: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, description, value=float(value))

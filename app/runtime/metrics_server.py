@@ -1,0 +1,53 @@
+"""/metrics and /healthz of a process that serves nothing else, on loopback."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from app.runtime.metrics import CONTENT_TYPE, Metrics
+
+HOST = "127.0.0.1"
+_TIMEOUT_S = 10
+
+
+@contextmanager
+def serving_metrics(port: int, metrics: Metrics, *, is_well: Callable[[], bool]) -> Iterator[int]:
+    """The port that was taken. /healthz answers 503 once `is_well` says no."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _TIMEOUT_S
+        server_version = "gircse"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._answer(HTTPStatus.OK, metrics.render(), CONTENT_TYPE)
+            elif self.path == "/healthz":
+                status = HTTPStatus.OK if is_well() else HTTPStatus.SERVICE_UNAVAILABLE
+                self._answer(status, b"", "text/plain")
+            else:
+                self._answer(HTTPStatus.NOT_FOUND, b"", "text/plain")
+
+        def _answer(self, status: HTTPStatus, body: bytes, media_type: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", media_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody needs a line for every look."""
+
+    with ThreadingHTTPServer((HOST, port), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,18 @@
+"""Vectors of different models never mix: the one check that every way in and out of a collection makes."""
+
+from __future__ import annotations
+
+from app.errors import FingerprintMismatchError
+from app.ports.parts import Embedder
+from app.types.documents import Collection
+
+
+def require_same_model(collection: Collection, embedder: Embedder) -> None:
+    """Raises FingerprintMismatchError unless `collection` was written by the model of `embedder`."""
+    if collection.fingerprint != embedder.fingerprint:
+        raise FingerprintMismatchError(
+            f"The collection {collection.name!r} was written by another model (fingerprint {collection.fingerprint}) "
+            f"than the one in use, {embedder.model_name} ({embedder.fingerprint}); their vectors cannot be compared. "
+            "If it was reindexed with another model, restart the server and the workers with that one (`gircse up "
+            f"--model …`, or GIRCSE_MODEL); or bring the collection to this one: `gircse reindex {collection.name}`."
+        )

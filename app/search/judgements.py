@@ -1,0 +1,50 @@
+"""Lenses and judgements as they may be kept."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from app.errors import EmptyQueryError, InputError
+from app.types.documents import (
+    Judgement,
+    Lens,
+    require_text,
+    utc_now,
+)
+
+MAX_NAME_CHARACTERS = 80
+MAX_NOTE_CHARACTERS = 2000
+BEST_GRADE = 3
+LOCAL_PERSON = "local"  # whoever sits at the machine, or uses a service without keys
+
+
+def new_lens(name: str, query_instruction: str, *, document_instruction: str | None = None, note: str = "") -> Lens:
+    """Raises InputError."""
+    name = require_text(name, name="name of the lens").strip()
+    if not name or len(name) > MAX_NAME_CHARACTERS or any(map(_is_control, name)):
+        raise InputError(
+            f"{name[:MAX_NAME_CHARACTERS]!r} cannot name a lens: use 1 to {MAX_NAME_CHARACTERS} characters of one line."
+        )
+    if not require_text(query_instruction, name="query instruction").strip():
+        raise InputError(f"The lens {name!r} has no query instruction; say how it looks at a query.")
+    if document_instruction is not None:
+        require_text(document_instruction, name="document instruction")
+    if len(require_text(note, name="note")) > MAX_NOTE_CHARACTERS:
+        raise InputError(f"A note has at most {MAX_NOTE_CHARACTERS} characters, not {len(note)}.")
+    return Lens(name, query_instruction.strip(), document_instruction, note)
+
+
+def new_judgement(
+    document_id: str, *, query: str, instruction: str, grade: int, judged_by: str = LOCAL_PERSON
+) -> Judgement:
+    """Of this moment. Raises InputError."""
+    if not require_text(query, name="query").strip():
+        raise EmptyQueryError("The query is empty: a judgement says how well a document answers one.")
+    if not 0 <= grade <= BEST_GRADE:
+        raise InputError(f"A grade is 0 (not at all) to {BEST_GRADE} (this is it), not {grade}.")
+    require_text(instruction, name="instruction")
+    return Judgement(document_id, query, instruction, grade, judged_by, utc_now())
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character).startswith(("C", "Zl", "Zp")) and character not in "\u200c\u200d"

@@ -1,0 +1,112 @@
+"""Lenses that come with the product, beside those that people save: named instructions, worded as the default model
+and the paper's tasks (Tables 11 and 12) have them."""
+
+from __future__ import annotations
+
+from app.errors import InputError, UnknownLensError
+from app.ports.catalog import Opinions
+from app.types.documents import Lens
+
+STARTERS = (
+    Lens(
+        "Answers the question",
+        "Given a question, retrieve passages that answer the question.",
+        note="Passages that answer what you ask.",
+    ),
+    Lens(
+        "Same topic",
+        "Identify the topic of the text, such as economy, government or geography.",
+        note="About the same thing, whatever is said about it.",
+    ),
+    Lens(
+        "Same place",
+        "Identify the region of the world the text is about.",
+        note="Set in the same part of the world.",
+    ),
+    Lens("Same intent", "Represent the intention of this text.", note="The writer wants the same to happen."),
+    Lens("Same feeling", "Represent the emotion of this text.", note="The writer feels the same."),
+    Lens(
+        "Same problem",
+        "Identify the problem the customer complains about.",
+        note="For complaints and tickets: the same thing went wrong.",
+    ),
+    Lens(
+        "Same opinion",
+        "Classify the sentiment of the given comment as positive, negative, ambiguous or neutral.",
+        note="As pleased or displeased as your text.",
+    ),
+    Lens(
+        "Same question",
+        "Given a question, retrieve questions that are semantically equivalent to the given question.",
+        note="Other ways to ask it: duplicates in a forum or an FAQ.",
+    ),
+    Lens(
+        "Says the same",
+        "Retrieve semantically similar text.",
+        note="Close in meaning as a whole.",
+    ),
+    Lens(
+        "Supports or refutes",
+        "Given a claim, retrieve documents that support or refute the claim.",
+        note="Evidence on a claim, for and against.",
+    ),
+    Lens(
+        "Contradicts",
+        "Given a claim, find documents that refute the claim.",
+        note="Looks for the other side of a claim. Small models find its topic more surely than its denial.",
+    ),
+    Lens(
+        "Same kind of text",
+        "Identify what kind of text this is, such as a definition, a question or a summary.",
+        note="A definition for a definition, a question for a question.",
+    ),
+    Lens(
+        "Same field of study",
+        "Identify the academic subject of the text.",
+        note="For textbooks and papers.",
+    ),
+    Lens(
+        "Same use",
+        "Identify what the software is used for.",
+        note="For software: does the same job.",
+    ),
+)
+_STARTERS = {lens.name: lens for lens in STARTERS}
+
+
+def lenses_of(opinions: Opinions) -> list[Lens]:
+    """Those that people saved, in the order of names, then the starters that none of them replaces."""
+    saved = opinions.lenses()
+    names = {lens.name for lens in saved}
+    return [*saved, *(lens for lens in STARTERS if lens.name not in names)]
+
+
+def find_lens(opinions: Opinions, name: str) -> Lens:
+    """Raises UnknownLensError."""
+    try:
+        return opinions.lens(name)
+    except UnknownLensError:
+        if name in _STARTERS:
+            return _STARTERS[name]
+        raise UnknownLensError(name, [lens.name for lens in lenses_of(opinions)]) from None
+
+
+def delete_lens(opinions: Opinions, name: str) -> None:
+    """Raises UnknownLensError, and InputError for a starter, which none can delete."""
+    try:
+        opinions.delete_lens(name)
+    except UnknownLensError:
+        if name in _STARTERS:
+            raise InputError(
+                f"The lens {name!r} comes with gircse-search; save one of that name to replace it."
+            ) from None
+        raise
+
+
+def instruction_through(opinions: Opinions, lens: str | None, instruction: str | None) -> str | None:
+    """The instruction to search with. Raises UnknownLensError, and InputError when there are two."""
+    if lens is None:
+        return instruction
+    if instruction is not None:
+        raise InputError(f"Give the lens {lens!r} or an instruction, not both.")
+    return find_lens(opinions, lens).query_instruction

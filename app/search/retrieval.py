@@ -1,0 +1,104 @@
+"""What the index finds for a request: by the vector, by the words, or by both; and where feedback moves the vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import numpy as np
+
+from app.errors import ConflictError, InputError
+from app.ports.parts import VectorIndex
+from app.search.fusion import RankedPoint, fuse
+from app.types.documents import Point
+from app.types.search import SearchMode, SearchRequest
+
+MAX_FEEDBACK = 16  # chunks on either side
+CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
+LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
+_SHORTEST = 1e-6
+
+# Keys that ingestion adds to a point's metadata; the rest is the document's own.
+CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
+
+
+def find_points(
+    index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float] | None
+) -> list[RankedPoint]:
+    """Best first, of the index `name`; `vector` is not needed in sparse mode.
+
+    Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
+    """
+    filters = request.filters or None
+    if request.mode is not SearchMode.DENSE and not index.has_words(name):
+        raise ConflictError(
+            f"The collection {request.collection!r} was indexed by a release that could not search by words. "
+            f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
+        )
+    if request.mode is SearchMode.SPARSE:
+        return [
+            RankedPoint(each) for each in index.search_words(name, request.query, limit=request.limit, filters=filters)
+        ]
+    if vector is None:
+        raise ValueError(f"the mode {request.mode} needs the vector of the query")
+    vector = moved_vector(index, name, request, vector)
+    if request.mode is SearchMode.DENSE:
+        return [RankedPoint(each) for each in index.search(name, vector, limit=request.limit, filters=filters)]
+    candidates = max(CANDIDATES, 2 * request.limit)
+    dense, sparse = index.search_both(name, vector, request.query, limit=candidates, filters=filters)
+    return fuse(dense, sparse)[: request.limit]
+
+
+def check_feedback(request: SearchRequest) -> None:
+    """Raises InputError."""
+    if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
+        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
+    for name, ids in (("like", request.like), ("unlike", request.unlike)):
+        if len(ids) > MAX_FEEDBACK:
+            raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
+        for chunk_id in ids:
+            if not _is_chunk_id(chunk_id):
+                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
+    if both := set(request.like) & set(request.unlike):
+        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
+
+
+def move_vector(
+    vector: Sequence[float], *, like: Sequence[Sequence[float]], unlike: Sequence[Sequence[float]]
+) -> list[float]:
+    """Rocchio: towards the mean of what is liked, away from the mean of what is not; a unit vector again."""
+    moved = np.asarray(vector, dtype=np.float64)
+    for weight, others in ((LIKE_WEIGHT, like), (-UNLIKE_WEIGHT, unlike)):
+        if others:
+            moved = moved + weight * np.mean(np.asarray(others, dtype=np.float64), axis=0)
+    length = float(np.linalg.norm(moved))
+    if length < _SHORTEST:
+        raise InputError("What is liked and unliked leaves nothing of the query to search with: take one back.")
+    return (moved / length).tolist()
+
+
+def moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
+    """What is searched with: the vector of the query, moved by the feedback. Raises InputError when it is unknown."""
+    if not request.like and not request.unlike:
+        return vector
+    found: dict[str, Point] = {
+        point.id: point for point in index.retrieve(name, [*request.like, *request.unlike]) if is_own(point.payload)
+    }
+    for chunk_id in (*request.like, *request.unlike):
+        if chunk_id not in found:
+            raise InputError(f"The collection {request.collection!r} has no chunk {chunk_id}, to be like or unlike.")
+    like, unlike = ([found[each].vector for each in dict.fromkeys(ids)] for ids in (request.like, request.unlike))
+    return move_vector(vector, like=like, unlike=unlike)
+
+
+def is_own(payload: Mapping[str, object]) -> bool:
+    """Whether a point is a chunk of ours."""
+    metadata = payload.get("metadata")
+    return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
+
+
+def _is_chunk_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

@@ -1,0 +1,237 @@
+"""The search service: one query under one instruction, embedded, looked up, explained. No chat model takes part."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import TypeVar, cast
+
+from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
+from app.ports.observer import SILENT, Observer
+from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.runtime.lru import Recent
+from app.search.fingerprints import require_same_model
+from app.search.fusion import RankedPoint
+from app.search.highlights import Explainer
+from app.search.highlights_bm25 import explain_by_words
+from app.search.retrieval import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
+from app.types.documents import (
+    Collection,
+    Metadata,
+    require_text,
+)
+from app.types.search import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
+
+MAX_LIMIT = 100
+MAX_BIAS = 10.0
+MAX_BIASED_WORDS = 64
+MAX_QUERY_CHARACTERS = 100_000
+MAX_FILTERS = 32
+KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
+
+Answer = TypeVar("Answer")
+
+_log = logging.getLogger(__name__)
+_NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
+
+
+class SearchService:
+    def __init__(
+        self, catalog: Catalog, index: VectorIndex, embedder: Embedder, *, observer: Observer = SILENT
+    ) -> None:
+        self._observer = observer
+        self._catalog = catalog
+        self._index = index
+        self._embedder = embedder
+        self._explainer = Explainer(embedder)
+        self._queries: Recent[tuple[object, ...], QueryEmbedding] = Recent(KEPT_QUERIES)
+
+    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
+        """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.
+
+        By words alone the model is not asked: there is no refinement, and `steps` is 0.
+        """
+        timings_ms: dict[str, float] = {}
+        with self._timed(timings_ms, "total"):
+            _check_search(request)
+            collection = self._catalog.collection(request.collection)
+            require_same_model(collection, self._embedder)
+            _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
+            query = _NO_EMBEDDING
+            if request.mode is not SearchMode.SPARSE:
+                with self._timed(timings_ms, "embed"):
+                    query = self._embed(request)
+            with self._timed(timings_ms, "index"):
+                collection, points = self._ask_index(
+                    collection, lambda name: find_points(self._index, name, request, query.vector)
+                )
+        result = SearchResult(
+            query=request.query,
+            instruction=query.instruction,
+            steps=query.steps,
+            collection=collection.name,
+            hits=_hits(points),
+            refinement=query.refinement,
+            timings_ms=timings_ms,
+            mode=request.mode,
+        )
+        return self.explain(result, request) if explain else result
+
+    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
+        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+
+        The vectors of the query and of sentences that were seen lately are not computed again.
+        """
+        spent_ms: dict[str, float] = {}
+        with self._timed(spent_ms, "explain"):
+            hits = explain_by_words(result.hits, request.query, mode=result.mode)
+            if result.mode is not SearchMode.SPARSE:
+                hits = self._explain_by_vector(hits, result, request)
+        total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
+        return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
+
+    def _explain_by_vector(
+        self, hits: tuple[Hit, ...], result: SearchResult, request: SearchRequest
+    ) -> tuple[Hit, ...]:
+        collection = self._catalog.collection(result.collection)
+        require_same_model(collection, self._embedder)
+        query = self._embed(request)
+        collection, vector = self._ask_index(
+            collection, lambda name: moved_vector(self._index, name, request, query.vector)
+        )
+        return self._explainer.explain(hits, vector, collection=collection, mode=result.mode)
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        """What the model makes of a query, without a search. The last ones are remembered."""
+        key = (text, instruction, steps, tuple((token_bias or {}).items()))
+        found = self._queries.get(key)
+        self._observer.looked_up("queries", is_hit=found is not None)
+        if found is None:
+            found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
+            self._queries.keep({key: found})
+        return found
+
+    @contextmanager
+    def _timed(self, timings_ms: dict[str, float], stage: str) -> Iterator[None]:
+        started = perf_counter()
+        with self._observer.stage(f"search.{stage}"):
+            yield
+        timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
+
+    def _embed(self, request: SearchRequest) -> QueryEmbedding:
+        return self.refine(
+            request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
+        )
+
+    def _ask_index(self, collection: Collection, ask: Callable[[str], Answer]) -> tuple[Collection, Answer]:
+        """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
+        while True:
+            name = collection.active_index
+            try:
+                return collection, ask(name)
+            except NotFoundError:
+                collection = self._catalog.collection(collection.name)
+                if collection.active_index == name:
+                    raise
+                require_same_model(collection, self._embedder)
+
+
+def refine_query(
+    embedder: Embedder,
+    text: str,
+    *,
+    instruction: str | None = None,
+    steps: int | None = None,
+    token_bias: Mapping[str, float] | None = None,
+) -> QueryEmbedding:
+    """What the model makes of a query, without a search."""
+    _check_query(text)
+    _check_refinement(embedder, instruction, steps, token_bias or {})
+    return embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
+
+
+def _check_search(request: SearchRequest) -> None:
+    _check_query(request.query)
+    if not 1 <= request.limit <= MAX_LIMIT:
+        raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
+    check_feedback(request)
+    if len(request.filters) > MAX_FILTERS:
+        raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
+    for key, value in request.filters.items():
+        if not key.strip():
+            raise FilterError("A filter has no key; write it as KEY=VALUE.")
+        require_text(key, name="filter key")
+        require_text(value, name=f"value of the filter {key!r}")
+
+
+def _check_refinement(
+    embedder: Embedder, instruction: str | None, steps: int | None, token_bias: Mapping[str, float]
+) -> None:
+    if instruction is not None:
+        require_text(instruction, name="instruction")
+    most = embedder.max_steps
+    if steps is not None and not 1 <= steps <= most:
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+    _check_token_bias(token_bias)
+
+
+def _check_query(text: str) -> None:
+    require_text(text, name="query")
+    if not text.strip():
+        raise EmptyQueryError("The query is empty; write what you are looking for.")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} can be used.")
+
+
+def _check_token_bias(token_bias: Mapping[str, float]) -> None:
+    if len(token_bias) > MAX_BIASED_WORDS:
+        raise InputError(f"At most {MAX_BIASED_WORDS} words can be boosted or suppressed, not {len(token_bias)}.")
+    for word, bias in token_bias.items():
+        require_text(word, name="word to boost or suppress")
+        if not word.strip():
+            raise InputError("A word to boost or suppress is empty.")
+        if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
+            raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
+
+
+def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
+    own = [each for each in points if is_own(each.point.payload)]
+    if len(own) < len(points):
+        _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
+    return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
+
+
+def _hit(rank: int, ranked: RankedPoint) -> Hit:
+    point = ranked.point
+    metadata = cast("Mapping[str, object]", point.payload["metadata"])
+    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
+    page = metadata.get("page")
+    return Hit(
+        rank=rank,
+        score=point.score,
+        document=HitDocument(
+            id=str(metadata["document_id"]),
+            title=str(metadata["title"]),
+            uri=str(metadata["uri"]),
+            metadata=cast("Metadata", own),
+        ),
+        chunk=HitChunk(
+            id=point.id,
+            text=str(point.payload["page_content"]),
+            start=cast("int", metadata["start"]),
+            end=cast("int", metadata["end"]),
+            page=cast("int | None", page),
+        ),
+        legs=ranked.legs,
+    )

@@ -1,0 +1,1 @@
+"""Values that cross folder borders: frozen, plain, no framework objects."""

@@ -1,0 +1,113 @@
+"""What is asked of a search and what it answers: frozen values that cross folder borders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from app.types.documents import Metadata
+
+
+class SearchMode(StrEnum):
+    """By what chunks are found: the vector of the query, its words (BM25), or both, fused."""
+
+    DENSE = "dense"
+    SPARSE = "sparse"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """`step` counts from 1; `remaining` is 1 - cos(z_k, z_K), how far the vector still moves until the last step."""
+
+    step: int
+    tokens: tuple[Token, ...]
+    remaining: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """An L2-normalised vector and how it came about: the instruction and steps really used."""
+
+    vector: tuple[float, ...]
+    instruction: str
+    steps: int
+    refinement: tuple[RefinementStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    query: str
+    collection: str
+    instruction: str | None = None  # None: the model's default; "": no instruction
+    steps: int | None = None  # None: the model's default
+    limit: int = 10
+    filters: Mapping[str, str] = field(default_factory=dict)
+    token_bias: Mapping[str, float] = field(default_factory=dict)
+    mode: SearchMode = SearchMode.DENSE
+    like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
+    unlike: tuple[str, ...] = ()  # ids of chunks that they should not
+
+
+@dataclass(frozen=True, slots=True)
+class HitDocument:
+    id: str
+    title: str
+    uri: str
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class HitChunk:
+    id: str
+    text: str
+    start: int
+    end: int
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """The sentence by which a chunk was found: characters [start, end) of the chunk's text."""
+
+    start: int
+    end: int
+    score: float  # its cosine with the query; the BM25 that it adds, where only words found the chunk
+
+
+@dataclass(frozen=True, slots=True)
+class LegRank:
+    """Where one leg of a hybrid search found a chunk: rank from 1, and the leg's own score (cosine, or BM25)."""
+
+    leg: SearchMode  # dense or sparse
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    rank: int  # from 1
+    score: float  # cosine; BM25 in sparse mode; 0 to 1, fused, in hybrid mode
+    document: HitDocument
+    chunk: HitChunk
+    why: Highlight | None = None
+    legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    query: str
+    instruction: str
+    steps: int
+    collection: str
+    hits: tuple[Hit, ...]
+    refinement: tuple[RefinementStep, ...]
+    timings_ms: Mapping[str, float]
+    mode: SearchMode = SearchMode.DENSE
