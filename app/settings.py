@@ -244,13 +244,13 @@ class Settings(LogSettings):
 def load_settings(**overrides: object) -> Settings:
     """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
     given = {name: value for name, value in overrides.items() if value is not None}
-    with _faults_told():
+    with _errors_told():
         return Settings(**given)  # type: ignore[arg-type]
 
 
 def load_log_settings() -> LogSettings:
     """The same for the log alone."""
-    with _faults_told():
+    with _errors_told():
         return LogSettings()
 
 
@@ -260,11 +260,11 @@ def is_tracing_wanted() -> bool:
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
+def _errors_told() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InputError("These settings cannot be used:\n" + "\n".join(_fault_lines(error))) from None
+        raise InputError("These settings cannot be used:\n" + "\n".join(_error_lines(error))) from None
 
 
 def _is_secret(field: FieldInfo) -> bool:
@@ -281,7 +281,7 @@ def _read_secret(name: str, path: Path) -> str:
     return secret
 
 
-def _fault_lines(error: ValidationError) -> list[str]:
+def _error_lines(error: ValidationError) -> list[str]:
     lines = []
     for fault in error.errors(include_url=False, include_input=False):
         name = f"GIRCSE_{str(fault['loc'][0]).upper()}: " if fault["loc"] else ""

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
-from app.types.documents import IndexCondition, Point, ScoredPoint
+from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.search import QueryEmbedding, RefinementStep, Token
 
 _WORD = re.compile(r"\w+")
@@ -172,13 +172,13 @@ class InMemoryVectorIndex:
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
-    def has_words(self, index: str) -> bool:
+    def has_sparse(self, index: str) -> bool:
         return self._resolve(index) not in self._without_words
 
-    def search_words(
+    def search_sparse(
         self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        if not self.has_words(index):
+        if not self.has_sparse(index):
             raise ConflictError(f"The index {index!r} keeps no words.")
         vectors = {point.id: document_vector(_page_content(point)) for point in self._all(index)}
         weights = {
@@ -198,7 +198,7 @@ class InMemoryVectorIndex:
     def search_both(
         self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
-        words = self.search_words(index, text, limit=limit, filters=filters)
+        words = self.search_sparse(index, text, limit=limit, filters=filters)
         return self.search(index, vector, limit=limit, filters=filters), words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -234,8 +234,8 @@ class InMemoryVectorIndex:
     def optimize(self, index: str) -> None:
         self._resolve(index)
 
-    def condition(self, index: str) -> IndexCondition:
-        return IndexCondition(self.count(index), indexed_vectors=0, segments=1)
+    def condition(self, index: str) -> IndexStatus:
+        return IndexStatus(self.count(index), indexed_vectors=0, segments=1)
 
     def is_alive(self) -> bool:
         return True

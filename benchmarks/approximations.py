@@ -26,7 +26,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import files_of, name_of
 from embedder.evaluation.tasks.retrieval import Collection, rank_metrics, read_collection
-from embedder.pooling import steps_to_settle
+from embedder.pooling import steps_to_convergence
 
 STEPS = 20
 _FEWER_STEPS = (1, 2, 5, 10)
@@ -119,7 +119,7 @@ def compare(collection: Collection, dtype: str, vectors: Vectors, exact: Vectors
         losses.append(loss(f"queries {steps}", queries[:, steps - 1], documents[:, -1], steps))
         losses.append(loss(f"both {steps}", queries[:, steps - 1], few, steps))
     for tolerance in _TOLERANCES:
-        taken = steps_to_settle(torch.from_numpy(queries), tolerance).numpy()
+        taken = steps_to_convergence(torch.from_numpy(queries), tolerance).numpy()
         settled = queries[np.arange(len(queries)), taken - 1]
         losses.append(loss(f"queries settled to {tolerance:g}", settled, documents[:, -1], float(taken.mean())))
     for dimension in _DIMENSIONS:

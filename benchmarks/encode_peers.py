@@ -18,8 +18,8 @@ from embedder.backbone import Backbone
 from embedder.batching import pad
 from embedder.contract import Contract
 from embedder.encoder import Encoder
+from embedder.prefill import Prompt
 from embedder.prompts import PromptTokenizer
-from embedder.readers import Prompt
 from embedder.templates import TEMPLATES
 
 Encode = Callable[[], Any]

@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.garbage import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
 
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.search.highlights import Explainer
 from app.search.sentences import sentence_spans
-from app.search.soft_tokens import SETTLED_TOLERANCE, settled_step
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, settled_step
 from app.types.documents import Collection, ExtractedText
 from app.types.search import Hit, HitChunk, HitDocument, RefinementStep, SearchMode
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.faithfulness_report import BY_WORDS, write_report
-from benchmarks.removals import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
 from benchmarks.word_removals import pair_word_sentences
 from embedder import Encoder, load_encoder
 from ingest.splitter import TokenSplitter
@@ -248,7 +248,7 @@ def measure_settling(searched: Searched) -> dict[str, Any]:
         for row in searched.remaining
     ]
     kept = [int(row[(step or len(row)) - 1]) for row, step in zip(searched.shared, steps, strict=True)]
-    return {"tolerance": SETTLED_TOLERANCE, "steps": steps, "kept": kept}
+    return {"tolerance": CONVERGENCE_TOLERANCE, "steps": steps, "kept": kept}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pairs of removals as statistics, and the page docs/evaluation/faithfulness.md with the numbers beside it as JSON."""
+"""Pairs of garbage as statistics, and the page docs/evaluation/faithfulness.md with the numbers beside it as JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from benchmarks.removals import Pair
+from benchmarks.garbage import Pair
 
 SHIPPED = "nearest sentence (shipped)"
 SENTENCES = (

@@ -22,7 +22,7 @@ from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
 from app.types.search import Hit, SearchRequest
-from benchmarks.hybrid import COLLECTIONS, Judged, best_documents, ingest, open_house, per_query, read_judged
+from benchmarks.hybrid import COLLECTIONS, Judged, best_documents, ingest, open_application, per_query, read_judged
 from embedder.evaluation.data import is_tuning
 
 LIKE_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -39,7 +39,7 @@ def main() -> None:
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(home=options.home or Path(folder))
-        with open_house(settings, options.vectors) as services:
+        with open_application(settings, options.vectors) as services:
             for each in judged:
                 ingest(services, each)
             print(

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from embedder.backbone import Backbone
 from embedder.cuda_graphs import GraphedDecoder
-from embedder.linear import Linear
-from embedder.readers import PackedReader
+from embedder.prefill import PackedPrefill
 from embedder.refine import refine_states
 from embedder.vocabulary import Vocabulary
+from embedder.weight_formats import Linear
 
 Work = Callable[[], object]
 
@@ -29,7 +29,7 @@ def embedding_of(backbone: Backbone, *, rows: int, tokens: int, steps: int) -> W
 
     @torch.inference_mode()
     def encode() -> Tensor:
-        states = refine_states(PackedReader(backbone, decoder, ids, steps=steps), steps=steps)
+        states = refine_states(PackedPrefill(backbone, decoder, ids, steps=steps), steps=steps)
         return states.generated.mean(dim=1) if steps else states.prompt_mean
 
     return encode

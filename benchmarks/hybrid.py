@@ -95,7 +95,7 @@ def main() -> None:
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_house(Settings(home=options.home or Path(folder)), options.vectors) as services,
+        open_application(Settings(home=options.home or Path(folder)), options.vectors) as services,
     ):
         found = {each.name: search(services, each) for each in judged}
         model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 @contextmanager
-def open_house(settings: Settings, vectors: Path | None) -> Iterator[Services]:
+def open_application(settings: Settings, vectors: Path | None) -> Iterator[Services]:
     """The services as they are, over an embedder that keeps its vectors where a file is given."""
     if vectors is None:
         with open_services(settings) as services:

@@ -38,7 +38,7 @@ from app.collections.intake import Intake
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.services import Services
 from app.settings import load_settings
-from app.types.documents import JobState, SourceFault
+from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files
@@ -193,7 +193,7 @@ def run_ours(corpus: Path, home: Path, engine: Engine) -> Seconds:
 def take_in(services: Services, corpus: Path) -> None:
     intake = Intake(services.library, COLLECTION)
     for taken in intake.add_all(find_files([corpus], rows=RowFields())):
-        if isinstance(taken, SourceFault):
+        if isinstance(taken, SourceFailure):
             raise RuntimeError(f"{taken.name}: {taken.reason}")
 
 

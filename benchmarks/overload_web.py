@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.load.__main__ import fill
-from benchmarks.load.house import COLLECTION, WEB, end_in_order, service_house
+from benchmarks.load.application import COLLECTION, WEB, end_in_order, service_application
 from benchmarks.overload import Client, measure, report
 
 ROWS = 200
@@ -35,11 +35,11 @@ def main() -> None:
     end_in_order()
     with (
         tempfile.TemporaryDirectory(prefix="gircse-overload-") as folder,
-        service_house(Path(folder), model=options.model, has_embedder=options.embedder, **chosen) as house,
+        service_application(Path(folder), model=options.model, has_embedder=options.embedder, **chosen) as application,
     ):
-        fill(house, ROWS)
-        client = SearchClient(house.url, options.model, key=house.admin_key)
-        process = house.process_of(WEB)
+        fill(application, ROWS)
+        client = SearchClient(application.url, options.model, key=application.admin_key)
+        process = application.process_of(WEB)
         outcome = asyncio.run(measure(client, process, seconds=options.seconds, waiting_as=WAITING))
     report(outcome, print)
 

@@ -103,7 +103,7 @@ class WordRemovals:
         self._cache: dict[tuple[str, str, str], np.ndarray] = {}
 
     def measure(self, hits: Sequence[Found]) -> dict[str, list[Pair]]:
-        """By kind of removal."""
+        """By kind of garbage_item."""
         pairs: dict[str, list[Pair]] = {}
         deletions: list[tuple[str, Found, str, str]] = []
         for hit in hits:

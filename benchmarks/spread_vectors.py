@@ -18,7 +18,7 @@ _NOISES = np.linspace(0.0, 1.5, 16)
 
 
 @dataclass(frozen=True)
-class Spread:
+class Sharding:
     """`noise` is in standard deviations of the difference between a real vector and its neighbours."""
 
     real: np.ndarray  # (N, D), L2-normalised
@@ -41,7 +41,7 @@ class Spread:
         return unit_rows(means + np.float32(self.noise) * beside)
 
 
-def fit_spread(real: np.ndarray) -> Spread:
+def fit_spread(real: np.ndarray) -> Sharding:
     """Of unit vectors of a corpus, each once."""
     real = unit_rows(np.unique(real, axis=0).astype(np.float32))
     near = nearest_rows(real, real, NEIGHBOURS + 1)[1][:, 1:]
@@ -51,10 +51,10 @@ def fit_spread(real: np.ndarray) -> Spread:
     wanted = neighbour_cosines(real).mean(axis=0)
 
     def misses(noise: float) -> float:
-        drawn = Spread(real, near, shape, noise).draw(len(real), seed=0)
+        drawn = Sharding(real, near, shape, noise).draw(len(real), seed=0)
         return float(np.abs(neighbour_cosines(drawn).mean(axis=0) - wanted).mean())
 
-    return Spread(real, near, shape, min(map(float, _NOISES), key=misses))
+    return Sharding(real, near, shape, min(map(float, _NOISES), key=misses))
 
 
 def neighbour_cosines(rows: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:

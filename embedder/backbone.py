@@ -26,8 +26,8 @@ from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.heads import SoftHead
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
-from embedder.linear import Product, in_int8, kept
 from embedder.vocabulary import build_vocabulary
+from embedder.weight_formats import Product, in_int8, kept
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from embedder.readers import Prompt
+from embedder.prefill import Prompt
 
 PADDING_SIDES = ("left", "right")
 

@@ -16,9 +16,9 @@ from embedder.backbone import DTYPES, PACKAGE_PREFIX, Backbone, load_backbone, l
 from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.linear import multiplies_bfloat16
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
+from embedder.weight_formats import multiplies_bfloat16
 
 DEFAULT_MODEL = "gircse-mini"
 CARD_FILE = "README.md"

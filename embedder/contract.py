@@ -72,7 +72,7 @@ class Contract:
         Default steps and instructions, golden texts, paths and the run-time dtype are left out: they do not change
         what a given text, instruction and step count are mapped to.
         """
-        essence = {
+        canonical_form = {
             "base": dict(self.base_files),
             "adapter": dict(self.adapter_files),
             "template": self.template,
@@ -83,7 +83,7 @@ class Contract:
             "max_length": self.max_length,
             "dimension": self.dimension,
         }
-        return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps(canonical_form, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"

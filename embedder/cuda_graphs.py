@@ -40,7 +40,7 @@ class Shape:
     stream: int
 
 
-class StaticRun(Run):
+class StaticCacheSession(Run):
     """A Run over memory that stays where it is, for one batch after the other."""
 
     def __init__(self, layout: Layout, *, rows: int, places: int, sees_both_ways: bool, like: Tensor) -> None:
@@ -110,9 +110,9 @@ class StaticRun(Run):
 
 
 class Lent:
-    """A StaticRun for as long as this lives."""
+    """A StaticCacheSession for as long as this lives."""
 
-    def __init__(self, run: StaticRun) -> None:
+    def __init__(self, run: StaticCacheSession) -> None:
         self.read, self.advance = run.read, run.advance
 
 
@@ -129,14 +129,14 @@ class GraphedDecoder(Decoder):
         vocabulary: Vocabulary,
         *,
         sees_both_ways: bool,
-        capture: Callable[[StaticRun], None] | None = None,
+        capture: Callable[[StaticCacheSession], None] | None = None,
         most_graphs: int = _MOST_GRAPHS,
         most_bytes: int = _MOST_BYTES,
     ) -> None:
         super().__init__(layout, vocabulary, sees_both_ways=sees_both_ways)
         self._capture = capture or capture_graph
         self._most_graphs, self._most_bytes = most_graphs, most_bytes
-        self._runs: OrderedDict[Shape, StaticRun] = OrderedDict()  # that used longest ago first
+        self._runs: OrderedDict[Shape, StaticCacheSession] = OrderedDict()  # that used longest ago first
         self._lent: set[Shape] = set()
         self._lock = threading.Lock()
         self._is_off = False
@@ -152,7 +152,7 @@ class GraphedDecoder(Decoder):
         run.begin(lengths, steps=steps, shared=shared)
         return lent  # type: ignore[return-value]  # a Run as far as readers see
 
-    def _take(self, shape: Shape, like: Tensor) -> StaticRun | None:
+    def _take(self, shape: Shape, like: Tensor) -> StaticCacheSession | None:
         with self._lock:
             if self._is_off or shape in self._lent:
                 return None
@@ -163,7 +163,7 @@ class GraphedDecoder(Decoder):
                 self._lent.add(shape)
             return run
 
-    def _make(self, shape: Shape, like: Tensor) -> StaticRun | None:
+    def _make(self, shape: Shape, like: Tensor) -> StaticCacheSession | None:
         layout = self._layout
         sizes = len(layout.layers), shape.rows, layout.key_heads, shape.places, layout.head_size
         if not self._has_room(2 * like.element_size() * torch.Size(sizes).numel()):
@@ -171,7 +171,7 @@ class GraphedDecoder(Decoder):
         try:
             # Tensors made in inference mode could be written to in no other mode.
             with torch.inference_mode(mode=False), torch.no_grad():
-                run = StaticRun(
+                run = StaticCacheSession(
                     layout, rows=shape.rows, places=shape.places, sees_both_ways=self._sees_both_ways, like=like
                 )
                 self._capture(run)
@@ -211,7 +211,7 @@ def _power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def capture_graph(run: StaticRun) -> None:
+def capture_graph(run: StaticCacheSession) -> None:
     """From now on the run's steps replay a graph. Raises RuntimeError where that cannot be."""
     device = run.like.device
     with torch.cuda.device(device):

@@ -17,13 +17,13 @@ from embedder.batching import pad, plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.model_thread import on_model_thread
-from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_settle
+from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_convergence
+from embedder.prefill import PackedPrefill, PaddedPrefill
 from embedder.prompts import PromptIds, PromptTokenizer
-from embedder.readers import PackedReader, PaddedReader
-from embedder.recent_vectors import RecentVectors
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.templates import TEMPLATES
 from embedder.tokens import Refinement, RefinementStep, TopTokens, bias_vector, word_of
+from embedder.vector_cache import VectorCache
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -55,7 +55,7 @@ class Encoder:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
-        self._recent = RecentVectors(cache_mb) if cache_mb > 0 else None
+        self._recent = VectorCache(cache_mb) if cache_mb > 0 else None
         # Thousands of words are read for every query, most of them again and again.
         self._word_of = cache(partial(word_of, tokenizer=self._prompts.vocabulary))
         self._has_own_thread = own_thread and backbone.device.type == "cpu"
@@ -131,7 +131,7 @@ class Encoder:
         resolved, count = resolve_defaults(self.contract, "document", instruction, steps)
         yield from self._encode_batches(texts, resolved, count, bias=None, batch_size=batch_size)
 
-    def encode_until_settled(
+    def encode_until_converged(
         self,
         texts: Sequence[str],
         *,
@@ -152,7 +152,7 @@ class Encoder:
         taken = np.empty(len(texts), dtype=np.int64)
         for rows in self._batches(prompts, batch_size):
             prefixes = self._prefixes([prompts[row] for row in rows], steps, None, None, tolerance=tolerance)
-            counts = steps_to_settle(torch.from_numpy(prefixes), tolerance).numpy()
+            counts = steps_to_convergence(torch.from_numpy(prefixes), tolerance).numpy()
             vectors[rows], taken[rows] = prefixes[np.arange(len(rows)), counts - 1], counts
         return vectors, taken
 
@@ -219,7 +219,7 @@ class Encoder:
         steps = self.words_of(observed, row)[: len(prefixes)]
         return Refinement(text=text, instruction=instruction, vector=prefixes[-1], prefix_vectors=prefixes, steps=steps)
 
-    def observe_soft_tokens(
+    def watch_soft_tokens(
         self,
         texts: Sequence[str],
         observe: Callable[[Sequence[int], int, Tensor], None],
@@ -368,7 +368,7 @@ class Encoder:
             temperature=self.contract.temperature,
             logit_bias=bias,
             observe=observer,
-            stop=None if tolerance is None else lambda states: self._have_settled(states, tolerance),
+            stop=None if tolerance is None else lambda states: self._have_converged(states, tolerance),
         )
         return self._pooled(states).cpu().numpy()
 
@@ -376,13 +376,13 @@ class Encoder:
         prefixes = pool_prefixes(states, self.contract.pooling)
         return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
 
-    def _have_settled(self, states: RefinedStates, tolerance: float) -> bool:
+    def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
         return bool((moves(self._pooled(states)) <= tolerance).any(dim=1).all())
 
     def _reader(self, prompts: Sequence[Ids], steps: int) -> Reader:
         if self._backbone.decoder is not None:
-            return PackedReader(self._backbone, self._backbone.decoder, prompts, steps=steps)
-        return PaddedReader(self._backbone, pad(prompts, device=self._backbone.device, side=self._padding_side))
+            return PackedPrefill(self._backbone, self._backbone.decoder, prompts, steps=steps)
+        return PaddedPrefill(self._backbone, pad(prompts, device=self._backbone.device, side=self._padding_side))
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

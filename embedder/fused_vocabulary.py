@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedder.linear import Linear
+from embedder.weight_formats import Linear
 
 logger = logging.getLogger(__name__)
 

@@ -94,7 +94,7 @@ class GircseEmbeddings(BaseModel, Embeddings):
         if self.tolerance is None:
             vectors = self._encoder.encode_queries([text], instruction=instruction, steps=steps)
         else:
-            vectors, _ = self._encoder.encode_until_settled(
+            vectors, _ = self._encoder.encode_until_converged(
                 [text], instruction=instruction, steps=steps, tolerance=self.tolerance
             )
         return vectors[0].tolist()

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from embedder.linear import Linear, Product, linear_of
+from embedder.weight_formats import Linear, Product, linear_of
 
 
 class UnknownLayoutError(Exception):

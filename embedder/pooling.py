@@ -19,14 +19,14 @@ def check_tolerance(tolerance: float) -> None:
         raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
 
 
-def steps_to_settle(prefixes: Tensor, tolerance: float) -> Tensor:
+def steps_to_convergence(prefixes: Tensor, tolerance: float) -> Tensor:
     """After how many steps (B,) each vector has settled: z_k is within `tolerance`, in cosine, of z_{k-1}.
 
     prefixes: z_1..z_K, L2-normalised (B, K, D). K where none does. What a row takes never depends on other rows.
     """
-    is_settled = moves(prefixes) <= tolerance
-    none = is_settled.new_ones(len(prefixes), 1)  # stands for the last step
-    return torch.cat([is_settled, none], dim=1).to(torch.uint8).argmax(dim=1).add(2).clamp_max(prefixes.shape[1])
+    has_converged = moves(prefixes) <= tolerance
+    none = has_converged.new_ones(len(prefixes), 1)  # stands for the last step
+    return torch.cat([has_converged, none], dim=1).to(torch.uint8).argmax(dim=1).add(2).clamp_max(prefixes.shape[1])
 
 
 def moves(prefixes: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def refine_states(
         if observe is None:
             inputs = reader.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
         else:
-            soft_token = soften(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
+            soft_token = softmax_over_vocabulary(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
             observe(step, soft_token)
             inputs = reader.embed_soft(soft_token)
         state = reader.advance(inputs)
@@ -77,7 +77,7 @@ def refine_states(
     return states()
 
 
-def soften(logits: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+def softmax_over_vocabulary(logits: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
     """s = softmax(logits / temperature + logit_bias) (Eq 5), in fp32 whatever the weights' dtype: (B, n)."""
     logits = logits.float() / temperature
     return torch.softmax(logits if logit_bias is None else logits + logit_bias, dim=-1)

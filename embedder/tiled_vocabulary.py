@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedder.linear import Linear, Product, kept
+from embedder.weight_formats import Linear, Product, kept
 
 TILE = 16_384  # entries; 64 rows of a tile are 4 MB of logits in fp32
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedder.linear import Product
+from embedder.weight_formats import Product
 
 MOST_TAIL = 0.01  # of the probability, on all other entries
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from embedder.fused_vocabulary import Mean, fused_mean
 from embedder.heads import SoftHead
 from embedder.layouts import norm_of
-from embedder.linear import Linear, Product, kept, linear_of
-from embedder.refine import soften
+from embedder.refine import softmax_over_vocabulary
 from embedder.tiled_vocabulary import cut
 from embedder.top_entries import TopEntries
+from embedder.weight_formats import Linear, Product, kept, linear_of
 
 # With more entries than these a soft token is not made whole. gircse-mini has 10,000, a large language model 152,000.
 LARGE = 32_768
@@ -37,7 +37,9 @@ class Vocabulary:
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
         """embed_soft of the soft token of `state` (B, D), which nobody sees: (B, D)."""
         if self.mean is None:
-            return self.embed_soft(soften(self.logits(state), temperature=temperature, logit_bias=logit_bias))
+            return self.embed_soft(
+                softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)
+            )
         return self._placed(self.mean(self._entered(state), temperature, logit_bias))
 
     def _entered(self, state: Tensor) -> Tensor:
@@ -95,7 +97,7 @@ def _over(head: Linear, embedding: Tensor, form: Callable[[Product], Product], l
     project, mix = form(head), form(Linear(embedding.T, None))
 
     def through_soft_token(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return mix(soften(project(x), temperature=temperature, logit_bias=logit_bias))
+        return mix(softmax_over_vocabulary(project(x), temperature=temperature, logit_bias=logit_bias))
 
     mean = fused_mean(head, embedding, through_soft_token)
     return Vocabulary(None, project, mix, None, None if mean is through_soft_token else mean)

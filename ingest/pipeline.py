@@ -34,7 +34,7 @@ from app.types.documents import (
 )
 from app.vectors.point_ids import PointIds
 from ingest.points import IngestReport, PointWriter
-from ingest.spools import ChunkSpool, TextSpool
+from ingest.spooled_files import SpooledChunks, SpooledText
 
 log = logging.getLogger(__name__)
 
@@ -149,17 +149,17 @@ class IngestPipeline:
         found: dict[str, IngestedDocument] = {}
         with ExitStack() as spools:
             for document in documents:
-                chunks = spools.enter_context(ChunkSpool(document.id, self._spool_folder))
+                chunks = spools.enter_context(SpooledChunks(document.id, self._spool_folder))
                 if ingested := self._index_one(document, split, chunks, writer, block):
                     found[document.id] = ingested
             reports = writer.finish(found)
             yield Indexed({each: found[each] for each in reports}, reports, block.left)
 
     def _index_one(
-        self, document: Document, split: Splitter, chunks: ChunkSpool, writer: PointWriter, block: _Block
+        self, document: Document, split: Splitter, chunks: SpooledChunks, writer: PointWriter, block: _Block
     ) -> IngestedDocument | None:
         """None when it was left."""
-        with TextSpool(self._spool_folder) as text:
+        with SpooledText(self._spool_folder) as text:
             findings = None
             # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
             with block.leaving_out(document):
@@ -222,7 +222,9 @@ class _Block:
             self.left[document.id] = error
 
 
-def read_text(document: Document, text: TextSpool, *, blobs: BlobStore, read: Reader, heartbeat: Heartbeat) -> Findings:
+def read_text(
+    document: Document, text: SpooledText, *, blobs: BlobStore, read: Reader, heartbeat: Heartbeat
+) -> Findings:
     """Reads the stored file into `text`, and keeps that beside it."""
     sink = _ProgressingSink(text, document, heartbeat)
 
@@ -257,7 +259,7 @@ def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
 class _ProgressingSink:
     """Tells between two parts how much of the document they are, in bytes."""
 
-    def __init__(self, text: TextSpool, document: Document, heartbeat: Heartbeat) -> None:
+    def __init__(self, text: SpooledText, document: Document, heartbeat: Heartbeat) -> None:
         self._text = text
         self._byte_count = document.byte_count
         self._heartbeat = heartbeat
@@ -271,7 +273,7 @@ class _ProgressingSink:
         self._text.clear()
 
 
-def split_text(text: TextSpool, split: Splitter) -> Iterator[Span]:
+def split_text(text: SpooledText, split: Splitter) -> Iterator[Span]:
     """Of the whole text, though each part is split by itself."""
     begin = 0
     for part in text.parts():

@@ -19,7 +19,7 @@ from app.errors import DocumentError, InputError
 from app.types.documents import (
     MetadataValue,
     Source,
-    SourceFault,
+    SourceFailure,
     require_text,
 )
 
@@ -40,7 +40,7 @@ class RowFields:
     title: str | None = None
 
 
-def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFault]:
+def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFailure]:
     """Rows without an id go by the number of their line. The URI is that of the file, # and the id."""
     lines_by_id: dict[str, int] = {}
     try:
@@ -50,9 +50,9 @@ def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFault]:
                 try:
                     yield _as_source(file, line, row, fields, lines_by_id)
                 except InputError as error:
-                    yield SourceFault(f"{file}, line {line}", str(error))
+                    yield SourceFailure(f"{file}, line {line}", str(error))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        yield SourceFault(str(file), f"its rows cannot be read ({error}); save it in UTF-8")
+        yield SourceFailure(str(file), f"its rows cannot be read ({error}); save it in UTF-8")
 
 
 def _json_rows(file: BinaryIO) -> Iterator[Row]:

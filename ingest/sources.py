@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from app.errors import DocumentError
-from app.types.documents import Source, SourceFault
+from app.types.documents import Source, SourceFailure
 from ingest.readers.media_types import media_type_of
 from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
 from ingest.selection import IGNORE_FILES, Selection
@@ -21,7 +21,7 @@ def find_files(
     excludes: Sequence[str] | None = None,
     without: Path | None = None,
     rows: RowFields | None = None,
-) -> Iterator[Source | SourceFault]:
+) -> Iterator[Source | SourceFailure]:
     """Walks files and folders, each file once, in a fixed order.
 
     Inside folders, what `Selection` leaves out goes unmentioned, and links that lead out of the folder or to folders
@@ -34,7 +34,7 @@ def find_files(
             # The folders above may be links (as /tmp on macOS); a link that is named itself is meant.
             roots.append(path.resolve(strict=True))
         except (OSError, RuntimeError):
-            yield SourceFault(str(path), "there is no such file or folder")
+            yield SourceFailure(str(path), "there is no such file or folder")
     seen: set[str] = set()  # a Path keeps four times as much
     for root in roots:
         selection = Selection(root, globs=globs, excludes=excludes, without=without)
@@ -54,7 +54,7 @@ def find_changed(
     globs: Sequence[str] | None = None,
     excludes: Sequence[str] | None = None,
     without: Path | None = None,
-) -> Iterator[Source | SourceFault]:
+) -> Iterator[Source | SourceFailure]:
     """What `find_files([root])` finds at and below the paths `changed`; `root` is a resolved folder."""
     selection = Selection(root, globs=globs, excludes=excludes, without=without)
     for path in outermost(affected(root, changed)):
@@ -84,7 +84,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
     return kept
 
 
-def _walk_part(path: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+def _walk_part(path: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
     if not selection.reaches(path):
         return
     if path.is_dir() and not path.is_symlink():
@@ -94,7 +94,7 @@ def _walk_part(path: Path, selection: Selection) -> Iterator[Path | SourceFault]
         yield from _visit(path, selection)
 
 
-def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
     unopened: list[OSError] = []
     for name, folder_names, file_names in os.walk(start, onerror=unopened.append):
         folder = Path(name)
@@ -102,19 +102,19 @@ def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFault]:
         folder_names[:] = [each.name for each in taken]
         for link in taken:
             if link.is_symlink():
-                yield SourceFault(str(link), _why_not_followed(link, selection.root) or "", was_named=False)
+                yield SourceFailure(str(link), _why_not_followed(link, selection.root) or "", was_named=False)
         for each in sorted(file_names):
             if selection.takes_file(folder / each):
                 yield from _visit(folder / each, selection)
     for error in unopened:
-        yield SourceFault(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
+        yield SourceFailure(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
 
 
-def _visit(file: Path, selection: Selection) -> Iterator[Path | SourceFault]:
+def _visit(file: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
     """A file inside a folder; a link to a file that is found by its own name stands back."""
     if file.is_symlink():
         if reason := _why_not_followed(file, selection.root):
-            yield SourceFault(str(file), reason, was_named=False)
+            yield SourceFailure(str(file), reason, was_named=False)
             return
         target = file.resolve()
         if selection.reaches(target) and selection.takes_file(target):
@@ -123,14 +123,14 @@ def _visit(file: Path, selection: Selection) -> Iterator[Path | SourceFault]:
     if described is None:
         yield file
     elif not os.path.lexists(described):
-        yield SourceFault(str(file), f"there is no {described.name} that it could describe", was_named=False)
+        yield SourceFailure(str(file), f"there is no {described.name} that it could describe", was_named=False)
 
 
-def _take(file: Path) -> Iterator[Path | SourceFault]:
+def _take(file: Path) -> Iterator[Path | SourceFailure]:
     """A file that is named itself."""
     described = described_by(file)
     if described is not None and os.path.lexists(described):
-        yield SourceFault(str(file), f"this is the sidecar of {described.name}; name that")
+        yield SourceFailure(str(file), f"this is the sidecar of {described.name}; name that")
     else:
         yield file
 
@@ -145,9 +145,9 @@ def _why_not_followed(link: Path, root: Path) -> str | None:
     return "links to folders are not followed" if target.is_dir() else None
 
 
-def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[Source | SourceFault]:
+def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[Source | SourceFailure]:
     if not file.is_file():
-        yield SourceFault(str(file), "not a regular file", was_named=was_named)
+        yield SourceFailure(str(file), "not a regular file", was_named=was_named)
         return
     if rows is not None and file.suffix.lower() in ROW_SUFFIXES:
         yield from read_rows(file, rows)
@@ -155,11 +155,11 @@ def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[So
     try:
         media_type = media_type_of(file.name)
     except DocumentError as error:
-        yield SourceFault(str(file), str(error), was_named=was_named)
+        yield SourceFailure(str(file), str(error), was_named=was_named)
         return
     try:
         title, metadata = read_sidecar(file)
     except (DocumentError, OSError) as error:
-        yield SourceFault(str(file), str(error))
+        yield SourceFailure(str(file), str(error))
         return
     yield Source(name=str(file), uri=file.as_uri(), media_type=media_type, path=file, title=title, metadata=metadata)

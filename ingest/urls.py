@@ -17,7 +17,7 @@ import anyio.to_thread
 import httpx
 
 from app.errors import DocumentError
-from app.types.documents import Source, SourceFault
+from app.types.documents import Source, SourceFailure
 from ingest.addresses import is_public
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.readers.media_types import SUFFIXES, media_type_of
@@ -66,12 +66,12 @@ class UrlReader:
     def _tls(self) -> ssl.SSLContext:
         return self._given_tls or httpx.create_ssl_context(trust_env=False)  # reads hundreds of certificates
 
-    def read_all(self, urls: Iterable[str]) -> Iterator[Source | SourceFault]:
+    def read_all(self, urls: Iterable[str]) -> Iterator[Source | SourceFailure]:
         for url in urls:
             try:
                 yield self.read(url)
             except DocumentError as error:
-                yield SourceFault(url, str(error))
+                yield SourceFailure(url, str(error))
 
     def read(self, url: str) -> Source:
         """The document at `url`, which is also its URI, wherever it redirects to. Raises DocumentError."""

@@ -17,10 +17,10 @@ from app.ports.observer import SILENT, Observer
 from app.ports.parts import Catalog, JobListener
 from app.types.documents import Job, JobKind
 from ingest.incidents import log_incident
-from ingest.lanes import Lanes
 from ingest.leases import LeaseKeeper
 from ingest.pipeline import IngestPipeline
 from ingest.points import IngestReport
+from ingest.worker_slots import WorkerSlots
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Worker:
         owner: str,
         lease: timedelta = DEFAULT_LEASE,
         poll_s: float = 1.0,
-        lanes: Lanes | None = None,
+        lanes: WorkerSlots | None = None,
         block: int = DEFAULT_BLOCK,
         observer: Observer = SILENT,
     ) -> None:
@@ -64,7 +64,7 @@ class Worker:
         self._owner = owner
         self._lease = lease
         self._poll_s = poll_s
-        self._lanes = lanes or Lanes()
+        self._lanes = lanes or WorkerSlots()
         self._block = block
         self._must_rest = threading.Event()  # a job was put off: the next would find the same part away
 
@@ -127,7 +127,7 @@ class Worker:
         if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or size <= 1:
             return [job]
         try:
-            others = self._catalog.claim_alike(
+            others = self._catalog.claim_batch(
                 job,
                 self._owner,
                 limit=size - 1,
@@ -154,14 +154,14 @@ class Worker:
         """False when a part that is needed is away."""
         leases = LeaseKeeper(self._catalog, jobs, lease=self._lease)
         with leases, self._lanes.holding(leases.are_all_lost):
-            hand = _Hand(self._catalog, leases, stop)
+            hand = _InFlight(self._catalog, leases, stop)
             if is_alone:
                 self._wait_until_alone(jobs, hand)
             outcomes = self._run_together(jobs, hand) if len(jobs) > 1 else {}
             settled = [self._settle(job, hand, outcomes.get(job.id)) for job in jobs]
             return all(settled)
 
-    def _run_together(self, jobs: list[Job], hand: _Hand) -> dict[str, IngestReport | Exception]:
+    def _run_together(self, jobs: list[Job], hand: _InFlight) -> dict[str, IngestReport | Exception]:
         """Nothing when they are to be done one by one, so that a fault goes to the document whose it is."""
         try:
             with self._observer.stage("ingest.block"):
@@ -172,7 +172,7 @@ class Worker:
             log.info("%d documents are done one by one: %s", len(jobs), error)
             return {}
 
-    def _settle(self, job: Job, hand: _Hand, outcome: IngestReport | Exception | None) -> bool:
+    def _settle(self, job: Job, hand: _InFlight, outcome: IngestReport | Exception | None) -> bool:
         """Records how the job ended; one without an outcome is run. False when a part that is needed is away."""
         try:
             return self._record(job, hand, outcome)
@@ -181,7 +181,7 @@ class Worker:
             self._catalog.release(job)
             return True
 
-    def _record(self, job: Job, hand: _Hand, outcome: IngestReport | Exception | None) -> bool:
+    def _record(self, job: Job, hand: _InFlight, outcome: IngestReport | Exception | None) -> bool:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -206,18 +206,18 @@ class Worker:
             log.info("Job %s done: %s", job.id, report)
         return True
 
-    def _run(self, job: Job, hand: _Hand) -> IngestReport:
+    def _run(self, job: Job, hand: _InFlight) -> IngestReport:
         with self._observer.stage("ingest.job"):
             return self._pipeline.run(job, heartbeat=partial(hand.confirm, job))
 
-    def _wait_until_alone(self, jobs: list[Job], hand: _Hand) -> None:
+    def _wait_until_alone(self, jobs: list[Job], hand: _InFlight) -> None:
         """Until then, or until it is to be left; its first heartbeat says so."""
         while not self._lanes.wait_until_taken_is(1, timeout_s=_STOP_LOOK_S):
             if any(hand.is_leaving(job) for job in jobs):
                 return
 
 
-class _Hand:
+class _InFlight:
     """What a lane has in hand: the leases of its jobs, until the worker stops."""
 
     def __init__(self, catalog: Catalog, leases: LeaseKeeper, stop: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""A small house of real parts for tests: SQLite in a temporary folder, an index in memory, a toy embedder."""
+"""A small application of real parts for tests: SQLite in a temporary folder, an index in memory, a toy embedder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
 
 
-class ToyHouse:
+class ToyServices:
     """`services` as the wiring gives them; `work_off` does every job that is due, as a worker would."""
 
     def __init__(
@@ -93,21 +93,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def toy_house_class() -> type[ToyHouse]:
+def toy_services_class() -> type[ToyServices]:
     """For fixtures that outlive a test."""
-    return ToyHouse
+    return ToyServices
 
 
 @pytest.fixture
-def toy_house_factory(tmp_path: Path) -> Iterator[Callable[..., ToyHouse]]:
+def toy_services_factory(tmp_path: Path) -> Iterator[Callable[..., ToyServices]]:
     with ExitStack() as opened:
 
-        def build(name: str = "", *, embedder: ToyEmbedder | None = None, index: VectorIndex | None = None) -> ToyHouse:
-            return ToyHouse(tmp_path / name, opened, embedder=embedder or ToyEmbedder(), index=index)
+        def build(
+            name: str = "", *, embedder: ToyEmbedder | None = None, index: VectorIndex | None = None
+        ) -> ToyServices:
+            return ToyServices(tmp_path / name, opened, embedder=embedder or ToyEmbedder(), index=index)
 
         yield build
 
 
 @pytest.fixture
-def toy_house(toy_house_factory: Callable[..., ToyHouse]) -> ToyHouse:
-    return toy_house_factory()
+def toy_services(toy_services_factory: Callable[..., ToyServices]) -> ToyServices:
+    return toy_services_factory()

@@ -8,7 +8,7 @@ import gradio as gr
 
 from ui.about_handlers import AboutHandlers
 from ui.contract import PageParts
-from ui.guard import guarded, guarded_stream
+from ui.handler_inputs import as_handler, as_stream_handler
 from ui.render.about import (
     render_card,
     render_collections_heading,
@@ -43,10 +43,10 @@ def build_about_page(site: gr.Blocks, parts: PageParts) -> None:
             collections = _draw("", "collections")
             _draw(render_versions(about), "versions")
 
-    ask = {"fn": guarded_stream(handlers.health, outputs=1), "outputs": health, "concurrency_limit": 2, **_QUIET}
+    ask = {"fn": as_stream_handler(handlers.health, outputs=1), "outputs": health, "concurrency_limit": 2, **_QUIET}
     again.click(**ask, concurrency_id="health")
     site.load(**ask, concurrency_id="health")
-    site.load(guarded(handlers.collections, outputs=1), outputs=collections, **_QUIET)
+    site.load(as_handler(handlers.collections, outputs=1), outputs=collections, **_QUIET)
 
 
 def _draw(html: str, elem_id: str) -> gr.HTML:

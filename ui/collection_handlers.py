@@ -10,7 +10,7 @@ from app.ports.parts import Catalog
 from app.types.documents import CONTRACT, Collection
 from app.types.upkeep import ContractChange
 from ui.contract import Collections, Reindexing
-from ui.guard import read_choice, read_text, read_whole_number
+from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.render.text import render_note
 
 MAX_NAME_CHARS = 63

@@ -11,7 +11,7 @@ from app.errors import GircseError
 from ui.choice_fields import choose_collection
 from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, CollectionHandlers
 from ui.contract import PageParts
-from ui.guard import event_data, guarded
+from ui.handler_inputs import as_handler, event_data
 
 FACTS_SCRIPT = "gircse.listen(element, trigger, ['manage']); gircse.keepFocus(element)"
 _BESIDE = (
@@ -104,17 +104,20 @@ def connect_collection_panel(
         return handlers.delete(name, typed), choose_collection(parts.catalog), ""
 
     def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
-        return guarded(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
+        return as_handler(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
 
     collection.change(fill, collection, panel.change, **_QUIET)
     kept: dict[str, Any] = {"outputs": 3, "on_error": gr.skip()}
     panel.create.click(
-        guarded(create, **kept), [panel.name, *panel.given], [message, collection, panel.name], **_QUIET
+        as_handler(create, **kept), [panel.name, *panel.given], [message, collection, panel.name], **_QUIET
     ).then(**showing)
     panel.delete.click(
-        guarded(delete, **kept), [collection, panel.typed], [message, collection, panel.typed], **_QUIET
+        as_handler(delete, **kept), [collection, panel.typed], [message, collection, panel.typed], **_QUIET
     ).then(**showing)
     panel.reindex.click(
-        guarded(lambda *given: (handlers.reindex(*given),), outputs=1), [collection, *panel.change], message, **_QUIET
+        as_handler(lambda *given: (handlers.reindex(*given),), outputs=1),
+        [collection, *panel.change],
+        message,
+        **_QUIET,
     ).then(**showing)
     panel.facts.manage(manage, collection, message, **_QUIET).then(**showing)

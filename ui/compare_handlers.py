@@ -12,7 +12,7 @@ from app.types.search import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import SearchService
-from ui.guard import read_choice, read_text, read_whole_number
+from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import LensHandlers
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error

@@ -10,7 +10,7 @@ import gradio as gr
 from app.errors import GircseError
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
-from ui.guard import event_data, guarded
+from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
 from ui.search_page import ACT_SCRIPT, MODES
@@ -222,7 +222,7 @@ def _connect_lens(
     # Typing an instruction of one's own takes the lens's name away, in the browser alone.
     side.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
     side.lens.input(
-        guarded(fill, outputs=2, on_error=gr.skip()), side.lens, [views.message, side.instruction], **_QUIET
+        as_handler(fill, outputs=2, on_error=gr.skip()), side.lens, [views.message, side.instruction], **_QUIET
     ).success(**comparing(handlers.compare_again)).then(**remember)
 
 
@@ -236,7 +236,7 @@ def _connect_clicks(
 ) -> None:
     def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
-        return guarded(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
+        return as_handler(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
 
     for view in shown:
         view.choose(choose, side.choices, [views.message, side.choices], **_QUIET).success(

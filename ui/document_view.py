@@ -13,7 +13,7 @@ from app.errors import InputError, UnknownDocumentError
 from app.ports.parts import Catalog
 from app.types.documents import Document
 from ui.contract import PageParts, Texts
-from ui.guard import event_data, guarded, read_choice
+from ui.handler_inputs import as_handler, event_data, read_choice
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -64,7 +64,7 @@ def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[
     view = gr.HTML("", elem_id=elem_id, js_on_load="gircse.listen(element, trigger, ['open'])")
 
     def show(name: object, event: gr.EventData) -> str:
-        (shown,) = guarded(handlers.open, outputs=1)(name, event_data(event))
+        (shown,) = as_handler(handlers.open, outputs=1)(name, event_data(event))
         return shown if shown.startswith("<dialog") else render_view_notice(shown)
 
     for each in (view, *sources):

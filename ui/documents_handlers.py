@@ -11,7 +11,7 @@ from app.types.documents import Collection, DocumentState
 from app.types.upkeep import ReindexState
 from ui.contract import Fetching, Reindexing
 from ui.document_view import read_document
-from ui.guard import read_choice, read_text
+from ui.handler_inputs import read_choice, read_text
 from ui.render.collections import render_settings
 from ui.render.documents import DocumentPage, render_documents, render_no_collection, render_overview
 from ui.render.text import name_of, render_note

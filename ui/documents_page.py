@@ -12,7 +12,7 @@ from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.documents_handlers import BUSY_POLL_S, DocumentHandlers
-from ui.guard import event_data, guarded
+from ui.handler_inputs import as_handler, event_data
 from ui.render.upload import render_uploader
 from ui.theme import ASSETS
 
@@ -85,7 +85,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
         return view.overview, view.listing, view.settings, gr.Timer(view.poll_s)
 
     showing = {
-        "fn": guarded(show, outputs=4, on_error=gr.skip()),
+        "fn": as_handler(show, outputs=4, on_error=gr.skip()),
         "inputs": asked.all,
         "outputs": [views.overview, views.listing, panel.facts, timer],
         "trigger_mode": "always_last",
@@ -136,7 +136,7 @@ def _connect_adding(
         return gr.skip() if collection else choose_collection(parts.catalog)
 
     adding.fetch.click(
-        guarded(add_urls, outputs=2, on_error=gr.skip()),
+        as_handler(add_urls, outputs=2, on_error=gr.skip()),
         [asked.collection, adding.urls],
         [views.message, adding.urls],
         **_QUIET,
@@ -147,7 +147,7 @@ def _connect_adding(
 def _connect_list(handlers: DocumentHandlers, asked: _Asked, views: _Views, showing: dict[str, Any]) -> None:
     def act(collection: object, event: gr.EventData) -> str:
         data = event_data(event)
-        (said,) = guarded(lambda: (handlers.act(collection, data),), outputs=1)()
+        (said,) = as_handler(lambda: (handlers.act(collection, data),), outputs=1)()
         return said
 
     def turn(event: gr.EventData) -> str:

@@ -18,7 +18,7 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
-from ui.guard import read_choice, read_text, read_whole_number
+from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.render.evaluation import render_progress, render_report
 from ui.render.judged import render_import, render_no_collection, render_sources
 from ui.render.text import render_note

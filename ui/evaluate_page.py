@@ -11,7 +11,7 @@ from app.types.evaluation import EvaluationRun, Measure
 from ui.choice_fields import choice_field, choose_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
-from ui.guard import event_data, guarded
+from ui.handler_inputs import as_handler, event_data
 from ui.render.text import render_note
 from ui.uploads import accept_uploads_only
 
@@ -197,10 +197,10 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
 
     def forget(collection: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
-        return guarded(lambda: (handlers.forget(collection, data.get("source")),), outputs=1)()
+        return as_handler(lambda: (handlers.forget(collection, data.get("source")),), outputs=1)()
 
     shown = {
-        "fn": guarded(look, outputs=3, on_error=gr.skip()),
+        "fn": as_handler(look, outputs=3, on_error=gr.skip()),
         "inputs": judged.collection,
         "outputs": [judged.sources, plan.compared_with, plan.judged_by],
         **_QUIET,
@@ -213,7 +213,7 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
-        guarded(bring_in, outputs=3, on_error=gr.skip()),
+        as_handler(bring_in, outputs=3, on_error=gr.skip()),
         [judged.collection, judged.files, judged.name, judged.instruction],
         [judged.message, judged.files, judged.name],
         api_visibility="private",
@@ -243,7 +243,7 @@ def _connect_results(opened: Any, handlers: EvaluateHandlers, judged: _Judged, p
         return "", *look(run, Measure.NDCG_10.value, None), names
 
     def cancel(run_id: object, event: gr.EventData) -> tuple[Any, ...]:
-        return guarded(lambda: (handlers.progress(handlers.cancel(run_id)),), outputs=1)()
+        return as_handler(lambda: (handlers.progress(handlers.cancel(run_id)),), outputs=1)()
 
     def restore(request: gr.Request) -> Any:
         names = handlers.run_names()
@@ -252,13 +252,13 @@ def _connect_results(opened: Any, handlers: EvaluateHandlers, judged: _Judged, p
         return gr.Dropdown(choices=names, value=wanted if wanted in known else next(iter(known), None))
 
     showing = {
-        "fn": guarded(show, outputs=len(results.views), on_error=gr.skip()),
+        "fn": as_handler(show, outputs=len(results.views), on_error=gr.skip()),
         "inputs": results.chosen,
         "outputs": results.views,
         **_QUIET,
     }
     plan.start.click(
-        guarded(start, outputs=len(results.views) + 2, on_error=gr.skip()),
+        as_handler(start, outputs=len(results.views) + 2, on_error=gr.skip()),
         [judged.collection, *plan.fields],
         [plan.message, *results.views, results.run],
         **_QUIET,

@@ -43,7 +43,7 @@ def check_inputs(site: gr.Blocks) -> None:
 
 
 def _principal_of(request: Any) -> Principal | None:
-    """None: nobody was let in, and the guarded services refuse."""
+    """None: nobody was let in, and the as_handler services refuse."""
     found = getattr(request, "request", request)  # Gradio wraps Starlette's
     return found.scope.get("state", {}).get("principal") if isinstance(found, HTTPConnection) else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.ports.parts import Catalog
 from app.search.lenses import find_lens, lenses_of
 from ui.choices import read_choices
-from ui.guard import read_choice
+from ui.handler_inputs import read_choice
 
 NO_LENS, OWN_WORDS = "No lens", "Own words"
 

@@ -13,7 +13,7 @@ from app.types.search import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.contract import SearchService
 from ui.document_view import read_document
-from ui.guard import read_choice, read_text, read_whole_number
+from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers
 from ui.render.facets import render_facets
 from ui.render.hits import render_results

@@ -12,7 +12,7 @@ from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
-from ui.guard import event_data, guarded
+from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
@@ -205,14 +205,14 @@ def _connect_lenses(
     # Typing an instruction of one's own takes the lens's name away, in the browser alone.
     fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
     fields.lens.input(
-        guarded(fill_instruction, outputs=2, on_error=gr.skip()),
+        as_handler(fill_instruction, outputs=2, on_error=gr.skip()),
         fields.lens,
         [views.message, fields.instruction],
         **_QUIET,
     ).success(**searching(handlers.search_again)).then(**remember)
     gr.on(
         [fields.save_lens.click, fields.lens_name.submit],
-        fn=guarded(save, outputs=3, on_error=gr.skip()),
+        fn=as_handler(save, outputs=3, on_error=gr.skip()),
         inputs=[fields.lens_name, fields.instruction],
         outputs=[views.message, fields.lens, fields.lens_name],
         **_QUIET,
@@ -224,11 +224,11 @@ def _connect_clicks(
 ) -> None:
     def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
-        return guarded(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
+        return as_handler(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
 
     def judge(query: object, instruction: object, collection: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
-        return guarded(lambda: (handlers.judge(query, instruction, collection, data),), outputs=1)()
+        return as_handler(lambda: (handlers.judge(query, instruction, collection, data),), outputs=1)()
 
     for view in views.searched:
         view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.guard import guarded_stream
+from ui.handler_inputs import as_stream_handler
 
 
 def skipping_none(
@@ -19,7 +19,7 @@ def skipping_none(
     """
 
     def answer(*values: Any) -> Iterator[tuple[Any, ...]]:
-        for views in guarded_stream(handler, outputs=outputs)(*values):
+        for views in as_stream_handler(handler, outputs=outputs)(*values):
             yield tuple(gr.skip() if view is None else view for view in views)
 
     return answer

@@ -14,7 +14,7 @@ from app.access.principal import EVERYTHING, Principal, Role
 from app.access.types import ApiKey, User
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.runtime.lru import Recent
+from app.runtime.lru import LRUCache
 from app.types.documents import utc_now
 
 ADMIN = "admin"
@@ -44,7 +44,7 @@ class Accounts:
         self._admin_secret = admin_secret
         self._clock = clock
         # Argon2 takes milliseconds: what it said of a key is remembered, never whether the key may still be used.
-        self._checked: Recent[str, str] = Recent(KEPT_CHECKS)
+        self._checked: LRUCache[str, str] = LRUCache(KEPT_CHECKS)
         self._salt = secrets.token_urlsafe(32)
         self._lock = threading.Lock()
 

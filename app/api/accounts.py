@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from app.access.guarded_accounts import GuardedAccounts
+from app.access.authorized_accounts import GuardedAccounts
 from app.access.principal import RoleName
 from app.access.types import ApiKey, AuditEntry, User
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page

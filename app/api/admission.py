@@ -38,7 +38,7 @@ _SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLimits:
+class ClassLimits:
     at_once: int
     waiting: int
     burst: int  # so many may wait while only few have been refused lately
@@ -48,15 +48,15 @@ class LaneLimits:
 class Lane:
     """One kind of requests. Safe to use from several event loops."""
 
-    def __init__(self, name: str, limits: LaneLimits, metrics: Metrics) -> None:
+    def __init__(self, name: str, limits: ClassLimits, metrics: Metrics) -> None:
         self.name = name
         self.limits = limits
         self._metrics = metrics
         self._lock = threading.Lock()
-        self._in_hand = 0
+        self._in_flight = 0
         self._refused_share = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
-        metrics.lane(name, waiting=lambda: len(self._waiters), in_hand=lambda: self._in_hand)
+        metrics.lane(name, waiting=lambda: len(self._waiters), in_flight=lambda: self._in_flight)
 
     def refuses(self) -> bool:
         """Whether there is no room for one more, which then counts as refused."""
@@ -68,8 +68,8 @@ class Lane:
         with self._lock:
             if self._refuses():
                 return False
-            if self._in_hand < self.limits.at_once:
-                self._in_hand += 1
+            if self._in_flight < self.limits.at_once:
+                self._in_flight += 1
                 self._note(is_refused=False)
                 return True
             waiter = asyncio.get_running_loop().create_future()
@@ -89,15 +89,15 @@ class Lane:
         """The place goes to whoever has waited longest."""
         with self._lock:
             if not self._waiters:
-                self._in_hand -= 1
+                self._in_flight -= 1
                 return
             waiter = self._waiters.popleft()
-        waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+        waiter.get_loop().call_soon_threadsafe(_notify, waiter)
 
     def _refuses(self) -> bool:
         """A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay."""
         most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        if self._in_hand < self.limits.at_once or len(self._waiters) < most:
+        if self._in_flight < self.limits.at_once or len(self._waiters) < most:
             return False
         self._note(is_refused=True)
         return True
@@ -116,7 +116,7 @@ class Lane:
             return True
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
+def _notify(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
 
@@ -137,7 +137,7 @@ class Admission:
         if scope["type"] == "lifespan":
             limiter = anyio.to_thread.current_default_thread_limiter()
             limiter.total_tokens = max(limiter.total_tokens, self._threads)
-        name = lane_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        name = request_class_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if name is None:
             await self._app(scope, receive, send)
             return
@@ -145,11 +145,11 @@ class Admission:
         if lane.refuses():
             await refusal(scope["path"], lane)(scope, receive, send)
             return
-        visit = _Visit(lane, receive, send)
-        async with visit.ending():
-            if has_body(Headers(scope=scope)) or await visit.enter():
-                await self._app(scope, visit.receive, visit.send)
-        if visit.is_refused:
+        slot = _Slot(lane, receive, send)
+        async with slot.ending():
+            if has_body(Headers(scope=scope)) or await slot.enter():
+                await self._app(scope, slot.receive, slot.send)
+        if slot.is_refused:
             await refusal(scope["path"], lane)(scope, receive, send)
 
 
@@ -157,7 +157,7 @@ class _RefusedError(Exception):
     """Ends whatever was reading the body."""
 
 
-class _Visit:
+class _Slot:
     def __init__(self, lane: Lane, receive: Receive, send: Send) -> None:
         self._lane = lane
         self._receive = receive
@@ -192,7 +192,7 @@ class _Visit:
             await self._send(message)
 
 
-def limits_of(settings: Settings) -> dict[str, LaneLimits]:
+def limits_of(settings: Settings) -> dict[str, ClassLimits]:
     """A model in this process computes one search at a time; a server of its own, one for every two cores.
 
     A search works there and here in turn: more at once on few cores answer no more of them, only each later.
@@ -201,12 +201,12 @@ def limits_of(settings: Settings) -> dict[str, LaneLimits]:
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
-        SEARCHES: LaneLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
-        OTHERS: LaneLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
+        SEARCHES: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
+        OTHERS: ClassLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
     }
 
 
-def lane_of(method: str, path: str) -> str | None:
+def request_class_of(method: str, path: str) -> str | None:
     if path in SEARCH_PATHS and method == "POST":
         return SEARCHES
     if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # which last for as long as a job does

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.paging import PAGE_HEADERS, Page
-from app.api.schemas import CollectionAnswer, IndexConditionAnswer, NewCollection
+from app.api.schemas import CollectionAnswer, IndexStatusAnswer, NewCollection
 from app.services import Services
-from app.types.documents import CountedCollection, IndexCondition
+from app.types.documents import CountedCollection, IndexStatus
 
 
 def collection_routes(services: Services) -> APIRouter:
@@ -42,13 +42,13 @@ def collection_routes(services: Services) -> APIRouter:
         """Deletes the collection with all its documents and points."""
         services.library.delete_collection(name)
 
-    @routes.get("/{name}/index", response_model=IndexConditionAnswer)
-    def show_index(name: str) -> IndexCondition:
+    @routes.get("/{name}/index", response_model=IndexStatusAnswer)
+    def show_index(name: str) -> IndexStatus:
         """How the engine stores the collection, and what its optimiser is at."""
-        return services.library.index_condition(name)
+        return services.library.index_status(name)
 
-    @routes.post("/{name}/optimize", status_code=202, response_model=IndexConditionAnswer)
-    def optimize_collection(name: str) -> IndexCondition:
+    @routes.post("/{name}/optimize", status_code=202, response_model=IndexStatusAnswer)
+    def optimize_collection(name: str) -> IndexStatus:
         """Has the stored index merged and cleaned, after a bulk load or many deletions; ask for the index how it goes.
 
         Searches and writes go on meanwhile. Asking again while it is at work changes nothing.

@@ -12,7 +12,7 @@ from app.api.schemas import Posted
 from app.collections.library import DEFAULT_COLLECTION
 from app.errors import ConflictError
 from app.evaluation.tables import queries_csv, scores_csv
-from app.ports.catalog import KeptAnswers
+from app.ports.catalog import IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries
 from app.types.evaluation import (
     Difference,
@@ -88,7 +88,7 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
     return routes
 
 
-def evaluation_routes(evaluations: Evaluations, answers: KeptAnswers) -> APIRouter:
+def evaluation_routes(evaluations: Evaluations, answers: IdempotencyRecords) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/evaluations", tags=["evaluations"])
 
     @routes.post("", status_code=202, response_model=EvaluationRun)

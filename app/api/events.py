@@ -44,10 +44,10 @@ def event_response(events: Iterator[bytes]) -> StreamingResponse:
     """The first event is computed before the answer begins, so that a request that cannot be answered is a problem."""
     first = next(events, b"")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_until_fault(chain((first,), events)), media_type=MEDIA_TYPE, headers=headers)
+    return StreamingResponse(_until_error(chain((first,), events)), media_type=MEDIA_TYPE, headers=headers)
 
 
-def _until_fault(events: Iterator[bytes]) -> Iterator[bytes]:
+def _until_error(events: Iterator[bytes]) -> Iterator[bytes]:
     """A fault in the middle becomes the last event: the status was sent long before."""
     try:
         yield from events

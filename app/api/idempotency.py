@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from app.access.principal import OPERATOR, current_principal
 from app.errors import ConflictError, InputError
-from app.ports.catalog import KeptAnswers
+from app.ports.catalog import IdempotencyRecords
 
 KEPT = timedelta(days=1)
 LEASE = timedelta(minutes=5)  # longer than any request takes; after it the request of a process that died is done anew
@@ -30,7 +30,7 @@ IdempotencyKey = Annotated[
 
 
 def answer_once(
-    answers: KeptAnswers,
+    answers: IdempotencyRecords,
     key: str | None,
     *,
     asked: Callable[[], str],

@@ -8,9 +8,9 @@ from typing import cast
 from fastapi import APIRouter, FastAPI
 
 from app.access.accounts import Accounts
-from app.access.gate import Gate
-from app.access.guarded_accounts import GuardedAccounts
-from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
+from app.access.authorized_accounts import GuardedAccounts
+from app.access.authorized_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
+from app.access.authorizer import Authorizer
 from app.access.logins import Logins
 from app.access.principal import Role
 from app.api.access import AccessControl
@@ -25,17 +25,17 @@ from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.fetches import fetch_routes
 from app.api.health import health_routes
 from app.api.jobs import job_routes
+from app.api.judgements import judgement_routes, lens_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
-from app.api.observed import Observed
 from app.api.openapi import PROBLEMS, describe, operation_id
-from app.api.opinions import judgement_routes, lens_routes
 from app.api.problems import add_problem_handlers
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
+from app.api.telemetry import RequestTelemetry
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching, ReadUrl
 from app.evaluation.judged import Judged
@@ -57,7 +57,7 @@ def create_app(
 ) -> FastAPI:
     """Without `read_url` and `fetching` no addresses are fetched, without `reindexing` nothing is indexed anew, and
     without `logins` access control is off. `embeddings` are OpenAI's routes. Whatever is mounted into it must be made
-    of guarded services, too."""
+    of as_handler services, too."""
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
@@ -70,21 +70,21 @@ def create_app(
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(SafeHeaders)
-    api.add_middleware(Observed, metrics=services.metrics)  # the outermost: what others refuse is told, too
+    api.add_middleware(RequestTelemetry, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
-    gate = Gate(services.catalog)
-    guarded = guard_services(services, gate)
-    _add_search_and_documents(api, guarded, read_url)
+    gate = Authorizer(services.catalog)
+    as_handler = guard_services(services, gate)
+    _add_search_and_documents(api, as_handler, read_url)
     if fetching is not None:
-        api.include_router(fetch_routes(guarded.catalog, cast("Fetching", GuardedFetching(fetching, gate))))
+        api.include_router(fetch_routes(as_handler.catalog, cast("Fetching", GuardedFetching(fetching, gate))))
     if reindexing is not None:
-        api.include_router(reindex_routes(guarded.catalog, cast("Reindexing", GuardedReindexing(reindexing, gate))))
-    api.include_router(job_routes(guarded.catalog))
-    api.include_router(lens_routes(guarded.catalog))
+        api.include_router(reindex_routes(as_handler.catalog, cast("Reindexing", GuardedReindexing(reindexing, gate))))
+    api.include_router(job_routes(as_handler.catalog))
+    api.include_router(lens_routes(as_handler.catalog))
     api.include_router(judged_query_routes(GuardedJudged(Judged(services.catalog), gate)))
-    api.include_router(judgement_routes(guarded.catalog))
-    api.include_router(evaluation_routes(guarded.evaluations, guarded.catalog))
-    api.include_router(model_routes(guarded))
+    api.include_router(judgement_routes(as_handler.catalog))
+    api.include_router(evaluation_routes(as_handler.evaluations, as_handler.catalog))
+    api.include_router(model_routes(as_handler))
     if embeddings is not None:
         api.include_router(embeddings)
     accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)

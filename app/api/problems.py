@@ -57,10 +57,10 @@ def tell_when_to_ask_again(response: Response, error: Exception) -> None:
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
-    return problem(422, "; ".join(map(_fault_line, faults)))
+    return problem(422, "; ".join(map(_error_line, faults)))
 
 
-def _fault_line(fault: dict[str, Any]) -> str:
+def _error_line(fault: dict[str, Any]) -> str:
     place = ".".join(map(str, fault["loc"]))
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])
 
@@ -79,6 +79,6 @@ async def _answer_unexpected(request: Request, error: Exception) -> Response:
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s in %s %r", error_id, request.method, request.url.path, exc_info=error)
     response = problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)
-    if request_id := current_request_id():  # this answer does not pass through `Observed`
+    if request_id := current_request_id():  # this answer does not pass through `RequestTelemetry`
         response.headers["x-request-id"] = request_id
     return response

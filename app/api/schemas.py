@@ -265,7 +265,7 @@ class CollectionAnswer(Answer):
     chunk_count: int
 
 
-class IndexConditionAnswer(Answer):
+class IndexStatusAnswer(Answer):
     points: int
     indexed_vectors: int = Field(description="Dense ones in a graph, and all sparse ones.")
     segments: int

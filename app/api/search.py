@@ -15,7 +15,7 @@ from app.api.schemas import (
     SearchAnswer,
     SearchQuestion,
 )
-from app.ports.catalog import Opinions
+from app.ports.catalog import LensesAndJudgements
 from app.search.lenses import instruction_through
 from app.search.service import SearchService
 from app.search.soft_tokens import RefinementGroup, group_refinement, settled_step
@@ -48,7 +48,9 @@ class Reading:
     groups: tuple[RefinementGroup, ...]
 
 
-def search_routes(service: SearchService, opinions: Opinions, *, default_steps: int, max_steps: int) -> APIRouter:
+def search_routes(
+    service: SearchService, opinions: LensesAndJudgements, *, default_steps: int, max_steps: int
+) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)
@@ -90,7 +92,7 @@ def search_routes(service: SearchService, opinions: Opinions, *, default_steps: 
     return routes
 
 
-def _request(question: SearchQuestion, opinions: Opinions) -> SearchRequest:
+def _request(question: SearchQuestion, opinions: LensesAndJudgements) -> SearchRequest:
     return SearchRequest(
         query=question.query,
         collection=question.collection,

@@ -8,15 +8,15 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, removals
+from app.catalog import garbage, jobs
 from app.catalog.access import AccessLedger
-from app.catalog.answers import KeptAnswers
-from app.catalog.auditing import AuditQueries
+from app.catalog.consistency import AuditQueries
 from app.catalog.facets import Facets
+from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
+from app.catalog.judgements import LensesAndJudgements
 from app.catalog.ledger import JobLedger
 from app.catalog.lists import DocumentLists
-from app.catalog.opinions import Opinions
 from app.catalog.restoring import Restoring
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
@@ -32,12 +32,12 @@ from app.types.documents import (
     Document,
     DocumentKey,
     DocumentState,
+    GarbageKind,
     Job,
     JobKind,
     JobPriority,
     JobState,
     Metadata,
-    RemovalKind,
 )
 
 
@@ -49,10 +49,10 @@ class SqlCatalog(
     Restoring,
     DocumentLists,
     Facets,
-    Opinions,
+    LensesAndJudgements,
     Submissions,
     AccessLedger,
-    KeptAnswers,
+    IdempotencyRecords,
 ):
     # Collections
 
@@ -68,8 +68,8 @@ class SqlCatalog(
                     **{field: getattr(collection, field) for field in CONTRACT},
                 )
                 if add_unless_taken(session, row):
-                    if row.active_index in removals.of_kind(session, RemovalKind.INDEX):
-                        removals.adopt_index(session, row.active_index, self._clock())
+                    if row.active_index in garbage.of_kind(session, GarbageKind.INDEX):
+                        garbage.adopt_index(session, row.active_index, self._clock())
                     return Collection(**row.values())
                 row = session.get_one(CollectionRow, collection.name)
             differing = [field for field in CONTRACT if getattr(row, field) != getattr(collection, field)]
@@ -193,7 +193,7 @@ class SqlCatalog(
     def complete_delete(self, job: Job) -> None:
         with self._session(self._writer) as session:
             document, row = jobs.hold(session, job)
-            removals.note(session, RemovalKind.FILE, [document.content_hash], self._clock())
+            garbage.note(session, GarbageKind.FILE, [document.content_hash], self._clock())
             session.delete(document)  # its chunks go with it
             jobs.finish(row, self._clock())
 

@@ -77,7 +77,7 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 
 @contextmanager
-def faults_translated(engine: Engine) -> Iterator[None]:
+def errors_translated(engine: Engine) -> Iterator[None]:
     """Turns "the database does not answer" into the error that callers know."""
     try:
         yield

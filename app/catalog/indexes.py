@@ -1,4 +1,4 @@
-"""The catalog's part of physical indexes: names, what each index holds, the switch from one to another, removals."""
+"""The catalog's part of physical indexes: names, what each index holds, the switch from one to another, garbage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 from sqlalchemy import Select, delete, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, removals
+from app.catalog import garbage, jobs
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import (
     ChunkRow,
@@ -28,11 +28,11 @@ from app.types.documents import (
     Collection,
     Document,
     DocumentState,
+    GarbageItem,
+    GarbageKind,
     IndexRole,
     JobKind,
     JobState,
-    Removal,
-    RemovalKind,
 )
 
 _ROWS_PER_INSERT = 1_000
@@ -47,16 +47,16 @@ class IndexLedger(Sessions):
             taken = {row.name for row in session.scalars(_standby_rows(collection))}
             row = session.get(CollectionRow, collection)
             taken |= {row.active_index} if row else set()
-            name = removals.next_index(session, collection)
+            name = garbage.next_index(session, collection)
             while name in taken:
-                name = removals.next_index(session, collection)
-            removals.note(session, RemovalKind.INDEX, [name], now + lease)
+                name = garbage.next_index(session, collection)
+            garbage.note(session, GarbageKind.INDEX, [name], now + lease)
             return name
 
     def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
         now = self._clock()
         with self._session(self._writer) as session:
-            if not removals.prolong(session, index, now, now + lease):
+            if not garbage.prolong(session, index, now, now + lease):
                 raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
 
     def index_names(self, collection: str) -> list[str]:
@@ -78,7 +78,7 @@ class IndexLedger(Sessions):
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
                 raise ConflictError(f"Another index of {target.name!r} is being built already.")
             now = self._clock()
-            removals.adopt_index(session, target.active_index, now)
+            garbage.adopt_index(session, target.active_index, now)
             session.add(_standby_row(target, IndexRole.BUILDING, now))
 
     def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
@@ -146,21 +146,21 @@ class IndexLedger(Sessions):
 
     # Removals
 
-    def removals(self, *, limit: int = 100) -> list[Removal]:
+    def garbage(self, *, limit: int = 100) -> list[GarbageItem]:
         with self._session(self._engine) as session:
-            return removals.due(session, self._clock(), limit)
+            return garbage.due(session, self._clock(), limit)
 
-    def reserved_names(self, kind: RemovalKind) -> list[str]:
+    def reserved_names(self, kind: GarbageKind) -> list[str]:
         with self._session(self._engine) as session:
-            return removals.of_kind(session, kind)
+            return garbage.of_kind(session, kind)
 
-    def note_removals(self, kind: RemovalKind, names: Sequence[str], *, due_in: timedelta) -> None:
+    def note_garbage(self, kind: GarbageKind, names: Sequence[str], *, due_in: timedelta) -> None:
         with self._session(self._writer) as session:
-            removals.note(session, kind, names, self._clock() + due_in)
+            garbage.note(session, kind, names, self._clock() + due_in)
 
-    def forget_removal(self, removal: Removal) -> None:
+    def forget_garbage(self, garbage_item: GarbageItem) -> None:
         with self._session(self._writer) as session:
-            removals.forget(session, removal)
+            garbage.forget(session, garbage_item)
 
     def needs_file(self, content_hash: str) -> bool:
         with self._session(self._engine) as session:
@@ -190,11 +190,11 @@ def write_indexed(
 
 
 def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:
-    """Notes the removal of everything that goes with a collection: its indexes and its files."""
+    """Notes the garbage_item of everything that goes with a collection: its indexes and its files."""
     standby = [each.name for each in session.scalars(_standby_rows(row.name))]
-    removals.note(session, RemovalKind.INDEX, [row.active_index, *standby], now)
+    garbage.note(session, GarbageKind.INDEX, [row.active_index, *standby], now)
     files = session.scalars(select(DocumentRow.content_hash).where(DocumentRow.collection == row.name))
-    removals.note(session, RemovalKind.FILE, files, now)
+    garbage.note(session, GarbageKind.FILE, files, now)
 
 
 def chunk_values(index: str, chunk: Chunk) -> dict[str, object]:
@@ -237,7 +237,7 @@ def _unindexed(collection: str, index: str) -> Select[DocumentRow]:
 
 
 def _retire(session: Session, spare: StandbyIndexRow, now: datetime) -> None:
-    removals.note(session, RemovalKind.INDEX, [spare.name], now)
+    garbage.note(session, GarbageKind.INDEX, [spare.name], now)
     _forget_contents(session, spare.name)
     session.delete(spare)
     session.flush()

@@ -14,6 +14,7 @@ from uuid import uuid4
 from sqlalchemy import and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from app.catalog.notifications import notify
 from app.catalog.tables import (
     OPEN_STATES,
     WAITING_STATES,
@@ -25,7 +26,6 @@ from app.catalog.tables import (
     is_running,
     is_waiting,
 )
-from app.catalog.wake import ring
 from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
 from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobState
 
@@ -116,7 +116,7 @@ def enqueue(
     """A queued job for a locked document. A waiting job of this kind is used again, any other one is superseded."""
     present = open_job(session, document.id)
     job = put_in_queue(session, document, kind, now, priority=priority, present=present, created_at=now)
-    ring(session)
+    notify(session)
     session.flush()
     return job
 
@@ -186,7 +186,7 @@ def claim_shard(
     return rows
 
 
-def claim_alike(
+def claim_batch(
     session: Session,
     job: Job,
     owner: str,
@@ -322,7 +322,7 @@ def release(session: Session, job: Job, reason: str | None, now: datetime) -> No
     was_cancelled = row.state is not JobState.RUNNING
     row.lease_owner, row.lease_until = None, None
     if was_cancelled or reason is None:
-        ring(session)
+        notify(session)
     if was_cancelled:
         return  # the document is free for its next job
     row.state, row.attempts, row.not_before = JobState.QUEUED, row.attempts - 1, now
@@ -361,7 +361,7 @@ def retry(session: Session, job_id: str, now: datetime) -> JobRow:
     if present is not None and present.id != job_id:
         raise ConflictError(f"Job {job_id} was superseded: job {present.id} of the same document is {present.state}.")
     document.state, document.error, document.updated_at = _STATE_BY_KIND[row.kind], None, now
-    ring(session)
+    notify(session)
     return _start_over(row, now)
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, wake
+from app.catalog import jobs, notifications
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
@@ -60,7 +60,7 @@ class JobLedger(Sessions):
             return None if row is None else row.as_job()
 
     def listening(self) -> AbstractContextManager[JobListener]:
-        return wake.listening(self._engine)
+        return notifications.listening(self._engine)
 
     def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
         with self._session(self._writer) as session:
@@ -122,5 +122,5 @@ class JobLedger(Sessions):
             rows = session.scalars(statement).all()
             for row in rows:
                 row.is_paused = is_paused
-            wake.ring(session)
+            notifications.notify(session)
             return [row.name for row in rows]

@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
-from app.catalog.engine import faults_translated, writing
+from app.catalog.engine import errors_translated, writing
 from app.errors import CatalogTooNewError
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def upgrade(engine: Engine) -> Path | None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
-    with faults_translated(engine), _locked(engine) as connection:
+    with errors_translated(engine), _locked(engine) as connection:
         present = MigrationContext.configure(connection).get_current_revision()
         if present == scripts.get_current_head():
             return None
@@ -62,7 +62,7 @@ class CatalogFacts:
 
 
 def describe(engine: Engine) -> CatalogFacts:
-    with faults_translated(engine), engine.connect() as connection:
+    with errors_translated(engine), engine.connect() as connection:
         revision = MigrationContext.configure(connection).get_current_revision()
         is_server = engine.dialect.name == "postgresql"
         moment = connection.scalar(text("SELECT clock_timestamp()")) if is_server else None

@@ -8,9 +8,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, removals
+from app.catalog import garbage, jobs
 from app.catalog.indexes import chunk_values, count_chunks_again
-from app.catalog.opinions import judgement_values
+from app.catalog.judgements import judgement_values
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JudgementRow
 from app.errors import ConflictError
@@ -43,7 +43,7 @@ class Restoring(Sessions):
         contract = {field: getattr(collection, field) for field in (*CONTRACT, "active_index", "is_paused")}
         try:
             with self._session(self._writer) as session:
-                removals.adopt_index(session, collection.active_index, now)
+                garbage.adopt_index(session, collection.active_index, now)
                 session.add(CollectionRow(name=collection.name, created_at=now, **contract))
                 session.flush()
                 _insert_rows(session, collection, rows)

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog.engine import faults_translated, writing
+from app.catalog.engine import errors_translated, writing
 from app.catalog.tables import CollectionRow, Table
 from app.errors import UnknownCollectionError
 from app.types.documents import utc_now
@@ -49,7 +49,7 @@ class Sessions:
     @contextmanager
     def _session(self, engine: Engine) -> Iterator[Session]:
         with (
-            faults_translated(engine),
+            errors_translated(engine),
             Session(engine, expire_on_commit=False, autoflush=False) as session,
             session.begin(),
         ):

@@ -31,12 +31,12 @@ class ShardLedger(Sessions):
         with self._session(self._writer) as session:
             return [row.as_job() for row in jobs.claim_shard(session, owner, collection, limit, lease, now)]
 
-    def claim_alike(
+    def claim_batch(
         self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
     ) -> list[Job]:
         now = self._clock()
         with self._session(self._writer) as session:
-            rows = jobs.claim_alike(
+            rows = jobs.claim_batch(
                 session,
                 job,
                 owner,

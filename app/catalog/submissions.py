@@ -9,19 +9,19 @@ from uuid import uuid4
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, removals
+from app.catalog import garbage, jobs
+from app.catalog.notifications import notify
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, storable
-from app.catalog.wake import ring
 from app.types.documents import (
     Document,
     DocumentState,
+    GarbageKind,
     Job,
     JobKind,
     JobPriority,
     JobState,
     NewDocument,
-    RemovalKind,
     require_short_uri,
 )
 
@@ -127,8 +127,8 @@ class _Batch:
         return row.as_document(), job.as_job()
 
     def finish(self) -> None:
-        removals.note(self._session, RemovalKind.FILE, self._replaced_files, self._now)
-        ring(self._session)
+        garbage.note(self._session, GarbageKind.FILE, self._replaced_files, self._now)
+        notify(self._session)
         self._session.flush()
 
     def _next_moment(self) -> datetime:

@@ -31,6 +31,7 @@ from app.types.documents import (
     Collection,
     Document,
     DocumentState,
+    GarbageKind,
     IndexRole,
     Job,
     JobKind,
@@ -38,7 +39,6 @@ from app.types.documents import (
     JobState,
     Judgement,
     Lens,
-    RemovalKind,
 )
 
 OPEN_STATES = (JobState.QUEUED, JobState.FAILED, JobState.RUNNING)
@@ -150,12 +150,12 @@ class IndexNumberRow(Table):
     last: Mapped[int]
 
 
-class RemovalRow(Table):
+class GarbageRow(Table):
     """What is to be removed outside of the catalog, from `due_at` on."""
 
     __tablename__ = "removal"
 
-    kind: Mapped[RemovalKind] = mapped_column(_enum(RemovalKind), primary_key=True)
+    kind: Mapped[GarbageKind] = mapped_column(_enum(GarbageKind), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     due_at: Mapped[datetime] = mapped_column(index=True)
 

@@ -60,7 +60,7 @@ class FolderBlobStore:
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
         kept = [self.path(content_hash), self._text_path(content_hash)]
-        with _faults_translated(kept[0]):
+        with _errors_translated(kept[0]):
             if not is_needed():
                 for path in kept:
                     _move_if_there(path, _aside(path))
@@ -81,7 +81,7 @@ class FolderBlobStore:
 
     def locate(self, content_hash: str) -> Path:
         path = self.path(content_hash)
-        with _faults_translated(path):
+        with _errors_translated(path):
             for place in (path, _aside(path), path):  # it may be put back in between
                 if place.exists():
                     return place
@@ -119,7 +119,7 @@ class _Batch:
     def keep(self) -> None:
         if not self._written:
             return
-        with _faults_translated(self._folder / next(iter(self._written))):
+        with _errors_translated(self._folder / next(iter(self._written))):
             _sync_files(self._folder, self._written.values())
             for content_hash, temporary in self._written.items():
                 temporary.replace(self._folder / content_hash)
@@ -134,7 +134,7 @@ class _Batch:
         return stored.content_hash in self._written or (self._folder / stored.content_hash).exists()
 
     def _write(self, file: BinaryIO) -> StoredBytes:
-        with _faults_translated(self._folder / "a new one"):
+        with _errors_translated(self._folder / "a new one"):
             self._folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
         temporary = Path(name)
@@ -142,7 +142,7 @@ class _Batch:
         with os.fdopen(descriptor, "wb") as target:
             # The file may have changed since it was hashed: what counts is what is written.
             stored = _hashed(_pieces(file), into=target)
-            with _faults_translated(temporary):
+            with _errors_translated(temporary):
                 target.flush()
         self._written.setdefault(stored.content_hash, temporary)
         return stored
@@ -160,7 +160,7 @@ def _hashed(pieces: Iterator[bytes], *, into: BinaryIO | None) -> StoredBytes:
         digest.update(piece)
         byte_count += len(piece)
         if into is not None:
-            with _faults_translated(Path(str(into.name))):
+            with _errors_translated(Path(str(into.name))):
                 into.write(piece)
     return StoredBytes(digest.hexdigest(), byte_count)
 
@@ -209,7 +209,7 @@ def _checked(content_hash: str) -> str:
 
 
 def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
-    with _faults_translated(path):
+    with _errors_translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
         temporary = Path(name)
@@ -242,11 +242,11 @@ def _read(path: Path, content_hash: str) -> bytes:
 def _opened(path: Path, content_hash: str) -> Iterator[BinaryIO]:
     for place in (path, _aside(path), path):  # it may be put aside, or back, in between
         try:
-            with _faults_translated(place):
+            with _errors_translated(place):
                 file = place.open("rb")
         except FileNotFoundError:
             continue
-        with file, _faults_translated(place):
+        with file, _errors_translated(place):
             yield file
         return
     raise _missing(path, content_hash)
@@ -268,7 +268,7 @@ def _missing(path: Path, content_hash: str) -> NotFoundError:
 
 
 @contextmanager
-def _faults_translated(path: Path) -> Iterator[None]:
+def _errors_translated(path: Path) -> Iterator[None]:
     """What the disk refuses now it may grant later; a file that is not there is another matter."""
     try:
         yield

@@ -14,7 +14,7 @@ from enum import StrEnum
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.ports.parts import BlobStore, Catalog, VectorIndex
 from app.search.service import CHUNK_KEYS
-from app.types.documents import Chunk, Collection, IndexRole, Point, RemovalKind
+from app.types.documents import Chunk, Collection, GarbageKind, IndexRole, Point
 
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
 
@@ -22,18 +22,18 @@ _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
 class Fault(StrEnum):
     MISSING_INDEX = "an index of the catalog is missing"
     UNNAMED_INDEX = "an index that no collection names"
-    FOREIGN_INDEX = "a collection that is not ours"
+    UNMANAGED_INDEX = "a collection that is not ours"
     WRONG_ALIAS = "the public name means another index"
     MISSING_POINTS = "chunks without their points"
     STALE_POINTS = "points without a chunk"
     WRONG_POINTS = "points that name another document"
     LOST_POINTS = "points of a document that is gone"
-    FOREIGN_POINTS = "points that are not ours"
+    UNMANAGED_POINTS = "points that are not ours"
     UNNEEDED_FILES = "stored files that no document has"
 
 
 # What may belong to somebody else is removed only when that is asked for.
-FOREIGN = frozenset({Fault.FOREIGN_INDEX, Fault.FOREIGN_POINTS})
+UNMANAGED = frozenset({Fault.UNMANAGED_INDEX, Fault.UNMANAGED_POINTS})
 # What the document's own ingestion puts right: it compares with the index, embeds what is missing, deletes the rest.
 _MENDED_BY_INGESTION = frozenset({Fault.MISSING_POINTS, Fault.STALE_POINTS, Fault.WRONG_POINTS})
 
@@ -75,16 +75,16 @@ class Audit:
         for chunks in self._catalog.chunk_pages(index):
             yield from self._of_chunks(collection, index, chunks)
 
-    def mend(self, difference: Difference, *, removes_foreign: bool = False) -> bool:
+    def mend(self, difference: Difference, *, removes_unmanaged: bool = False) -> bool:
         """Whether something was done. Ingestion that this queues is the worker's."""
         fault = difference.fault
-        if fault in FOREIGN and not removes_foreign:
+        if fault in UNMANAGED and not removes_unmanaged:
             return False
         if fault in _MENDED_BY_INGESTION:
             return self._mend_document(difference)
         if fault is Fault.MISSING_INDEX:
             self._make_again(difference)
-        elif fault in (Fault.UNNAMED_INDEX, Fault.FOREIGN_INDEX):
+        elif fault in (Fault.UNNAMED_INDEX, Fault.UNMANAGED_INDEX):
             drop_index(self._index, difference.index)
         elif fault is Fault.WRONG_ALIAS:
             self._index.point_to(difference.collection, difference.index)
@@ -118,8 +118,8 @@ class Audit:
             if owner is not None and owner != named:
                 strangers[Fault.WRONG_POINTS, owner].append(point.id)
             elif owner is None:
-                strangers[Fault.STALE_POINTS if named else Fault.FOREIGN_POINTS, named or ""].append(point.id)
-        settled = self._catalog.settled_documents([document_id for _, document_id in strangers if document_id])
+                strangers[Fault.STALE_POINTS if named else Fault.UNMANAGED_POINTS, named or ""].append(point.id)
+        settled = self._catalog.unqueued_documents([document_id for _, document_id in strangers if document_id])
         for (fault, document_id), ids in strangers.items():
             if document_id and document_id not in settled:
                 fault = Fault.LOST_POINTS
@@ -136,7 +136,7 @@ class Audit:
             return
         # Asked again: the document may have been replaced between the two looks.
         still = self._catalog.chunk_owners(index, [chunk.id for chunk in chunks])
-        settled = self._catalog.settled_documents(list(set(still.values())))
+        settled = self._catalog.unqueued_documents(list(set(still.values())))
         by_document: dict[str, list[str]] = defaultdict(list)
         for chunk_id, document_id in still.items():
             if settled.get(document_id):
@@ -147,17 +147,17 @@ class Audit:
     def _unnamed_indexes(self) -> Iterator[Difference]:
         aliases = set(self._index.aliases().values())
         present = self._index.indexes()  # before the catalog is asked: what is made meanwhile is reserved there
-        named = set(self._catalog.reserved_names(RemovalKind.INDEX))
+        named = set(self._catalog.reserved_names(GarbageKind.INDEX))
         for collection in self._catalog.collections():
             named.update(self._catalog.index_names(collection.name))
         for name in present:
             if name not in named:
                 # Another installation may share this Qdrant server; what it uses has a public name.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
-                yield Difference(Fault.UNNAMED_INDEX if is_ours else Fault.FOREIGN_INDEX, name)
+                yield Difference(Fault.UNNAMED_INDEX if is_ours else Fault.UNMANAGED_INDEX, name)
 
     def _unneeded_files(self) -> Iterator[Difference]:
-        noted = set(self._catalog.reserved_names(RemovalKind.FILE))
+        noted = set(self._catalog.reserved_names(GarbageKind.FILE))
         for content_hash in self._blobs.hashes():
             if content_hash not in noted and not self._catalog.needs_file(content_hash):
                 yield Difference(Fault.UNNEEDED_FILES, "", ids=(content_hash,))

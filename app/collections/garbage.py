@@ -10,17 +10,17 @@ from functools import partial
 from app.errors import IncompleteDeletionError
 from app.ports.catalog import IndexLedger
 from app.ports.parts import BlobStore, VectorIndex
-from app.types.documents import RemovalKind
+from app.types.documents import GarbageKind
 
 
 def remove_unneeded(*, catalog: IndexLedger, index: VectorIndex, blobs: BlobStore) -> None:
-    while due := catalog.removals():
-        for removal in due:
-            if removal.kind is RemovalKind.INDEX:
-                drop_index(index, removal.name)
+    while due := catalog.garbage():
+        for garbage_item in due:
+            if garbage_item.kind is GarbageKind.INDEX:
+                drop_index(index, garbage_item.name)
             else:
-                discard_file(blobs, removal.name, catalog=catalog)
-            catalog.forget_removal(removal)
+                discard_file(blobs, garbage_item.name, catalog=catalog)
+            catalog.forget_garbage(garbage_item)
 
 
 def discard_file(blobs: BlobStore, content_hash: str, *, catalog: IndexLedger) -> None:

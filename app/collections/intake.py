@@ -20,9 +20,9 @@ from urllib.request import url2pathname
 from app.collections.library import Library
 from app.errors import ConflictError
 from app.ports.parts import Catalog
-from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFault
+from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
-Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFault]]  # a folder, and where in it to look
+Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFailure]]  # a folder, and where in it to look
 
 BATCH_SOURCES = 500
 BATCH_BYTES = 64_000_000
@@ -61,16 +61,16 @@ class Intake:
         """Those that did not move."""
         return [key for keys in self._gone.values() for key in keys]
 
-    def add_all(self, sources: Iterable[Source | SourceFault]) -> Iterator[Taken | SourceFault]:
+    def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Taken | SourceFailure]:
         """What became of each, the faults among them passed on, in about their order.
 
         Raises UnavailableError alone: whatever is wrong with a source itself is its fault.
         """
         for batch in _batches(sources):
-            yield from [each for each in batch if isinstance(each, SourceFault)]
+            yield from [each for each in batch if isinstance(each, SourceFailure)]
             yield from self._add([each for each in batch if isinstance(each, Source)])
 
-    def _add(self, batch: list[Source]) -> Iterator[Taken | SourceFault]:
+    def _add(self, batch: list[Source]) -> Iterator[Taken | SourceFailure]:
         moving: dict[str, DocumentKey] = {}  # by the id of the document
 
         def moved_from(content_hash: str) -> str | None:
@@ -84,7 +84,7 @@ class Intake:
         outcomes = self._library.add_documents(self._collection, batch, moved_from=moved_from, priority=self._priority)
         for source, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                yield SourceFault(source.name, str(outcome))
+                yield SourceFailure(source.name, str(outcome))
             else:
                 document, job = outcome
                 yield Taken(document.uri, job, moving.pop(document.id, None) is not None)
@@ -92,9 +92,9 @@ class Intake:
             self._gone[key.content_hash].append(key)
 
 
-def _batches(sources: Iterable[Source | SourceFault]) -> Iterator[list[Source | SourceFault]]:
+def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source | SourceFailure]]:
     """Bounded in number, bytes and time: what comes slowly, as pages of the web do, need not wait for more."""
-    batch: list[Source | SourceFault] = []
+    batch: list[Source | SourceFailure] = []
     byte_count, until = 0, 0.0
     for source in sources:
         if not batch:
@@ -153,7 +153,7 @@ class Followed:
     """What a look at a folder led to."""
 
     job_ids: list[str] = field(default_factory=list)
-    faults: list[SourceFault] = field(default_factory=list)
+    faults: list[SourceFailure] = field(default_factory=list)
     moved: int = 0
     deleted: int = 0
 
@@ -183,7 +183,7 @@ class FolderMirror:
         known = documents_below(self._catalog, self._collection, paths)
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
         for taken in intake.add_all(self._find(self.root, paths)):
-            if isinstance(taken, SourceFault):
+            if isinstance(taken, SourceFailure):
                 followed.faults.append(taken)
             elif taken.job is not None:
                 followed.job_ids.append(taken.job.id)

@@ -28,7 +28,7 @@ from app.types.documents import (
     Collection,
     Document,
     DocumentState,
-    IndexCondition,
+    IndexStatus,
     Job,
     JobPriority,
     Metadata,
@@ -123,14 +123,14 @@ class Library:
         self._catalog.delete_collection(name)
         self.remove_unneeded()
 
-    def index_condition(self, name: str) -> IndexCondition:
+    def index_status(self, name: str) -> IndexStatus:
         """How the engine stores the collection, and what its optimiser is at."""
         return self._index.condition(self._catalog.collection(name).active_index)
 
-    def optimize_index(self, name: str) -> IndexCondition:
+    def optimize_index(self, name: str) -> IndexStatus:
         """Has the stored index put in order, and returns at once."""
         self._index.optimize(self._catalog.collection(name).active_index)
-        return self.index_condition(name)
+        return self.index_status(name)
 
     def remove_unneeded(self) -> None:
         """What deletions before a crash have left behind, too."""
@@ -188,7 +188,7 @@ class Library:
                 self._unsettled.update(each.content_hash for each in new.values())
                 raise
             outcomes |= zip(new, added, strict=True)
-            # A removal that was under way takes the bytes unless it sees the rows, which came after its last look.
+            # A garbage_item that was under way takes the bytes unless it sees the rows, which came after its last look.
             missing = {
                 number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
             }

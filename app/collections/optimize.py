@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.errors import VectorIndexUnavailableError
 from app.ports.parts import VectorIndex
-from app.types.documents import IndexCondition
+from app.types.documents import IndexStatus
 
 _ATTEMPTS = 3
 _PATIENCE_S = 3.0  # with an engine that has been asked and does not begin
@@ -16,8 +16,8 @@ _PATIENCE_S = 3.0  # with an engine that has been asked and does not begin
 
 @dataclass(frozen=True, slots=True)
 class OptimizeReport:
-    before: IndexCondition
-    after: IndexCondition
+    before: IndexStatus
+    after: IndexStatus
     seconds: float
 
 
@@ -25,7 +25,7 @@ def optimize_index(
     index: VectorIndex,
     name: str,
     *,
-    tell: Callable[[IndexCondition], None] = lambda condition: None,
+    tell: Callable[[IndexStatus], None] = lambda condition: None,
     poll_interval_s: float = 0.5,
 ) -> OptimizeReport:
     """`tell` hears at every look how far it is. An engine that ended meanwhile, and came back, is asked again."""
@@ -45,9 +45,7 @@ def optimize_index(
     )
 
 
-def _wait(
-    index: VectorIndex, name: str, tell: Callable[[IndexCondition], None], poll_interval_s: float
-) -> IndexCondition:
+def _wait(index: VectorIndex, name: str, tell: Callable[[IndexStatus], None], poll_interval_s: float) -> IndexStatus:
     """Until it is done, has failed, or does not begin."""
     at_work = time.monotonic()
     while True:

@@ -137,7 +137,7 @@ class Reindexer:
 
     def _lacks_words(self, index: str) -> bool:
         """Of an earlier release: made anew, it can be searched by words."""
-        return self._index.exists(index) and not self._index.has_words(index)
+        return self._index.exists(index) and not self._index.has_sparse(index)
 
     def _resumed(self, building: Collection, wanted: Collection) -> Collection:
         if not _same_contract(building, wanted):
@@ -200,7 +200,7 @@ class Reindexer:
             return True
         for difference in self._audit.of_index(collection, index):
             log.warning("Mended in the index %s: %s", index, difference)
-            self._audit.mend(difference, removes_foreign=True)  # nobody else writes into an index beside the live one
+            self._audit.mend(difference, removes_unmanaged=True)  # nobody else writes into an index beside the live one
         return False
 
     def _remove_unneeded(self) -> None:

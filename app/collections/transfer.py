@@ -31,7 +31,7 @@ from app.collections.garbage import remove_unneeded
 from app.collections.library import check_collection_name
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
 from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
-from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, Judgement, Lens, Point, RemovalKind
+from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.vectors.point_ids import PointIds
 
 Tell = Callable[[int], None]
@@ -105,7 +105,7 @@ class Transfer:
         except BaseException:
             # A kill leaves it to the end of the reservation.
             with suppress(UnavailableError):
-                self._catalog.note_removals(RemovalKind.INDEX, [index], due_in=timedelta(0))
+                self._catalog.note_garbage(GarbageKind.INDEX, [index], due_in=timedelta(0))
                 remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
             raise
         self._index.point_to(name, index)
@@ -173,7 +173,7 @@ class Transfer:
 
     def _put_file(self, member: Member) -> None:
         content_hash = member.name[-64:]
-        self._catalog.note_removals(RemovalKind.FILE, [content_hash], due_in=_LEASE)
+        self._catalog.note_garbage(GarbageKind.FILE, [content_hash], due_in=_LEASE)
         if not self._blobs.path(content_hash).exists():
             self._blobs.put_parts(content_hash, member.parts)
 

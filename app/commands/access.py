@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from app.access.accounts import ADMIN, Accounts
-from app.access.gate import Gate
-from app.access.guarded_accounts import GuardedAccounts
+from app.access.authorized_accounts import GuardedAccounts
+from app.access.authorizer import Authorizer
 from app.access.principal import OPERATOR, RoleName, acting_as
 from app.access.types import ApiKey
 from app.commands import console
-from app.commands.house import open_catalog
+from app.commands.composition import open_catalog
 from app.types.documents import utc_now
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
@@ -36,7 +36,7 @@ def open_accounts() -> Iterator[GuardedAccounts]:
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
-        yield GuardedAccounts(accounts, catalog, Gate(catalog))
+        yield GuardedAccounts(accounts, catalog, Authorizer(catalog))
 
 
 @users.command("list")

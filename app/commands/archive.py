@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.commands import console
-from app.commands.house import open_services, wiring
+from app.commands.composition import open_services, wiring
 from app.errors import ConflictError
 
 READINGS = 3  # an archive is verified, written into the index, and recorded in the catalog

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from packaging.requirements import Requirement
 
-from app.commands.house import embedder_of, open_catalog, wiring
+from app.commands.composition import embedder_of, open_catalog, wiring
 from app.errors import GircseError
 from app.ports.parts import Embedder
 from app.settings import Settings

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.search.soft_tokens import SETTLED_TOLERANCE, group_refinement, settled_step
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, group_refinement, settled_step
 from app.types.search import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
@@ -47,7 +47,7 @@ def print_refinement(embedding: QueryEmbedding) -> None:
     stdout.print(refinement_table(embedding.refinement))
     settled = settled_step(embedding.refinement)
     if settled is not None:
-        left = f"from there on within {SETTLED_TOLERANCE:g} (1 - cosine) of the final vector"
+        left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
         stdout.print(Text(f"settled at step {settled} of {embedding.steps}: {left}", "dim"))
 
 

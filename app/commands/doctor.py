@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from app.commands import audit, console
+from app.commands import consistency, console
 from app.commands.checks import CHECKS, Finding, ask
 from app.settings import load_settings
 
@@ -35,9 +35,9 @@ def doctor(
     if (fix and not orphans) or (foreign and not fix) or (rebuild and orphans) or (as_json and (orphans or rebuild)):
         raise typer.BadParameter("use --json, --orphans, --orphans --fix, --orphans --fix --foreign, or --rebuild")
     if rebuild:
-        audit.rebuild()
+        consistency.rebuild()
     elif orphans:
-        audit.find_orphans(fix=fix, foreign=foreign)
+        consistency.find_orphans(fix=fix, foreign=foreign)
     else:
         _check_parts(as_json=as_json)
 

@@ -19,11 +19,11 @@ from app.collections.intake import Intake, Taken, documents_below, is_gone, requ
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.bulk import Engine, ray_engine, require_ray
-from app.commands.house import open_services, wiring
+from app.commands.composition import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
 from app.services import Services
-from app.types.documents import DocumentKey, JobPriority, Source, SourceFault
+from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
 
 POLL_S = 0.2
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path
@@ -64,7 +64,7 @@ class _SeenRows:
         self.prefixes: set[str] = set()  # of the files
         self._digests: set[bytes] = set()
 
-    def noting(self, sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceFault]:
+    def noting(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
         for source in sources:
             if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
                 self.prefixes.add(source.uri.partition("#")[0] + "#")
@@ -157,7 +157,7 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
     outcome = _Outcome(JobFollower(services.catalog))
     gone = _gone(services, collection, request.folders) if prune else []
     intake = Intake(services.library, collection, gone=gone, priority=request.priority)
-    sources: Iterable[Source | SourceFault] = _shown(_sources(services, request))
+    sources: Iterable[Source | SourceFailure] = _shown(_sources(services, request))
     if prune:
         sources = outcome.rows.noting(sources)
     for taken in intake.add_all(sources):
@@ -168,7 +168,7 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
     return outcome
 
 
-def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFault]:
+def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFailure]:
     sources = wiring("sources")
     files = sources.find_files(
         request.paths,
@@ -180,14 +180,14 @@ def _sources(services: Services, request: _Request) -> Iterator[Source | SourceF
     return chain(files, sources.url_reader(services.settings).read_all(request.urls))
 
 
-def _shown(sources: Iterable[Source | SourceFault]) -> Iterator[Source | SourceFault]:
+def _shown(sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
     """The same, counted on the terminal."""
     with Progress(TextColumn("reading"), TextColumn("{task.completed}"), console=console.stderr, transient=True) as bar:
         yield from bar.track(sources, description="reading")
 
 
-def _count(taken: Taken | SourceFault, outcome: _Outcome) -> None:
-    if isinstance(taken, SourceFault):
+def _count(taken: Taken | SourceFailure, outcome: _Outcome) -> None:
+    if isinstance(taken, SourceFailure):
         # What was named itself was wanted; inside a folder there may be anything.
         (outcome.failures if taken.was_named else outcome.skipped).add(taken.name, taken.reason)
     elif taken.job is None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
-from app.commands.house import open_catalog, open_services
+from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
 from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files

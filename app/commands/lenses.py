@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.commands import console
-from app.commands.house import open_catalog
+from app.commands.composition import open_catalog
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.commands import console
-from app.commands.house import open_catalog, open_services
+from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
 from app.types.documents import DocumentState, JobState
 

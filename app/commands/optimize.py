@@ -9,9 +9,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from app.collections.optimize import OptimizeReport, optimize_index
 from app.commands import console
-from app.commands.house import open_catalog, wiring
+from app.commands.composition import open_catalog, wiring
 from app.settings import load_settings
-from app.types.documents import IndexCondition
+from app.types.documents import IndexStatus
 
 
 def optimize(collection: Annotated[str, typer.Argument(help="What to put in order.")]) -> None:
@@ -51,6 +51,6 @@ def _summary(collection: str, report: OptimizeReport) -> str:
     return f"{collection!r} is in order after {report.seconds:.0f} s: {after}{difference}."
 
 
-def _shape(condition: IndexCondition) -> str:
+def _shape(condition: IndexStatus) -> str:
     segments = "1 segment" if condition.segments == 1 else f"{condition.segments} segments"
     return f"{condition.points:,} points in {segments}, {condition.indexed_vectors:,} vectors indexed"

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.collections.reindex import ReindexReport
 from app.commands import console
-from app.commands.house import open_services, wiring
+from app.commands.composition import open_services, wiring
 from app.errors import ConflictError
 from app.settings import load_settings
 from app.types.documents import Collection

@@ -10,7 +10,7 @@ import typer
 
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
-from app.commands.house import embedder_of, open_services
+from app.commands.composition import embedder_of, open_services
 from app.search.lenses import instruction_through
 from app.search.service import refine_query
 from app.settings import load_settings

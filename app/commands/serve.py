@@ -21,11 +21,11 @@ import uvicorn
 
 from app.access.secret_file import load_admin_secret
 from app.collections.library import sample_rows
-from app.commands.house import open_services, wiring
+from app.commands.composition import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.runtime.metrics_server import serving_metrics
-from app.runtime.presence import WorkerPresence
 from app.runtime.slow_clients import PromptProtocol
+from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.settings import Settings, load_settings
 
@@ -121,8 +121,8 @@ def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextMa
 def running_worker(services: Services) -> Iterator[threading.Thread]:
     """A worker in a thread of this process, stopped at the end of the block."""
     stop = threading.Event()
-    presence = WorkerPresence(services.settings.home)
-    presence.try_take(timeout_s=1)  # taken already: then two work side by side, which leases allow
+    worker_lock = WorkerLock(services.settings.home)
+    worker_lock.try_take(timeout_s=1)  # taken already: then two work side by side, which leases allow
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     try:
@@ -130,7 +130,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
     finally:
         stop.set()
         thread.join(timeout=GRACE_S)
-        presence.release()
+        worker_lock.release()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 
 from app.collections.intake import FolderMirror, Followed
 from app.collections.library import DEFAULT_COLLECTION
-from app.commands.house import open_services, wiring
+from app.commands.composition import open_services, wiring
 from app.commands.ingest import Excludes, Globs
 from app.commands.serve import exit_on_sigterm
 from app.commands.working import Complaints, JobFollower, own_worker

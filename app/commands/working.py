@@ -12,10 +12,10 @@ from uuid import UUID
 import typer
 
 from app.commands import console
-from app.commands.house import wiring
+from app.commands.composition import wiring
 from app.errors import ConflictError
 from app.ports.parts import Catalog
-from app.runtime.presence import WorkerPresence
+from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import JobKind, JobReport, JobState
 
@@ -28,13 +28,13 @@ _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 @contextmanager
 def own_worker(services: Services) -> Iterator[Callable[[], None]]:
     """Yields what to call now and then: it starts a worker here as soon as no other process of this home has one."""
-    presence = WorkerPresence(services.settings.home)
+    worker_lock = WorkerLock(services.settings.home)
     stop = threading.Event()
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
 
     def ensure_working() -> None:
         if thread.ident is None:
-            if presence.try_take():
+            if worker_lock.try_take():
                 thread.start()
         elif not thread.is_alive():
             raise ConflictError("The worker stopped by itself; `gircse --debug …` shows why. Nothing is lost.")
@@ -45,7 +45,7 @@ def own_worker(services: Services) -> Iterator[Callable[[], None]]:
         stop.set()
         if thread.ident is not None:
             thread.join(timeout=STOP_TIMEOUT_S)
-            presence.release()
+            worker_lock.release()
 
 
 class Complaints:

@@ -14,15 +14,15 @@ from app.types.documents import (
     DocumentRecord,
     DocumentState,
     FacetValue,
+    GarbageItem,
+    GarbageKind,
+    IdempotencyRecord,
     IndexRole,
     Job,
     Judgement,
-    KeptAnswer,
     Lens,
     Metadata,
     PageStart,
-    Removal,
-    RemovalKind,
 )
 from app.types.evaluation import JudgementSource
 
@@ -72,7 +72,7 @@ class IndexLedger(Protocol):
         """Chunk → document, of those ids that are chunks of this index."""
         ...
 
-    def settled_documents(self, ids: Sequence[str]) -> dict[str, bool]:
+    def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
         """Of those that exist: whether no job of theirs is open, so that index and catalog should agree on them."""
         ...
 
@@ -103,16 +103,16 @@ class IndexLedger(Protocol):
         """
         ...
 
-    def removals(self, *, limit: int = 100) -> list[Removal]:
+    def garbage(self, *, limit: int = 100) -> list[GarbageItem]:
         """Those that are due."""
         ...
 
-    def reserved_names(self, kind: RemovalKind) -> list[str]:
-        """Of all removals, due or not."""
+    def reserved_names(self, kind: GarbageKind) -> list[str]:
+        """Of all garbage, due or not."""
         ...
 
-    def note_removals(self, kind: RemovalKind, names: Sequence[str], *, due_in: timedelta) -> None: ...
-    def forget_removal(self, removal: Removal) -> None: ...
+    def note_garbage(self, kind: GarbageKind, names: Sequence[str], *, due_in: timedelta) -> None: ...
+    def forget_garbage(self, garbage_item: GarbageItem) -> None: ...
     def needs_file(self, content_hash: str) -> bool: ...
 
 
@@ -136,7 +136,7 @@ class ShardLedger(Protocol):
         """
         ...
 
-    def claim_alike(
+    def claim_batch(
         self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
     ) -> list[Job]:
         """Takes small documents that are to be ingested just as that of `job`, which was claimed before.
@@ -209,7 +209,7 @@ class DocumentLists(Protocol):
         ...
 
 
-class Opinions(Protocol):
+class LensesAndJudgements(Protocol):
     """What people keep: ways of looking, and how well documents answered. A part of `Catalog`."""
 
     def lenses(self) -> list[Lens]:
@@ -260,10 +260,10 @@ class Opinions(Protocol):
         ...
 
 
-class KeptAnswers(Protocol):
+class IdempotencyRecords(Protocol):
     """Answers under the idempotency keys of callers: a request sent twice is done once. A part of `Catalog`."""
 
-    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> KeptAnswer | None:
+    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         """None: the key is new, or whoever began under it was lost; the request is to be done now, within the lease.
 
         Else what there is under it: an answer, or, without a status, a request that is being done.

@@ -1,4 +1,4 @@
-"""What the core needs of the rest of the house, as protocols. Implementations are joined in `app/wiring.py`."""
+"""What the core needs of the rest of the application, as protocols. Implementations are joined in `app/wiring.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from app.ports.access import AccessLedger
-from app.ports.catalog import DocumentLists, IndexLedger, JobQueue, KeptAnswers, Opinions, ShardLedger
+from app.ports.catalog import DocumentLists, IdempotencyRecords, IndexLedger, JobQueue, LensesAndJudgements, ShardLedger
 from app.types.documents import (
     Chunk,
     Collection,
@@ -19,7 +19,7 @@ from app.types.documents import (
     DocumentState,
     ExtractedText,
     Findings,
-    IndexCondition,
+    IndexStatus,
     Job,
     JobPriority,
     JobReport,
@@ -98,8 +98,8 @@ class VectorIndex(Protocol):
         """Makes an empty physical collection (cosine, and words). No error when it exists with the same dimension."""
         ...
 
-    def has_words(self, index: str) -> bool:
-        """Whether `search_words` and `search_both` can be asked: indexes of earlier releases keep no words."""
+    def has_sparse(self, index: str) -> bool:
+        """Whether `search_sparse` and `search_both` can be asked: indexes of earlier releases keep no words."""
         ...
 
     def drop(self, index: str) -> None: ...
@@ -130,16 +130,16 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def search_words(
+    def search_sparse(
         self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
-        """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_words`."""
+        """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_sparse`."""
         ...
 
     def search_both(
         self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
-        """What `search` and what `search_words` find, `limit` of each, in one request. Needs `has_words`."""
+        """What `search` and what `search_sparse` find, `limit` of each, in one request. Needs `has_sparse`."""
         ...
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...
@@ -172,7 +172,7 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def condition(self, index: str) -> IndexCondition:
+    def condition(self, index: str) -> IndexStatus:
         """How the engine stores an index, and what its optimiser is at."""
         ...
 
@@ -185,7 +185,9 @@ class JobListener(Protocol):
         ...
 
 
-class Catalog(IndexLedger, ShardLedger, JobQueue, DocumentLists, Opinions, KeptAnswers, AccessLedger, Protocol):
+class Catalog(
+    IndexLedger, ShardLedger, JobQueue, DocumentLists, LensesAndJudgements, IdempotencyRecords, AccessLedger, Protocol
+):
     """The one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -11,7 +11,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Value]):
+class LRUCache(Generic[Key, Value]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: OrderedDict[Key, Value] = OrderedDict()

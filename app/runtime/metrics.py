@@ -93,19 +93,19 @@ class Metrics:
     def refused(self, lane: str) -> None:
         self._refused.labels(lane).inc()
 
-    def lane(self, lane: str, *, waiting: Callable[[], int], in_hand: Callable[[], int]) -> None:
+    def lane(self, lane: str, *, waiting: Callable[[], int], in_flight: Callable[[], int]) -> None:
         """Where to look for how full a lane is."""
         self._refused.labels(lane)
         self._lanes.labels(lane, "waiting").set_function(waiting)
-        self._lanes.labels(lane, "in hand").set_function(in_hand)
+        self._lanes.labels(lane, "in hand").set_function(in_flight)
 
-    def render(self, house: Collector | None = None) -> bytes:
-        """With what `house` finds out now."""
+    def render(self, application: Collector | None = None) -> bytes:
+        """With what `application` finds out now."""
         text = generate_latest(self.registry)
-        if house is None:
+        if application is None:
             return text
         asked = CollectorRegistry(auto_describe=False)
-        asked.register(house)
+        asked.register(application)
         return text + generate_latest(asked)
 
 
@@ -116,13 +116,13 @@ class _Size:
     indexes: int
 
 
-class HouseCollector(Collector):
+class ApplicationCollector(Collector):
     """Asks catalog and index when it is asked. A part that is away is told as such, and the rest is still there."""
 
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, is_worker_there: Callable[[], bool]) -> None:
+    def __init__(self, *, catalog: Catalog, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
         self._catalog = catalog
         self._index = index
-        self._is_worker_there = is_worker_there
+        self._is_worker_there = is_worker_running
         self._size: _Size | None = None
 
     def collect(self) -> Iterator[Metric]:

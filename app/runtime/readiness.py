@@ -1,4 +1,4 @@
-"""Asks the parts of the house whether they work: side by side, and none for longer than whoever asks will wait.
+"""Asks the parts of the application whether they work: side by side, and none for longer than whoever asks will wait.
 
 A part that hangs answers neither yes nor no. Its check goes on in its own thread and is not waited for any longer.
 """

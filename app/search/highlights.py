@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.ports.parts import Embedder
-from app.runtime.lru import Recent
+from app.runtime.lru import LRUCache
 from app.search.sentences import sentence_spans
 from app.types.documents import Collection
 from app.types.search import Highlight, Hit, SearchMode
@@ -30,7 +30,7 @@ class Explainer:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._vectors: Recent[tuple[str, str], np.ndarray] = Recent(KEPT_SENTENCES)  # by instruction and sentence
+        self._vectors: LRUCache[tuple[str, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # by instruction and sentence
 
     def explain(
         self, hits: Sequence[Hit], query_vector: Sequence[float], *, collection: Collection, mode: SearchMode

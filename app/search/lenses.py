@@ -4,7 +4,7 @@ and the paper's tasks (Tables 11 and 12) have them."""
 from __future__ import annotations
 
 from app.errors import InputError, UnknownLensError
-from app.ports.catalog import Opinions
+from app.ports.catalog import LensesAndJudgements
 from app.types.documents import Lens
 
 STARTERS = (
@@ -74,14 +74,14 @@ STARTERS = (
 _STARTERS = {lens.name: lens for lens in STARTERS}
 
 
-def lenses_of(opinions: Opinions) -> list[Lens]:
+def lenses_of(opinions: LensesAndJudgements) -> list[Lens]:
     """Those that people saved, in the order of names, then the starters that none of them replaces."""
     saved = opinions.lenses()
     names = {lens.name for lens in saved}
     return [*saved, *(lens for lens in STARTERS if lens.name not in names)]
 
 
-def find_lens(opinions: Opinions, name: str) -> Lens:
+def find_lens(opinions: LensesAndJudgements, name: str) -> Lens:
     """Raises UnknownLensError."""
     try:
         return opinions.lens(name)
@@ -91,7 +91,7 @@ def find_lens(opinions: Opinions, name: str) -> Lens:
         raise UnknownLensError(name, [lens.name for lens in lenses_of(opinions)]) from None
 
 
-def delete_lens(opinions: Opinions, name: str) -> None:
+def delete_lens(opinions: LensesAndJudgements, name: str) -> None:
     """Raises UnknownLensError, and InputError for a starter, which none can delete."""
     try:
         opinions.delete_lens(name)
@@ -103,7 +103,7 @@ def delete_lens(opinions: Opinions, name: str) -> None:
         raise
 
 
-def instruction_through(opinions: Opinions, lens: str | None, instruction: str | None) -> str | None:
+def instruction_through(opinions: LensesAndJudgements, lens: str | None, instruction: str | None) -> str | None:
     """The instruction to search with. Raises UnknownLensError, and InputError when there are two."""
     if lens is None:
         return instruction

@@ -30,14 +30,14 @@ def find_points(
     Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
     """
     filters = request.filters or None
-    if request.mode is not SearchMode.DENSE and not index.has_words(name):
+    if request.mode is not SearchMode.DENSE and not index.has_sparse(name):
         raise ConflictError(
             f"The collection {request.collection!r} was indexed by a release that could not search by words. "
             f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
         )
     if request.mode is SearchMode.SPARSE:
         return [
-            RankedPoint(each) for each in index.search_words(name, request.query, limit=request.limit, filters=filters)
+            RankedPoint(each) for each in index.search_sparse(name, request.query, limit=request.limit, filters=filters)
         ]
     if vector is None:
         raise ValueError(f"the mode {request.mode} needs the vector of the query")

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Catalog, Embedder, VectorIndex
-from app.runtime.lru import Recent
+from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.highlights import Explainer
@@ -48,7 +48,7 @@ class SearchService:
         self._index = index
         self._embedder = embedder
         self._explainer = Explainer(embedder)
-        self._queries: Recent[tuple[object, ...], QueryEmbedding] = Recent(KEPT_QUERIES)
+        self._queries: LRUCache[tuple[object, ...], QueryEmbedding] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
         """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.

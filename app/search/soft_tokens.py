@@ -13,7 +13,7 @@ from app.types.search import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
 # 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).
-SETTLED_TOLERANCE = 0.001
+CONVERGENCE_TOLERANCE = 0.001
 
 STOP_WORDS = frozenset(
     [
@@ -272,7 +272,7 @@ def is_stop_word(token: str) -> bool:
     return token in STOP_WORDS or not any(character.isalnum() for character in token)
 
 
-def settled_step(steps: Sequence[RefinementStep], tolerance: float = SETTLED_TOLERANCE) -> int | None:
+def settled_step(steps: Sequence[RefinementStep], tolerance: float = CONVERGENCE_TOLERANCE) -> int | None:
     """The first step from which on the vector stays within `tolerance` of the final one; None without steps.
 
     A vector may come near and leave again: what counts is the last stretch.

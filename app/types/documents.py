@@ -33,7 +33,7 @@ class IndexRole(StrEnum):
     PREVIOUS = "previous"  # kept for a roll-back
 
 
-class RemovalKind(StrEnum):
+class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
 
@@ -217,7 +217,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFault:
+class SourceFailure:
     """Why something did not become a `Source`; `was_named` when a person asked for this very thing."""
 
     name: str
@@ -292,10 +292,10 @@ class DocumentRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class GarbageItem:
     """Something outside of the catalog that it needs no more from `due_at` on: an index, or a stored file."""
 
-    kind: RemovalKind
+    kind: GarbageKind
     name: str
     due_at: datetime
 
@@ -315,7 +315,7 @@ class ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCondition:
+class IndexStatus:
     """How the engine stores an index, and what it does about it."""
 
     points: int
@@ -349,7 +349,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class IdempotencyRecord:
     """What stands under an idempotency key; `digest` is of what was asked. Without a status it is being answered."""
 
     digest: str

@@ -16,9 +16,9 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from app.edge import EdgeProcess
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
-from app.types.documents import IndexCondition, Point, ScoredPoint
+from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.vectors import tuning
-from app.vectors.faults import missing, translated, unavailable
+from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, text_paths
 from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
 
@@ -45,7 +45,7 @@ class QdrantVectorIndex:
         client: QdrantClient,
         *,
         quantization: tuning.Quantization = "none",
-        spread: tuning.Spread = tuning.AS_THE_SERVER_HAS_IT,
+        spread: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
         reconnect: Callable[[], QdrantClient] | None = None,
     ) -> None:
         self._client = client
@@ -72,7 +72,7 @@ class QdrantVectorIndex:
         *,
         api_key: str | None = None,
         quantization: tuning.Quantization = "none",
-        spread: tuning.Spread = tuning.AS_THE_SERVER_HAS_IT,
+        spread: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
     ) -> Self:
         return cls(_client(url, api_key=api_key), quantization=quantization, spread=spread)
 
@@ -120,7 +120,7 @@ class QdrantVectorIndex:
         action = models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=index))
         self._call(index, lambda client: client.update_collection_aliases([action]))
 
-    def has_words(self, index: str) -> bool:
+    def has_sparse(self, index: str) -> bool:
         # What has them keeps them; what has none may be made anew.
         if index not in self._with_words and WORDS in (self._info(index).config.params.sparse_vectors or {}):
             self._with_words.add(index)
@@ -129,7 +129,7 @@ class QdrantVectorIndex:
     def upsert(self, index: str, points: Sequence[Point]) -> None:
         if not points:
             return
-        structs = point_structs(points, with_words=self.has_words(index))
+        structs = point_structs(points, with_words=self.has_sparse(index))
         for batch in batches(structs, most_numbers=_NUMBERS_PER_UPSERT):
             self._call(index, partial(QdrantClient.upsert, collection_name=index, points=batch, wait=True))
 
@@ -163,7 +163,7 @@ class QdrantVectorIndex:
         [found] = self._query(index, [self._nearest(index, vector, filters)], limit)
         return found
 
-    def search_words(
+    def search_sparse(
         self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
     ) -> list[ScoredPoint]:
         self._require_words(index)
@@ -233,9 +233,9 @@ class QdrantVectorIndex:
         )
         self._search_params.forget(index)
 
-    def condition(self, index: str) -> IndexCondition:
+    def condition(self, index: str) -> IndexStatus:
         info = self._info(index)
-        return IndexCondition(
+        return IndexStatus(
             points=info.points_count or 0,
             indexed_vectors=info.indexed_vectors_count or 0,
             segments=info.segments_count,
@@ -291,7 +291,7 @@ class QdrantVectorIndex:
         )
 
     def _require_words(self, index: str) -> None:
-        if not self.has_words(index):
+        if not self.has_sparse(index):
             raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
 
     def _query(self, index: str, legs: Sequence[models.QueryRequest], limit: int) -> list[list[ScoredPoint]]:

@@ -28,14 +28,14 @@ _EXACT = models.SearchParams(exact=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Sharding:
     """Over how many nodes of a Qdrant cluster an index is spread when it is made. None: as the server has it."""
 
     shards: int | None = None
     replicas: int | None = None
 
 
-AS_THE_SERVER_HAS_IT = Spread()
+AS_THE_SERVER_HAS_IT = Sharding()
 
 
 def vector_params(dimension: int, quantization: Quantization) -> models.VectorParams:

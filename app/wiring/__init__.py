@@ -1,1 +1,1 @@
-"""Puts the house together: real parts behind the ports. Each module imports only what its commands need."""
+"""Puts the application together: real parts behind the ports. Each module imports only what its commands need."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from app.edge import EdgeProcess
 from app.settings import Settings
-from app.vectors import QdrantVectorIndex, Spread
+from app.vectors import QdrantVectorIndex, Sharding
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def open_index(settings: Settings) -> Iterator[QdrantVectorIndex]:
                 settings.qdrant_url,
                 api_key=key.get_secret_value() if key else None,
                 quantization=settings.quantization,
-                spread=Spread(shards=settings.qdrant_shards, replicas=settings.qdrant_replicas),
+                spread=Sharding(shards=settings.qdrant_shards, replicas=settings.qdrant_replicas),
             )
         opened.callback(index.close)
         yield index

@@ -21,12 +21,12 @@ from app.settings import Settings
 from app.types.documents import Collection
 from app.wiring.embedding import LocalEmbedder
 from ingest.batching import JointEmbedder
-from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
 from ingest.splitter import TokenSplitter
 from ingest.worker import SMALL_BYTES, Worker
+from ingest.worker_slots import WorkerSlots
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    lanes = Lanes(services.settings.worker_lanes)
+    lanes = WorkerSlots(services.settings.worker_lanes)
 
     def is_stopping() -> bool:
         return stop.is_set() or lanes.is_leaving()

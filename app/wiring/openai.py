@@ -85,7 +85,7 @@ class PassingSource:
         return Embedded(
             vectors,
             tokens=int(answer.headers.get(TOKENS_HEADER, 0)),
-            cut_texts=int(answer.headers.get(CUT_HEADER, 0)),
+            truncated=int(answer.headers.get(CUT_HEADER, 0)),
             fingerprint=answer.headers.get(FINGERPRINT_HEADER, ""),
         )
 

@@ -259,7 +259,7 @@ class RemoteEmbedder:
 
 
 def client_options(url: str, api_key: str | None, *, timeout_s: float) -> dict[str, Any]:
-    """TLS by the system's certificates (SSL_CERT_FILE adds one's own), and no proxy between parts of one house."""
+    """TLS by the system's certificates (SSL_CERT_FILE adds one's own), and no proxy between our own parts."""
     return {
         "base_url": url,
         "headers": {} if api_key is None else {"authorization": f"Bearer {api_key}"},

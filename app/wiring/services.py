@@ -1,4 +1,4 @@
-"""All services of the house."""
+"""All services of the application."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 
 from fastapi import FastAPI
 
-from app.access.gate import Gate
-from app.access.guarded_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
+from app.access.authorized_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
+from app.access.authorizer import Authorizer
 from app.access.principal import OPERATOR, acting_as
 from app.api.hosts import HostGuard
 from app.api.main import create_app
@@ -49,13 +49,13 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
     logins = open_logins(services)
-    gate = Gate(services.catalog)
-    guarded = guard_services(services, gate)
+    gate = Authorizer(services.catalog)
+    as_handler = guard_services(services, gate)
     parts = PageParts(
-        search=guarded.search,
-        catalog=guarded.catalog,
-        texts=guarded.library,
-        collections=guarded.library,
+        search=as_handler.search,
+        catalog=as_handler.catalog,
+        texts=as_handler.library,
+        collections=as_handler.library,
         fetching=GuardedFetching(fetching, gate),
         reindexing=GuardedReindexing(reindexing, gate),
         default_steps=services.embedder.default_query_steps,
@@ -63,7 +63,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         about=describe_installation(services),
         examples=EXAMPLES,
         judged=GuardedJudged(Judged(services.catalog), gate),
-        evaluations=guarded.evaluations,
+        evaluations=as_handler.evaluations,
         checks=services.checks,
         has_logins=logins is not None,
     )
@@ -81,7 +81,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             named = services.settings.allowed_hosts.split(",")
             api.add_middleware(HostGuard, allowed=[name.strip() for name in named if name.strip()])
         if services.settings.mcp:
-            _let_agents_in(api, guarded)
+            _let_agents_in(api, as_handler)
         with acting_as(OPERATOR):  # what pages show before anybody has come
             pages = build_pages(parts)
         yield mount_pages(api, pages)

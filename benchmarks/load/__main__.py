@@ -22,8 +22,16 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.load.house import COLLECTION, ROOT, ServiceHouse, end_in_order, metric, service_house, wait_until
-from benchmarks.load.report import Kind, Load, faults_of, render, thirds
+from benchmarks.load.application import (
+    COLLECTION,
+    ROOT,
+    ServiceApplication,
+    end_in_order,
+    metric,
+    service_application,
+    wait_until,
+)
+from benchmarks.load.report import Kind, Load, failures_of, render, thirds
 from embedder.evaluation.evaluate import cpu_name
 
 LOOK_S = 2.0
@@ -35,7 +43,7 @@ WARM_UP_S = 3.0
 
 @dataclass
 class Watch:
-    house: ServiceHouse
+    application: ServiceApplication
     memory_mb: list[Mapping[str, float]] = field(default_factory=list)
     queue_depth: list[float] = field(default_factory=list)
 
@@ -51,9 +59,9 @@ class Watch:
             thread.join()
 
     def _look(self, ended: threading.Event) -> None:
-        with self.house.client(timeout_s=10) as client:
+        with self.application.client(timeout_s=10) as client:
             while not ended.wait(LOOK_S):
-                self.memory_mb.append(self.house.memory_mb())
+                self.memory_mb.append(self.application.memory_mb())
                 with suppress(httpx.HTTPError):
                     self.queue_depth.append(depth_of(client))
 
@@ -65,31 +73,31 @@ def depth_of(client: httpx.Client) -> float:
     return metric(text, "gircse_queue_depth") + float(running.split()[-1])
 
 
-def run_load(house: ServiceHouse, *, seconds: float, users: int, rows: int = ROWS_BEFORE) -> Load:
-    with house.client() as client:
+def run_load(application: ServiceApplication, *, seconds: float, users: int, rows: int = ROWS_BEFORE) -> Load:
+    with application.client() as client:
         model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
     keys = {
-        "LOAD_READER_KEY": house.add_key("reader", "reader"),
-        "LOAD_EDITOR_KEY": house.add_key("editor", "editor"),
+        "LOAD_READER_KEY": application.add_key("reader", "reader"),
+        "LOAD_EDITOR_KEY": application.add_key("editor", "editor"),
     }
-    fill(house, rows)
-    watch = Watch(house)
+    fill(application, rows)
+    watch = Watch(application)
     with watch.looking():
-        record = run_locust(house, {**keys, "LOAD_MODEL": model}, seconds=seconds, users=users)
+        record = run_locust(application, {**keys, "LOAD_MODEL": model}, seconds=seconds, users=users)
     started = time.monotonic()
-    with house.client() as client:
+    with application.client() as client:
         wait_until(lambda: depth_of(client) == 0, told=lambda: "The queue does not empty.", timeout_s=DRAIN_S)
         drain_s = time.monotonic() - started
         faults = missing_or_left(client, record["kept"], record["deleted"])
     kinds = {name: Kind.of(answers, seconds) for name, answers in record["kinds"].items()}
-    orphans = house.run("doctor", "--orphans")
+    orphans = application.run("doctor", "--orphans")
     if orphans.returncode:
         faults.append(f"gircse doctor --orphans: {orphans.stdout[-500:]}{orphans.stderr[-500:]}")
     return Load(
         seconds=seconds,
         users=users,
         machine=f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}",
-        catalog="SQLite" if house.postgres is None else "PostgreSQL",
+        catalog="SQLite" if application.postgres is None else "PostgreSQL",
         kinds=kinds,
         memory_mb=thirds(watch.memory_mb),
         most_memory_mb={
@@ -100,26 +108,26 @@ def run_load(house: ServiceHouse, *, seconds: float, users: int, rows: int = ROW
         kept=len(record["kept"]),
         deleted=len(record["deleted"]),
         drain_s=round(drain_s, 1),
-        faults=faults_of(kinds) + faults,
+        faults=failures_of(kinds) + faults,
     )
 
 
-def fill(house: ServiceHouse, rows: int) -> None:
+def fill(application: ServiceApplication, rows: int) -> None:
     """What is searched from the start."""
     lines = (ROOT / "sample" / "library.jsonl").read_text("utf-8").splitlines()[:rows]
-    with house.client() as client:
+    with application.client() as client:
         file = ("sample.jsonl", "\n".join(lines).encode(), "application/x-ndjson")
         sent = client.post("/api/v1/documents", data={"collection": COLLECTION}, files={"file": file})
         sent.raise_for_status()
         wait_until(lambda: depth_of(client) == 0, timeout_s=DRAIN_S)
 
 
-def run_locust(house: ServiceHouse, given: Mapping[str, str], *, seconds: float, users: int) -> dict:
+def run_locust(application: ServiceApplication, given: Mapping[str, str], *, seconds: float, users: int) -> dict:
     """In a process of its own, since it changes Python's sockets."""
-    record = house.folder / "record.json"
+    record = application.folder / "record.json"
     command = [
         *[sys.executable, "-m", "locust", "-f", str(Path(__file__).with_name("locustfile.py")), "--headless"],
-        *["--host", house.url, "--users", str(users), "--spawn-rate", str(users), "--run-time", f"{seconds:g}s"],
+        *["--host", application.url, "--users", str(users), "--spawn-rate", str(users), "--run-time", f"{seconds:g}s"],
         *["--stop-timeout", "40", "--only-summary", "--exit-code-on-error", "0", "--loglevel", "WARNING"],
     ]
     environment = {**os.environ, **given, "LOAD_RECORD": str(record), "NO_PROXY": "*"}
@@ -162,9 +170,9 @@ def main() -> None:
     end_in_order()
     with (
         tempfile.TemporaryDirectory(prefix="gircse-load-") as folder,
-        service_house(Path(folder), model=options.model) as house,
+        service_application(Path(folder), model=options.model) as application,
     ):
-        load = run_load(house, seconds=options.seconds, users=options.users)
+        load = run_load(application, seconds=options.seconds, users=options.users)
     print(render(load))
     if options.out:
         options.out.write_text(json.dumps(load.to_json(), indent=1) + "\n", encoding="utf-8")

@@ -73,7 +73,7 @@ def thirds(seen: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     }
 
 
-def faults_of(kinds: Mapping[str, Kind]) -> list[str]:
+def failures_of(kinds: Mapping[str, Kind]) -> list[str]:
     """Requests that hung, and statuses that nobody should see."""
     told = []
     for name, kind in kinds.items():

@@ -272,7 +272,7 @@ def _run(
     with tqdm(total=total, disable=not show_progress, unit="run", desc=f"Reading {steps} soft tokens") as bar:
         for instruction, places in sorted(by_instruction.items()):
             shares = _Shares([items[place] for place in places], steps)
-            encoder.observe_soft_tokens(
+            encoder.watch_soft_tokens(
                 [items[place].text for place in places], shares, instruction=instruction, steps=steps
             )
             for place, values in zip(places, shares.values, strict=True):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedder.encoder import Encoder
 from embedder.errors import TextError
-from embedder.pooling import steps_to_settle
+from embedder.pooling import steps_to_convergence
 from embedder.server.errors import ComputationError, InvalidRequestError, NotAVectorError
 from embedder.server.work import Answer, Item
 from embedder.tokens import TopTokens
@@ -93,7 +93,7 @@ class Computing:
         prefixes = prefixes[: item.key.steps]  # after fewer steps than the others of the batch: z_k is a prefix
         tolerance = item.key.variant.tolerance
         if tolerance is not None:
-            prefixes = prefixes[: int(steps_to_settle(torch.from_numpy(prefixes[None]), tolerance)[0])]
+            prefixes = prefixes[: int(steps_to_convergence(torch.from_numpy(prefixes[None]), tolerance)[0])]
         vector = prefixes[-1]
         if not np.isfinite(prefixes).all() or float(np.abs(vector).max()) == 0.0:
             item.fail(NotAVectorError(f"The model gave no vector of length 1 for {item.text[:40]!r}: leave it out."))

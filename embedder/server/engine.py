@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Sequence
 
 from embedder.encoder import Encoder
-from embedder.recent_vectors import RecentVectors
 from embedder.server.computing import Computing
 from embedder.server.errors import NotServingError
 from embedder.server.limits import Limits
 from embedder.server.line import Line
 from embedder.server.metrics import Metrics
 from embedder.server.work import Answer, Item, Key, Lane, Variant
+from embedder.vector_cache import VectorCache
 
 _DEAD = "The thread that computes has ended; the server's log says why. Start the server again."
 _DRAINING = "This server is shutting down. Ask another one, or come back later."
@@ -34,7 +34,7 @@ class Engine:
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
         self.line = Line(self.limits)
-        self.recent = RecentVectors(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
+        self.recent = VectorCache(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
         self._computing = Computing(
             encoder,
             note_out_of_memory=self._note_out_of_memory,

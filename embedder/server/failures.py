@@ -97,13 +97,13 @@ def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
     if "json" not in kind:
         return InvalidRequestError(f"The body is of type {kind[:100]!r}. Send JSON, as Content-Type: application/json.")
     faults = error.errors()
-    lines = [_fault_line(fault) for fault in faults[:_MOST_FAULTS]]
+    lines = [_error_line(fault) for fault in faults[:_MOST_FAULTS]]
     more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
     place = next((part for fault in faults for part in fault["loc"][1:2] if isinstance(part, str)), None)
     return InvalidRequestError("; ".join(lines + more) or "This cannot be used.", param=place)
 
 
-def _fault_line(fault: dict[str, Any]) -> str:
+def _error_line(fault: dict[str, Any]) -> str:
     place = ".".join(map(str, fault["loc"][1:] or fault["loc"]))
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])
 

@@ -56,7 +56,7 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
             body = await run_in_threadpool(_write_answer, question, facts.name, found)
         else:
             body = _write_answer(question, facts.name, found)
-        headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.cut_texts)}
+        headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.truncated)}
         return Response(body, media_type="application/json", headers=headers)
 
     @routes.get("/models", responses={503: {"model": OpenAIError}})

@@ -1,4 +1,4 @@
-"""The house's own routes: refinement step by step, vectors in binary, and what a client must know of the model."""
+"""Our own routes: refinement step by step, vectors in binary, and what a client must know of the model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
             FINGERPRINT_HEADER: found.fingerprint,
             SHAPE_HEADER: f"{rows},{dimension}",
             TOKENS_HEADER: str(found.tokens),
-            CUT_HEADER: str(found.cut_texts),
+            CUT_HEADER: str(found.truncated),
         }
         return Response(found.vectors.astype("<f4").tobytes(), media_type=VECTORS_MEDIA_TYPE, headers=headers)
 

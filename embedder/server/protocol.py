@@ -56,7 +56,7 @@ class Embedded:
 
     vectors: np.ndarray
     tokens: int  # that the model read
-    cut_texts: int  # which were longer than it reads
+    truncated: int  # which were longer than it reads
     fingerprint: str
 
 

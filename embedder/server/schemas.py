@@ -113,7 +113,7 @@ class ModelList(BaseModel):
     data: list[ModelRow]
 
 
-class OpenAIFault(BaseModel):
+class OpenAIErrorBody(BaseModel):
     message: str
     type: str
     param: str | None
@@ -121,11 +121,11 @@ class OpenAIFault(BaseModel):
 
 
 class OpenAIError(BaseModel):
-    error: OpenAIFault
+    error: OpenAIErrorBody
 
 
 class EmbedQuestion(Posted):
-    """Of the house's own client, which is answered in binary."""
+    """Of the application's own client, which is answered in binary."""
 
     texts: Texts = Field(min_length=1)
     input_type: InputType

@@ -110,7 +110,7 @@ class EngineSource:
             lane = Lane.DOCUMENT
         keys = [Key(each.ids, steps, Variant(), wants_words=False) for each in prompts]
         vectors = await self._vectors(task.texts, keys, lane)
-        return Embedded(vectors, tokens=tokens, cut_texts=cut, fingerprint=self._facts.fingerprint)
+        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._facts.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
         most = self._engine.limits.max_request_tokens

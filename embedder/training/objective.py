@@ -14,8 +14,8 @@ from torch.nn.functional import normalize
 from embedder.backbone import Backbone
 from embedder.batching import pad, split_by_length
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
+from embedder.prefill import PaddedPrefill
 from embedder.prompts import PromptTokenizer
-from embedder.readers import PaddedReader
 from embedder.refine import refine_states
 from embedder.training.config import TrainConfig
 from embedder.training.data import DataError
@@ -230,7 +230,7 @@ class Objective:
             observer = MeanSoftToken(len(rows), self._student.soft_weight)
             with self._autocast():
                 states = refine_states(
-                    PaddedReader(self._student, pad([ids[row] for row in rows], device=self._student.device)),
+                    PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
                     observe=observer if self._watches_tokens else None,
                 )
@@ -262,7 +262,7 @@ class Objective:
         for group in split_by_length([len(each) for each in ids]):
             for rows in (group[start : start + size] for start in range(0, len(group), size)):
                 prompt = pad([ids[row] for row in rows], device=self._teacher.device)
-                out[rows] = PaddedReader(self._teacher, prompt).read()[1]
+                out[rows] = PaddedPrefill(self._teacher, prompt).read()[1]
         return normalize(out, dim=-1)
 
     def _bags(self, batch: Batch) -> tuple[Bags | None, Bags | None]:

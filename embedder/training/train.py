@@ -39,7 +39,7 @@ from embedder.training.model import (
     trained_parameters,
 )
 from embedder.training.objective import Objective, Terms
-from embedder.training.progress import Recent, RunLog, summarise
+from embedder.training.progress import LRUCache, RunLog, summarise
 from embedder.training.publish import publish
 from embedder.training.sampling import Batch, BatchSampler
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
@@ -116,7 +116,7 @@ class Trainer:
         """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them."""
         start = self._begin()
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
-        recent = Recent()
+        recent = LRUCache()
         shown = self._compute.writes
         with tqdm(total=end, initial=start, unit="step", desc=self._config.name, disable=not shown) as bar:
             for step in range(start, end):

@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from embedder.backbone import Backbone
 from embedder.batching import pad
 from embedder.heads import SoftHead
+from embedder.prefill import PaddedPrefill
 from embedder.prompts import PromptTokenizer
-from embedder.readers import PaddedReader
 from embedder.training.words import WordIndex
 
 _BATCH = 256
@@ -60,5 +60,5 @@ def last_states(student: Backbone, prompts: PromptTokenizer, texts: Sequence[str
     for start in tqdm(range(0, len(order), _PREFILL_BATCH), desc="States for the head", unit="batch"):
         rows = order[start : start + _PREFILL_BATCH]
         prompt = pad([ids[row] for row in rows], device=student.device)
-        out[rows] = PaddedReader(student, prompt).read()[0]
+        out[rows] = PaddedPrefill(student, prompt).read()[0]
     return out

@@ -30,7 +30,7 @@ from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
 from ingest.ray_engine.parts import BrokenRunError, Pipeline, Run
-from ingest.ray_engine.rows import FaultRow, Row, Work, rows_of
+from ingest.ray_engine.rows import FailedRow, Row, Work, rows_of
 from ingest.worker import DEFAULT_LEASE, retry_in
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class ShardEngine:
         job = shard.open.get(row.job_id)
         if job is None or leases.is_lost(job):
             return
-        if isinstance(row, FaultRow):
+        if isinstance(row, FailedRow):
             fault = row
             if fault.is_missing:
                 self._require_missing_here(shard.documents[job.id], fault.reason)

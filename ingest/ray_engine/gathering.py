@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from app.types.documents import Chunk, Job
 from ingest.ray_engine.rows import ChunkRow, DocumentRow
-from ingest.spools import ChunkSpool
+from ingest.spooled_files import SpooledChunks
 
 _BEGUN, _NEARLY = 0.01, 0.99
 
@@ -21,7 +21,7 @@ class GatheredDocument:
         self._end = 0  # of the farthest chunk
         self.found: DocumentRow | None = None
         self._opened = ExitStack()
-        self._spool = self._opened.enter_context(ChunkSpool(job.document_id))
+        self._spool = self._opened.enter_context(SpooledChunks(job.document_id))
         self._count = 0  # in the spool, without a gap
         self._ahead: dict[int, Chunk] = {}
 

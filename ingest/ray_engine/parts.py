@@ -1,4 +1,4 @@
-"""What the engine needs of the rest of the house on every node, as protocols. `app/wiring/bulk.py` implements them."""
+"""What the engine needs on every node, as protocols. `app/wiring/bulk.py` implements them."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultRow:
+class FailedRow:
     """Why the document cannot be taken in; trying again helps unless the fault is its own.
 
     With `is_missing` its stored file is not there, or a node does not see it.
@@ -62,8 +62,8 @@ class FaultRow:
     is_missing: bool = False
 
 
-Row = ChunkRow | DocumentRow | FaultRow
-_KINDS: dict[str, type[Row]] = {"chunk": ChunkRow, "document": DocumentRow, "fault": FaultRow}
+Row = ChunkRow | DocumentRow | FailedRow
+_KINDS: dict[str, type[Row]] = {"chunk": ChunkRow, "document": DocumentRow, "fault": FailedRow}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 

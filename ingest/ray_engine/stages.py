@@ -22,8 +22,8 @@ from ingest.incidents import log_incident
 from ingest.pipeline import describe, make_chunks, make_payload, read_text, split_text
 from ingest.points import PresentPoints, embed_chunks
 from ingest.ray_engine.parts import Leases, NodeParts
-from ingest.ray_engine.rows import ChunkRow, DocumentRow, FaultRow, Row, Work, rows_of, to_table, works_of, written
-from ingest.spools import TextSpool
+from ingest.ray_engine.rows import ChunkRow, DocumentRow, FailedRow, Row, Work, rows_of, to_table, works_of, written
+from ingest.spooled_files import SpooledText
 
 T = TypeVar("T")
 
@@ -56,9 +56,9 @@ def _rows_of_work(work: Work, parts: NodeParts, collection: Collection) -> Itera
     except UnavailableError:
         raise
     except (NotFoundError, FileNotFoundError) as error:
-        yield FaultRow(work.job_id, str(error), is_its_own=True, is_missing=True)
+        yield FailedRow(work.job_id, str(error), is_its_own=True, is_missing=True)
     except GircseError as error:  # its message is written for a person, and trying again would not help
-        yield FaultRow(work.job_id, str(error), is_its_own=True)
+        yield FailedRow(work.job_id, str(error), is_its_own=True)
     except UNFORESEEN as error:
         yield _unforeseen(work.job_id, error)
 
@@ -66,7 +66,7 @@ def _rows_of_work(work: Work, parts: NodeParts, collection: Collection) -> Itera
 def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row]:
     document = work.document
     index = parts.index()
-    with TextSpool() as text:
+    with SpooledText() as text:
         found = read_text(document, text, blobs=parts.blobs(), read=parts.reader(), heartbeat=lambda _: None)
         title, metadata = describe(document, found)
         ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
@@ -103,12 +103,12 @@ class EmbedMissing:
         present = patiently(lambda: index.present_ids(name, [row.chunk.id for row in chunks]))
         embedded = self._embed([row for row in chunks if row.chunk.id not in present])
         done = {(row.job_id, row.chunk.id): row for row in embedded if isinstance(row, ChunkRow)}
-        faults = [row for row in embedded if isinstance(row, FaultRow)]
+        faults = [row for row in embedded if isinstance(row, FailedRow)]
         return to_table(
             [*(done.get((r.job_id, r.chunk.id), r) if isinstance(r, ChunkRow) else r for r in rows), *faults]
         )
 
-    def _embed(self, rows: Sequence[ChunkRow]) -> list[ChunkRow | FaultRow]:
+    def _embed(self, rows: Sequence[ChunkRow]) -> list[ChunkRow | FailedRow]:
         if not rows:
             return []
         embedder = self._embedder
@@ -120,7 +120,7 @@ class EmbedMissing:
             if len(rows) > 1:  # it is one text's fault: the others get their vectors
                 return [embedded for row in rows for embedded in self._embed([row])]
             if isinstance(error, GircseError):
-                return [FaultRow(rows[0].job_id, str(error), is_its_own=True)]
+                return [FailedRow(rows[0].job_id, str(error), is_its_own=True)]
             return [_unforeseen(rows[0].job_id, error)]
         return [replace(row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
 
@@ -128,7 +128,7 @@ class EmbedMissing:
 def write_points(table: pa.Table, *, parts: NodeParts, collection: Collection, leases: Leases) -> pa.Table:
     index, name = parts.index(), collection.active_index
     rows = list(rows_of(table))
-    faulty = {row.job_id for row in rows if isinstance(row, FaultRow)}
+    faulty = {row.job_id for row in rows if isinstance(row, FailedRow)}
 
     def write() -> list[Row]:
         held = _held(rows, leases)  # asked again whenever the index kept us waiting
@@ -161,5 +161,5 @@ def _held(rows: list[Row], leases: Leases) -> list[Row]:
     return [row for row in rows if row.job_id not in lost]
 
 
-def _unforeseen(job_id: str, error: Exception) -> FaultRow:
-    return FaultRow(job_id, log_incident(log, job_id, error), is_its_own=False)
+def _unforeseen(job_id: str, error: Exception) -> FailedRow:
+    return FailedRow(job_id, log_incident(log, job_id, error), is_its_own=False)

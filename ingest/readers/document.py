@@ -16,7 +16,7 @@ from app.ports.parts import TextSink
 from app.types.documents import ExtractedText, Findings, TextPart
 from ingest.readers.books import read_epub
 from ingest.readers.bundles import read_tar, read_zip
-from ingest.readers.faults import PARSER_FAULTS, damaged
+from ingest.readers.errors import PARSER_ERRORS, damaged
 from ingest.readers.html import read_html
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
 from ingest.readers.mail import read_mailbox, read_message
@@ -140,7 +140,7 @@ def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: Text
             into.write(part)
     except DocumentError:
         raise
-    except PARSER_FAULTS as error:
+    except PARSER_ERRORS as error:
         raise damaged(kind, error) from error
     if is_empty:
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")

@@ -12,7 +12,7 @@ from pypdf import PasswordType, PdfReader
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
-from ingest.readers.faults import PARSER_FAULTS
+from ingest.readers.errors import PARSER_ERRORS
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import core_metadata
 from ingest.readers.parts import Opened, Piece
@@ -38,7 +38,7 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
             raise DocumentError("This PDF is protected by a password. Save a copy without one and add that.")
         page_count = len(reader.pages)
-    except PARSER_FAULTS as error:
+    except PARSER_ERRORS as error:
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"This PDF is damaged ({type(error).__name__}: {error}). {_MEND}") from error
@@ -72,7 +72,7 @@ def _page_texts(reader: PdfReader) -> Iterator[str]:
     for number, page in enumerate(reader.pages, start=1):
         try:
             text = page.extract_text()
-        except PARSER_FAULTS as error:
+        except PARSER_ERRORS as error:
             raise DocumentError(
                 f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {_MEND}"
             ) from error
@@ -112,7 +112,7 @@ def _courtesy(get: Callable[[], T]) -> T | None:
     """A malformed property, such as a date, must not cost the text."""
     try:
         return get()
-    except PARSER_FAULTS:
+    except PARSER_ERRORS:
         return None
 
 

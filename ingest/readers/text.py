@@ -133,14 +133,14 @@ def _codec_of(stream: BinaryIO, declared: str | None) -> tuple[str, str]:
         for _ in _decoded(stream, "utf-8", "surrogatepass"):
             pass
     except UnicodeDecodeError:
-        fault_at = max(0, stream.tell() - _BLOCK_BYTES)
+        failure_at = max(0, stream.tell() - _BLOCK_BYTES)
     else:
         return "utf-8", "surrogatepass"
     if declared is not None and _can_be(declared, stream):
         return declared, "replace"
     if _is_damaged_utf8(stream):
         return "utf-8", "replace"
-    likeliest = from_bytes(_sample(stream, fault_at)).best()
+    likeliest = from_bytes(_sample(stream, failure_at)).best()
     if likeliest is None:
         raise DocumentError(f"This is not text in any known encoding. {_HOW_TO_MEND}")
     return likeliest.encoding, "replace"
@@ -165,16 +165,16 @@ def _is_damaged_utf8(stream: BinaryIO) -> bool:
     return excess > 4 * broken
 
 
-def _sample(stream: BinaryIO, fault_at: int) -> bytes:
+def _sample(stream: BinaryIO, failure_at: int) -> bytes:
     """The beginning, and some from where it is no UTF-8; whole lines, since a character may be several bytes."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     if size <= _SAMPLE_BYTES:
         return stream.read()
     head = stream.read(_SAMPLE_BYTES // 2)
-    if fault_at > len(head):
+    if failure_at > len(head):
         head = head[: head.rfind(b"\n") + 1]
-        stream.seek(fault_at)
+        stream.seek(failure_at)
         stream.readline()
     rest = stream.read(_SAMPLE_BYTES // 2)
     return head + (rest[: rest.rfind(b"\n") + 1] or rest)

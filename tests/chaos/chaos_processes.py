@@ -22,7 +22,7 @@ from typing import Self
 import psutil
 from chaos_plan import Kill, Target
 from chaos_postgres import KillablePostgres
-from chaos_proxy import FaultyProxy
+from chaos_proxy import FailingProxy
 
 from app.cli import main
 from app.edge.connection import read_connection, write_connection
@@ -74,7 +74,7 @@ class Supervisor:
         *,
         logs: Path,
         workers: int,
-        proxy: FaultyProxy | None = None,
+        proxy: FailingProxy | None = None,
         postgres: KillablePostgres | None = None,
     ) -> None:
         self.kills: Counter[Target] = Counter()
@@ -184,7 +184,7 @@ class Supervisor:
             )
             slot.process.start()
 
-    def _put_in_between(self, proxy: FaultyProxy) -> None:
+    def _put_in_between(self, proxy: FailingProxy) -> None:
         """Every server writes where it listens; whoever looks there, some 50 ms later, finds the proxy instead."""
         while not self._stop.wait(_INTERPOSE_S):
             connection = read_connection(self._edge_folder)

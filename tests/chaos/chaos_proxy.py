@@ -30,7 +30,7 @@ class Fault(StrEnum):
 _PER_HUNDRED = {Fault.RESET_BEFORE: 2, Fault.RESET_AFTER: 2, Fault.CUT: 1, Fault.ERROR: 3, Fault.DELAY: 8}
 
 
-class FaultyProxy:
+class FailingProxy:
     """HTTP/1.1 with content lengths, as the clients and Edge speak it. `port` stays; `target_port` may change."""
 
     def __init__(self, *, seed: int, target_port: int = 0) -> None:

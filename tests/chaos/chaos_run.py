@@ -15,7 +15,7 @@ from chaos_corpus import real_files
 from chaos_plan import Delete, Kill, Operation, Plan, Put, Target, make_plan
 from chaos_postgres import KillablePostgres
 from chaos_processes import Supervisor, begin_imports, processes_of
-from chaos_proxy import FaultyProxy
+from chaos_proxy import FailingProxy
 from chaos_state import State, differences, read_state
 
 from app.errors import UnavailableError, UnknownDocumentError
@@ -56,13 +56,13 @@ class ChaosSettings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`differences` is empty when the run has passed. `in_hand` counts kills of workers that held a job."""
+    """`differences` is empty when the run has passed. `in_flight` counts kills of workers that held a job."""
 
     seed: int
     settings: ChaosSettings
     differences: tuple[str, ...]
     kills: dict[str, int]
-    in_hand: int
+    in_flight: int
     injected: dict[str, int]
     documents: int
     chunks: int
@@ -92,7 +92,7 @@ def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
         settings=settings,
         differences=tuple(told),
         kills={target.value: count for target, count in sorted(run.supervisor.kills.items())},
-        in_hand=run.in_hand,
+        in_flight=run.in_flight,
         injected={fault.value: count for fault, count in sorted(run.proxy.injected.items())},
         documents=len(found.documents),
         chunks=found.chunk_count,
@@ -118,7 +118,7 @@ class DisturbedRun:
         self._plan = plan
         self._home = home
         self._settings = Settings(home=home, model=settings.model, database_url=url, lease_s=LEASE_S)
-        self.proxy = FaultyProxy(seed=plan.seed)
+        self.proxy = FailingProxy(seed=plan.seed)
         environment = {
             "GIRCSE_HOME": str(home),
             "GIRCSE_MODEL": settings.model,
@@ -127,7 +127,7 @@ class DisturbedRun:
         }
         home.mkdir(parents=True)
         self.supervisor = Supervisor(home, environment, logs=home, workers=WORKERS, proxy=self.proxy, postgres=postgres)
-        self.in_hand = 0
+        self.in_flight = 0
         self.faults: list[str] = []
 
     def carry_out(self) -> State:
@@ -162,7 +162,7 @@ class DisturbedRun:
             time.sleep(_MOMENT_S)
         time.sleep(kill.gap_s)
         killed = self.supervisor.kill(kill)
-        self.in_hand += is_worker and _holds_a_job(services, killed)
+        self.in_flight += is_worker and _holds_a_job(services, killed)
 
     def _look_for_remains(self) -> None:
         deadline = time.monotonic() + 10

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from away_house import AwayHouse
+from away_application import AwayApplication
 from chaos_model import tiny_model
 
 
@@ -17,12 +17,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def house_factory(tmp_path: Path, model: Path) -> Iterator[Callable[..., AwayHouse]]:
+def application_factory(tmp_path: Path, model: Path) -> Iterator[Callable[..., AwayApplication]]:
     with ExitStack() as opened:
 
-        def build(home: Path | None = None, **settings: object) -> AwayHouse:
+        def build(home: Path | None = None, **settings: object) -> AwayApplication:
             return opened.enter_context(
-                AwayHouse(home or tmp_path / "home", logs=tmp_path, model=str(model), **settings)
+                AwayApplication(home or tmp_path / "home", logs=tmp_path, model=str(model), **settings)
             )
 
         yield build

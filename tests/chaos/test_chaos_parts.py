@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from chaos_corpus import real_files
 from chaos_plan import Delete, Plan, Put, Target, make_plan
-from chaos_proxy import Fault, FaultyProxy
+from chaos_proxy import FailingProxy, Fault
 from chaos_state import State, StoredDocument, StoredPoint, differences
 
 from ingest.readers import media_type_of
@@ -85,7 +85,7 @@ def ask(port: int) -> int:
 
 
 def test_the_proxy_breaks_what_it_says_and_nothing_else(upstream: ThreadingHTTPServer) -> None:
-    with FaultyProxy(seed=3, target_port=upstream.server_address[1]) as proxy:
+    with FailingProxy(seed=3, target_port=upstream.server_address[1]) as proxy:
         assert {ask(proxy.port) for _ in range(10)} == {200}
         proxy.is_breaking = True
         statuses = Counter(ask(proxy.port) for _ in range(200))

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from away_house import AwayHouse, wait_until
+from away_application import AwayApplication, wait_until
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
     pytest.mark.timeout(600),
-    pytest.mark.long,  # four programs of the house are started
+    pytest.mark.long,  # four programs of the application are started
 ]
 
 GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
@@ -31,7 +31,7 @@ TRUTH_S = 2.0  # within which /readyz must tell it
 
 @contextmanager
 def gircse(*arguments: str, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server of the house, and the address that it tells."""
+    """A server of the application, and the address that it tells."""
     foreign = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
     environment = foreign | {"PYTHONPATH": str(Path(__file__).parents[2])} | settings
     with subprocess.Popen([*GIRCSE, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -101,24 +101,24 @@ def told_within(url: str, status: int) -> bool:
 
 
 def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
-    house_factory: Callable[..., AwayHouse], model: Path, tmp_path: Path
+    application_factory: Callable[..., AwayApplication], model: Path, tmp_path: Path
 ) -> None:
     server = {"GIRCSE_MODEL": str(model), "GIRCSE_EMBEDDER_API_KEY": KEY, "GIRCSE_DTYPE": "float32"}
     with gircse("embedder", "--port", "0", **server) as (process, embedder_url):
-        house = house_factory(embedder_url=embedder_url, embedder_api_key=KEY)
+        application = application_factory(embedder_url=embedder_url, embedder_api_key=KEY)
         client = {
-            "GIRCSE_HOME": str(house.home),
+            "GIRCSE_HOME": str(application.home),
             "GIRCSE_EMBEDDER_URL": embedder_url,
             "GIRCSE_EMBEDDER_API_KEY": KEY,
             "GIRCSE_PORT": "0",
         }
-        with house.worker(), gircse("serve", **client) as (_, web_url):
-            house.add(TEXT.format(0), name="0.txt")
-            house.assert_settles(documents=1)
+        with application.worker(), gircse("serve", **client) as (_, web_url):
+            application.add(TEXT.format(0), name="0.txt")
+            application.assert_settles(documents=1)
             assert readiness(web_url) == readiness(embedder_url) == 200
             with Load(web_url) as load:
                 for number in range(1, 13):
-                    house.add(TEXT.format(number) * 200, name=f"{number}.txt")
+                    application.add(TEXT.format(number) * 200, name=f"{number}.txt")
                 wait_until(lambda: load.since(0)[200] > 20)
                 process.kill()
                 process.wait()
@@ -134,4 +134,4 @@ def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
                     assert told_within(again_url, 200)
                     assert told_within(web_url, 200)
                     wait_until(lambda: load.since(back_at)[200] > 20)
-                    house.assert_settles(documents=13, timeout_s=240)
+                    application.assert_settles(documents=13, timeout_s=240)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from away_house import AwayHouse, wait_until
-from chaos_proxy import FaultyProxy
+from away_application import AwayApplication, wait_until
+from chaos_proxy import FailingProxy
 
 from app.edge import EdgeProcess
 from app.errors import UnavailableError
@@ -28,9 +28,9 @@ TEXT = "The river carries silt to the delta. Farmers wait for the flood. "
 
 
 @pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[FaultyProxy]:
+def proxy(tmp_path: Path) -> Iterator[FailingProxy]:
     """Before an engine of its own; set `target_port` to where nobody listens, and the engine is unreachable."""
-    with EdgeProcess(tmp_path / "engine") as edge, FaultyProxy(seed=0) as proxy:
+    with EdgeProcess(tmp_path / "engine") as edge, FailingProxy(seed=0) as proxy:
         proxy.target_port = edge.start().port
         yield proxy
 
@@ -42,49 +42,49 @@ def closed_port() -> int:
 
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_jobs_wait_for_an_unreachable_qdrant(
-    house_factory: Callable[..., AwayHouse], proxy: FaultyProxy, tmp_path: Path
+    application_factory: Callable[..., AwayApplication], proxy: FailingProxy, tmp_path: Path
 ) -> None:
     there, token = proxy.target_port, EdgeProcess(tmp_path / "engine").start().token
-    house = house_factory(qdrant_url=f"http://127.0.0.1:{proxy.port}", qdrant_api_key=token)
-    with house.worker():
-        unwanted = house.add(TEXT, name="unwanted.txt")
-        house.assert_settles(documents=1)
+    application = application_factory(qdrant_url=f"http://127.0.0.1:{proxy.port}", qdrant_api_key=token)
+    with application.worker():
+        unwanted = application.add(TEXT, name="unwanted.txt")
+        application.assert_settles(documents=1)
         proxy.target_port = closed_port()
-        house.add(TEXT * 20)
-        wait_until(lambda: house.job().error is not None)
-        waiting = house.job()
+        application.add(TEXT * 20)
+        wait_until(lambda: application.job().error is not None)
+        waiting = application.job()
         assert (waiting.state, waiting.attempts) == (JobState.QUEUED, 0)
         assert "GIRCSE_QDRANT_URL" in (waiting.error or "")
-        house.delete(unwanted)
-        wait_until(lambda: house.job().error is not None)
+        application.delete(unwanted)
+        wait_until(lambda: application.job().error is not None)
         proxy.target_port = there
-        house.assert_settles(documents=1)
+        application.assert_settles(documents=1)
 
 
-def test_jobs_wait_for_a_missing_model(house_factory: Callable[..., AwayHouse], model: Path) -> None:
-    house = house_factory()
-    house.add(TEXT * 20)
+def test_jobs_wait_for_a_missing_model(application_factory: Callable[..., AwayApplication], model: Path) -> None:
+    application = application_factory()
+    application.add(TEXT * 20)
     elsewhere = model.rename(model.with_name("moved"))
     try:
-        with house.worker() as supervisor:
+        with application.worker() as supervisor:
             wait_until(lambda: f"No folder '{model}'" in supervisor.worker_logs())
-            assert (house.job().state, house.job().attempts) == (JobState.QUEUED, 0)
+            assert (application.job().state, application.job().attempts) == (JobState.QUEUED, 0)
             elsewhere.rename(model)
-            house.assert_settles(documents=1)
+            application.assert_settles(documents=1)
     finally:
         if elsewhere.exists():
             elsewhere.rename(model)
 
 
-def test_a_worker_waits_for_a_catalog_that_is_read_only(house_factory: Callable[..., AwayHouse]) -> None:
-    house = house_factory()
-    house.add(TEXT * 20)
-    with read_only(house.home / "catalog.db") as allow_writing, house.worker() as supervisor:
+def test_a_worker_waits_for_a_catalog_that_is_read_only(application_factory: Callable[..., AwayApplication]) -> None:
+    application = application_factory()
+    application.add(TEXT * 20)
+    with read_only(application.home / "catalog.db") as allow_writing, application.worker() as supervisor:
         wait_until(lambda: "readonly database" in supervisor.worker_logs())
         assert "Check GIRCSE_DATABASE_URL" in supervisor.worker_logs()
-        assert (house.job().state, house.job().attempts) == (JobState.QUEUED, 0)
+        assert (application.job().state, application.job().attempts) == (JobState.QUEUED, 0)
         allow_writing()
-        house.assert_settles(documents=1)
+        application.assert_settles(documents=1)
 
 
 @contextmanager
@@ -122,17 +122,21 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("left_kb", [0, 150], ids=["nothing-left", "enough-for-the-catalog"])
-def test_jobs_wait_for_a_full_disk(house_factory: Callable[..., AwayHouse], small_disk: Path, left_kb: int) -> None:
-    house = house_factory(small_disk / "home")
-    house.add(TEXT, name="small.txt")
-    house.add(TEXT * 4_000, name="large.txt")  # more than is left
+def test_jobs_wait_for_a_full_disk(
+    application_factory: Callable[..., AwayApplication], small_disk: Path, left_kb: int
+) -> None:
+    application = application_factory(small_disk / "home")
+    application.add(TEXT, name="small.txt")
+    application.add(TEXT * 4_000, name="large.txt")  # more than is left
     fill(small_disk, left_kb)
     with pytest.raises(UnavailableError, match=r"No space|full"):
-        house.add(TEXT * 4_001, name="refused.txt")
-    with house.worker() as supervisor:
-        wait_until(lambda: "No space" in seen(house, supervisor.worker_logs()) or "full" in supervisor.worker_logs())
+        application.add(TEXT * 4_001, name="refused.txt")
+    with application.worker() as supervisor:
+        wait_until(
+            lambda: "No space" in seen(application, supervisor.worker_logs()) or "full" in supervisor.worker_logs()
+        )
         (small_disk / "ballast").unlink()
-        house.assert_settles(documents=2)
+        application.assert_settles(documents=2)
 
 
 def fill(disk: Path, left_kb: int) -> None:
@@ -143,5 +147,5 @@ def fill(disk: Path, left_kb: int) -> None:
         ballast.truncate(ballast.tell() - left_kb * 1024)
 
 
-def seen(house: AwayHouse, log: str) -> str:
-    return log + "".join(job.error or "" for job in house.services.catalog.jobs())
+def seen(application: AwayApplication, log: str) -> str:
+    return log + "".join(job.error or "" for job in application.services.catalog.jobs())

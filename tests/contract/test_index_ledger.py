@@ -1,4 +1,4 @@
-"""What the catalog keeps of physical indexes, on both databases: names, contents, the switch, removals, restoring."""
+"""What the catalog keeps of physical indexes, on both databases: names, contents, the switch, garbage, restoring."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.types.documents import (
     Collection,
     DocumentRecord,
     DocumentState,
+    GarbageKind,
     IndexRole,
     Job,
     JobKind,
     JobState,
-    RemovalKind,
 )
 
 HOUR = timedelta(hours=1)
@@ -34,8 +34,8 @@ def building(catalog: SqlCatalog) -> Collection:
     return target
 
 
-def names(catalog: SqlCatalog, kind: RemovalKind) -> list[str]:
-    return sorted(removal.name for removal in catalog.removals() if removal.kind is kind)
+def names(catalog: SqlCatalog, kind: GarbageKind) -> list[str]:
+    return sorted(garbage_item.name for garbage_item in catalog.garbage() if garbage_item.kind is kind)
 
 
 def test_a_name_is_given_once_even_after_its_collection_is_gone(catalog: SqlCatalog) -> None:
@@ -49,7 +49,7 @@ def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(cat
     catalog.create_collection(replace(LIBRARY, name="b", active_index=used))
     catalog.prolong_reservation(prolonged, lease=3 * LEASE)
     clock.advance(2 * LEASE)
-    assert names(catalog, RemovalKind.INDEX) == [unused]
+    assert names(catalog, GarbageKind.INDEX) == [unused]
     with pytest.raises(ConflictError, match="has ended"):
         catalog.prolong_reservation(unused, lease=LEASE)
     with pytest.raises(ConflictError, match="has ended"):
@@ -57,13 +57,13 @@ def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(cat
 
 
 def test_a_removal_noted_again_while_it_is_done_is_not_forgotten(catalog: SqlCatalog, clock: Clock) -> None:
-    catalog.note_removals(RemovalKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
-    first, second = catalog.removals()
+    catalog.note_garbage(GarbageKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
+    first, second = catalog.garbage()
     clock.advance(HOUR)
-    catalog.note_removals(RemovalKind.FILE, ["f"], due_in=timedelta(0))
-    for removal in (first, second):
-        catalog.forget_removal(removal)
-    assert names(catalog, RemovalKind.FILE) == ["f"]
+    catalog.note_garbage(GarbageKind.FILE, ["f"], due_in=timedelta(0))
+    for garbage_item in (first, second):
+        catalog.forget_garbage(garbage_item)
+    assert names(catalog, GarbageKind.FILE) == ["f"]
 
 
 def test_deleted_and_replaced_documents_let_go_of_their_files(
@@ -71,11 +71,11 @@ def test_deleted_and_replaced_documents_let_go_of_their_files(
 ) -> None:
     document_id = ingested("a.txt")
     submitted("a.txt", content_hash="b" * 64)
-    assert names(catalog, RemovalKind.FILE) == ["a" * 64]
+    assert names(catalog, GarbageKind.FILE) == ["a" * 64]
     assert catalog.document(document_id).revision == 2
     catalog.submit_delete(document_id)
     catalog.complete_delete(claimed(catalog))
-    assert names(catalog, RemovalKind.FILE) == ["a" * 64, "b" * 64]
+    assert names(catalog, GarbageKind.FILE) == ["a" * 64, "b" * 64]
     assert not catalog.needs_file("b" * 64)
 
 
@@ -84,8 +84,8 @@ def test_a_deleted_collection_leaves_a_note_of_all_its_indexes_and_files(
 ) -> None:
     ingested("a.txt")
     catalog.delete_collection("library")
-    assert names(catalog, RemovalKind.INDEX) == ["library--1", building.active_index]
-    assert names(catalog, RemovalKind.FILE) == ["a" * 64]
+    assert names(catalog, GarbageKind.INDEX) == ["library--1", building.active_index]
+    assert names(catalog, GarbageKind.FILE) == ["a" * 64]
     assert catalog.index_names("library") == []
 
 
@@ -157,7 +157,7 @@ def test_an_index_that_is_given_up_is_removed_with_its_chunks(
     catalog.record_indexed(building.active_index, catalog.document(document_id), [new_chunk(document_id, 7)])
     assert catalog.discard_index("library", IndexRole.BUILDING) == building.active_index
     assert catalog.chunk_count(building.active_index) == 0
-    assert names(catalog, RemovalKind.INDEX) == [building.active_index]
+    assert names(catalog, GarbageKind.INDEX) == [building.active_index]
     assert catalog.discard_index("library", IndexRole.BUILDING) is None
     with pytest.raises(ConflictError, match="given up"):
         catalog.record_indexed(building.active_index, catalog.document(document_id), [])
@@ -171,9 +171,9 @@ def test_the_audit_sees_chunks_their_documents_and_which_are_settled(
     ids = [new_chunk(document_id, ordinal).id for document_id in (settled, busy) for ordinal in (0, 1)]
     assert [chunk.id for page in catalog.chunk_pages("library--1") for chunk in page] == sorted(ids)
     assert catalog.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {ids[0]: settled, ids[2]: busy}
-    assert catalog.settled_documents([settled, busy, "no such id"]) == {settled: True, busy: False}
+    assert catalog.unqueued_documents([settled, busy, "no such id"]) == {settled: True, busy: False}
     assert catalog.queue_again(settled)
-    assert catalog.settled_documents([settled]) == {settled: False}
+    assert catalog.unqueued_documents([settled]) == {settled: False}
     assert not catalog.queue_again("no such id")
 
 

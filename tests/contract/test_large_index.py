@@ -165,13 +165,13 @@ def test_the_setting_reaches_the_index(tmp_path: Path) -> None:
 
 
 def collection_info(
-    *, indexed: int, points: int, quantization: Quantization = "none", has_words: bool = False
+    *, indexed: int, points: int, quantization: Quantization = "none", has_sparse: bool = False
 ) -> models.CollectionInfo:
     hnsw = models.HnswConfig(m=16, ef_construct=100, full_scan_threshold=10_000)
     optimizers = models.OptimizersConfig(
         deleted_threshold=0.2, vacuum_min_vector_number=1000, default_segment_number=0, flush_interval_sec=5
     )
-    sparse = {"bm25": models.SparseVectorParams()} if has_words else None
+    sparse = {"bm25": models.SparseVectorParams()} if has_sparse else None
     params = models.CollectionParams(vectors=tuning.vector_params(384, quantization), sparse_vectors=sparse)
     return models.CollectionInfo(
         status=models.CollectionStatus.GREEN,
@@ -190,7 +190,7 @@ def collection_info(
 
 
 @pytest.mark.parametrize(
-    ("indexed", "points", "has_words", "exact"),
+    ("indexed", "points", "has_sparse", "exact"),
     [
         (66_667, 66_667, False, False),
         (66_666, 66_666, False, True),
@@ -200,9 +200,9 @@ def collection_info(
     ],
 )
 def test_a_hundred_megabytes_of_vectors_are_searched_by_a_graph(
-    indexed: int, points: int, has_words: bool, exact: bool
+    indexed: int, points: int, has_sparse: bool, exact: bool
 ) -> None:
-    info = collection_info(indexed=indexed, points=points, has_words=has_words)
+    info = collection_info(indexed=indexed, points=points, has_sparse=has_sparse)
     assert search_params(info).exact is exact
 
 

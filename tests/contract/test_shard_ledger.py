@@ -99,7 +99,7 @@ class TestAlike:
     @pytest.fixture
     def alike(self, catalog: SqlCatalog) -> Callable[..., list[Job]]:
         def claim(job: Job, *, limit: int = ENOUGH, owner: str = "worker-1") -> list[Job]:
-            return catalog.claim_alike(job, owner, limit=limit, max_bytes=100, max_attempts=2, lease=LEASE)
+            return catalog.claim_batch(job, owner, limit=limit, max_bytes=100, max_attempts=2, lease=LEASE)
 
         return claim
 

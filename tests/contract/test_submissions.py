@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event
 
 from app.catalog import SqlCatalog
 from app.errors import InputError, UnknownCollectionError
-from app.types.documents import Document, DocumentState, Job, JobPriority, JobState, NewDocument, RemovalKind
+from app.types.documents import Document, DocumentState, GarbageKind, Job, JobPriority, JobState, NewDocument
 
 
 def test_many_are_queued_in_their_order(catalog: SqlCatalog) -> None:
@@ -74,8 +74,8 @@ def test_of_a_batch_only_what_changed_is_queued(catalog: SqlCatalog, ingested: C
     assert [job is None for _, job in submitted] == [False, True, False]
     assert [document.id for document, _ in submitted[:2]] == [edited, kept]
     assert [document.revision for document, _ in submitted] == [2, 1, 1]
-    assert [removal.name for removal in catalog.removals()] == ["a" * 64]  # the file of the version before
-    assert {removal.kind for removal in catalog.removals()} == {RemovalKind.FILE}
+    assert [garbage_item.name for garbage_item in catalog.garbage()] == ["a" * 64]  # the file of the version before
+    assert {garbage_item.kind for garbage_item in catalog.garbage()} == {GarbageKind.FILE}
 
 
 def test_the_last_of_one_uri_in_a_batch_counts(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
@@ -245,7 +245,7 @@ def test_a_batch_does_what_its_documents_would_do_one_by_one(
             (each.uri, each.content_hash, each.revision, each.state, numbers.get(each.id))
             for each in catalog.documents("library")
         ]
-        outcomes.append((told, sorted(kept), sorted(removal.name for removal in catalog.removals())))
+        outcomes.append((told, sorted(kept), sorted(garbage_item.name for garbage_item in catalog.garbage())))
     assert outcomes[0] == outcomes[1]
 
 
@@ -255,6 +255,6 @@ def _moved(document: NewDocument, ids: Sequence[str], number: int) -> NewDocumen
 
 def _empty(catalog: SqlCatalog) -> None:
     catalog.delete_collection("library")
-    for removal in catalog.removals():
-        catalog.forget_removal(removal)
+    for garbage_item in catalog.garbage():
+        catalog.forget_garbage(garbage_item)
     catalog.create_collection(LIBRARY)

@@ -22,7 +22,7 @@ from app.ports.parts import VectorIndex
 from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex
 from app.types.documents import MetadataValue, Point, ScoredPoint
-from app.vectors import QdrantVectorIndex, Spread
+from app.vectors import QdrantVectorIndex, Sharding
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
@@ -184,8 +184,8 @@ def bm25(tf: int, length: int, *, chunks: int, having: int) -> float:
 
 def test_chunks_are_found_by_their_words_and_scored_by_bm25(index: VectorIndex) -> None:
     name = filled(index, chunk(1, RED), chunk(2, TREE), chunk(3, "the boat"), chunk(4, "…"))
-    assert index.has_words(name)
-    hits = index.search_words(name, "Red BOAT?", limit=10)
+    assert index.has_sparse(name)
+    hits = index.search_sparse(name, "Red BOAT?", limit=10)
     assert numbers(hits) == [1, 3]
     # The chunk without words does not count among the three.
     red, boat = bm25(2, 7, chunks=3, having=1), bm25(1, 7, chunks=3, having=2)
@@ -197,7 +197,7 @@ def test_chunks_are_found_by_their_words_and_scored_by_bm25(index: VectorIndex) 
 @pytest.mark.parametrize("text", ["", "?!", "zebra"])
 def test_a_text_without_a_known_word_finds_nothing_by_words(index: VectorIndex, text: str) -> None:
     name = filled(index, chunk(1, RED), chunk(2, TREE))
-    assert index.search_words(name, text, limit=10) == []
+    assert index.search_sparse(name, text, limit=10) == []
     dense, words = index.search_both(name, NORTH, text, limit=10)
     assert (numbers(dense), words) == ([1, 2], [])
 
@@ -205,12 +205,12 @@ def test_a_text_without_a_known_word_finds_nothing_by_words(index: VectorIndex, 
 def test_words_follow_what_is_written_and_deleted(index: VectorIndex) -> None:
     name = filled(index, chunk(1, RED), chunk(2, TREE))
     index.upsert(name, [chunk(1, "a grey boat")])
-    assert numbers(index.search_words(name, "red", limit=10)) == []
-    assert numbers(index.search_words(name, "grey", limit=10)) == [1]
+    assert numbers(index.search_sparse(name, "red", limit=10)) == []
+    assert numbers(index.search_sparse(name, "grey", limit=10)) == [1]
     index.set_payloads(name, {point_id(1): {"page_content": "a grey boat", "metadata": {"document_id": "d9"}}})
-    assert numbers(index.search_words(name, "grey", limit=10)) == [1]
+    assert numbers(index.search_sparse(name, "grey", limit=10)) == [1]
     index.delete_points(name, [point_id(1)])
-    assert numbers(index.search_words(name, "grey", limit=10)) == []
+    assert numbers(index.search_sparse(name, "grey", limit=10)) == []
 
 
 def test_both_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
@@ -218,7 +218,7 @@ def test_both_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
     for filters in ({}, {"half": "1"}):
         dense, words = index.search_both(name, EAST, "red", limit=2, filters=filters)
         assert numbers(dense) == numbers(index.search(name, EAST, limit=2, filters=filters))
-        assert numbers(words) == numbers(index.search_words(name, "red", limit=2, filters=filters))
+        assert numbers(words) == numbers(index.search_sparse(name, "red", limit=2, filters=filters))
         assert [hit.score for hit in words] == sorted((hit.score for hit in words), reverse=True)
         assert (len(dense), len(words)) == (2, 2)
         assert not filters or all(n % 2 for n in [*numbers(dense), *numbers(words)])
@@ -228,7 +228,7 @@ def test_equal_scores_of_either_leg_come_in_the_order_of_ids(index: VectorIndex)
     name = filled(index, *(chunk(n, RED) for n in range(40, 0, -1)), chunk(50, TREE, EAST))
     dense, words = index.search_both(name, NORTH, "red", limit=3)
     assert numbers(dense) == numbers(words) == [1, 2, 3]
-    assert numbers(index.search_words(name, "red", limit=3)) == [1, 2, 3]
+    assert numbers(index.search_sparse(name, "red", limit=3)) == [1, 2, 3]
 
 
 def test_points_come_back_with_their_dense_vector_alone(index: VectorIndex) -> None:
@@ -240,9 +240,9 @@ def test_points_come_back_with_their_dense_vector_alone(index: VectorIndex) -> N
 
 def test_words_survive_an_optimisation(edge_index: QdrantVectorIndex) -> None:
     name = filled(edge_index, *(chunk(n, f"{RED} {n}") for n in range(1, 30)))
-    before = edge_index.search_words(name, "17", limit=3)
+    before = edge_index.search_sparse(name, "17", limit=3)
     optimize_index(edge_index, name, tell=lambda condition: None)
-    assert edge_index.search_words(name, "17", limit=3) == before
+    assert edge_index.search_sparse(name, "17", limit=3) == before
     assert numbers(before) == [17]
 
 
@@ -254,9 +254,9 @@ def test_an_index_of_an_earlier_release_takes_points_and_refuses_words(qdrant_in
     qdrant_index.upsert(name, [chunk(1, RED)])
     assert numbers(qdrant_index.search(name, NORTH, limit=1)) == [1]
     assert qdrant_index.retrieve(name, [point_id(1)])[0].vector == NORTH
-    assert not qdrant_index.has_words(name)
+    assert not qdrant_index.has_sparse(name)
     for ask in (
-        lambda: qdrant_index.search_words(name, "red", limit=1),
+        lambda: qdrant_index.search_sparse(name, "red", limit=1),
         lambda: qdrant_index.search_both(name, NORTH, "red", limit=1),
     ):
         with pytest.raises(ConflictError, match="before chunks could be found by their words"):
@@ -273,7 +273,7 @@ def test_every_index_scores_words_alike(edge_index: QdrantVectorIndex, texts: li
     found = []
     for each in indexes:
         name = filled(each, *(chunk(n, text) for n, text in enumerate(texts, start=1)))
-        found.append({hit.id: hit.score for hit in each.search_words(name, query, limit=20)})
+        found.append({hit.id: hit.score for hit in each.search_sparse(name, query, limit=20)})
         each.drop(name)
     for other in found[1:]:
         assert other == pytest.approx(found[0], rel=1e-4)
@@ -507,10 +507,10 @@ def test_a_wrong_key_is_unavailable_and_names_the_setting(edge: EdgeProcess) -> 
 
 
 @pytest.mark.parametrize(
-    ("spread", "field"), [(Spread(shards=3), "shard_number"), (Spread(replicas=2), "replication_factor")]
+    ("spread", "field"), [(Sharding(shards=3), "shard_number"), (Sharding(replicas=2), "replication_factor")]
 )
 def test_index_is_spread_over_a_cluster_when_it_is_made(
-    edge_index: QdrantVectorIndex, spread: Spread, field: str
+    edge_index: QdrantVectorIndex, spread: Sharding, field: str
 ) -> None:
     """The embedded engine is no cluster: that it refuses the field proves that it was asked for."""
     with pytest.raises(VectorIndexUnavailableError, match=field):

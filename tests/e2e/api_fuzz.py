@@ -1,6 +1,6 @@
 """Requests as the description of the API allows them, and as it does not: none may be answered with a 5xx.
 
-Run by itself it asks a house of real parts: SQLite, Qdrant Edge and the built-in model.
+Run by itself it asks an application of real parts: SQLite, Qdrant Edge and the built-in model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two houses with the real model, engine, catalog, worker and server: the sample library, and a handful of texts for
+"""Two applications with real model, engine, catalog, worker and server: the sample library, and a handful of texts for
 the tests of the pages. Each is taken in once per test run.
 """
 
@@ -13,7 +13,7 @@ import pytest
 from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browser, severe_violations
 from gircse_program import Gircse, Server
 from hostile import take_in
-from page_house import PageHouse, fill, serving_pages
+from page_application import PageApplication, fill, serving_pages
 from playwright.sync_api import Browser
 
 SAMPLE = "sample"
@@ -23,14 +23,14 @@ HOSTILE_PAGES = "hostile pages"
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs one of the houses runs in one process of pytest-xdist; the others do not wait for it."""
+    """Whatever needs one of the applications runs in one process of pytest-xdist; the others do not wait for it."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "sample_gircse" in names:
             item.add_marker(pytest.mark.xdist_group(SAMPLE))
-        elif "page_house" in names:
+        elif "page_application" in names:
             item.add_marker(pytest.mark.xdist_group(PAGES))
-        elif "hostile_house" in names:
+        elif "hostile_application" in names:
             item.add_marker(pytest.mark.xdist_group(HOSTILE_PAGES))
 
 
@@ -59,22 +59,22 @@ def sample_server(sample_gircse: Gircse) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def page_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHouse]:
-    """The texts of page_house.py, searchable. Tests may add collections of their own, and change no other."""
-    folder = tmp_path_factory.mktemp("page-house")
-    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as house:
-        fill(house)
-        yield house
+def page_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageApplication]:
+    """The texts of page_application.py, searchable. Tests may add collections of their own, and change no other."""
+    folder = tmp_path_factory.mktemp("page-application")
+    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as application:
+        fill(application)
+        yield application
 
 
 @pytest.fixture(scope="session")
-def hostile_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHouse]:
+def hostile_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageApplication]:
     """The same with everything of hostile.py: its lenses stand in every list, so no other test should meet them."""
-    folder = tmp_path_factory.mktemp("hostile-house")
-    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as house:
-        fill(house)
-        take_in(house)
-        yield house
+    folder = tmp_path_factory.mktemp("hostile-application")
+    with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as application:
+        fill(application)
+        take_in(application)
+        yield application
 
 
 @pytest.fixture(scope="module")  # not longer: Playwright's event loop would be in the way of asynchronous tests
@@ -86,13 +86,13 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, page_house: PageHouse) -> Iterator[Callable[..., OpenPage]]:
-    """Windows on the pages of `page_house`: `open_page("/", size=PHONE, is_dark=True)`. When the test ends each of them
+def open_page(chromium: Browser, page_application: PageApplication) -> Iterator[Callable[..., OpenPage]]:
+    """Windows on its pages: `open_page("/", size=PHONE, is_dark=True)`. When the test ends each of them
     must have asked no other machine, complained of nothing, and opened no dialog that was not expected."""
     with ExitStack() as opened:
 
         def open_at(path: str = "/", **options: Any) -> OpenPage:
-            window: AbstractContextManager[OpenPage] = opened_page(chromium, page_house.url, **options)
+            window: AbstractContextManager[OpenPage] = opened_page(chromium, page_application.url, **options)
             page = opened.enter_context(window)
             page.go(path)
             return page

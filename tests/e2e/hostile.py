@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import docx
 import openpyxl
-from page_house import EMPTY, LETTERS, RECIPES, PageHouse
+from page_application import EMPTY, LETTERS, RECIPES, PageApplication
 from reportlab.pdfgen.canvas import Canvas
 
 HOSTILE = "hostile"
@@ -76,19 +76,21 @@ FILE_NAMES = (
 )
 
 
-def take_in(house: PageHouse) -> None:
+def take_in(application: PageApplication) -> None:
     """Everything hostile, read by the real worker; lenses and a judgement with hostile names, too."""
-    house.server.ask("/api/v1/collections", {"name": HOSTILE})
+    application.server.ask("/api/v1/collections", {"name": HOSTILE})
     for number, attack in enumerate(ATTACKS):
         text = f"An angry letter about the ferry. {attack} The ferry was late again, and nobody told us anything."
         title, metadata = attack[:MAX_TITLE], {attack[:200]: attack, "year": 2020 + number}
-        house.add_text(HOSTILE, title, text, metadata, uri=attack if number % 2 else f"{attack}#{number}")
-    house.add_text(HOSTILE, LONG_WORD[:MAX_TITLE], f"{LONG_WORD} ferry {LONG_WORD}", {LONG_WORD[:200]: LONG_WORD})
-    house.add_text(HOSTILE, "", f"{LONG_WORD}. The ferry.", {"word": LONG_WORD}, uri=f"https://{LONG_WORD[:1900]}/")
+        application.add_text(HOSTILE, title, text, metadata, uri=attack if number % 2 else f"{attack}#{number}")
+    application.add_text(HOSTILE, LONG_WORD[:MAX_TITLE], f"{LONG_WORD} ferry {LONG_WORD}", {LONG_WORD[:200]: LONG_WORD})
+    application.add_text(
+        HOSTILE, "", f"{LONG_WORD}. The ferry.", {"word": LONG_WORD}, uri=f"https://{LONG_WORD[:1900]}/"
+    )
     for name in FILE_NAMES:
         text = f"The ferry. {' '.join(ATTACKS)}"
         content = json.dumps(dict.fromkeys(ATTACKS, "A ferry.")) if name.endswith(".json") else text
-        house.add_file(HOSTILE, name, content.encode(), _media_type(name))
+        application.add_file(HOSTILE, name, content.encode(), _media_type(name))
     body = " ".join(SCRIPTS)
     for name, content, media_type in (
         ("page.html", f"<title>{SCRIPTS[0]}</title><p>A ferry.</p>{body}".encode(), "text/html"),
@@ -98,11 +100,13 @@ def take_in(house: PageHouse) -> None:
         ("picture.svg", f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPTS[0]}</svg>".encode(), "image/svg+xml"),
         (f"{SCRIPTS[1]}.pdf", b"%PDF-1.7 broken " + body.encode(), "application/pdf"),
     ):
-        house.add_file(HOSTILE, name, content, media_type)
+        application.add_file(HOSTILE, name, content, media_type)
     for number, attack in enumerate(ATTACKS):
         name = _one_line(attack)[: MAX_LENS_NAME - 4]
-        house.server.ask("/api/v1/lenses", {"name": f"{name} {number}", "query_instruction": attack, "note": attack})
-    house.wait_until_read(HOSTILE, LETTERS, RECIPES, EMPTY)
+        application.server.ask(
+            "/api/v1/lenses", {"name": f"{name} {number}", "query_instruction": attack, "note": attack}
+        )
+    application.wait_until_read(HOSTILE, LETTERS, RECIPES, EMPTY)
 
 
 def _one_line(text: str) -> str:

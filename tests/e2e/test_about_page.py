@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 from browser import DESKTOP, PHONE, OpenPage, opened_page
-from page_house import LETTERS
+from page_application import LETTERS
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
@@ -57,32 +57,32 @@ def faults() -> Faults:
 
 
 @pytest.fixture(scope="module")
-def faulty_url(toy_house_class: Any, faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def faulty_url(toy_services_class: Any, faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service with a model that brings no card, whose parts fail when `faults` says so."""
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("faulty")
-        house = toy_house_class(home, opened, embedder=ToyEmbedder())
-        house.add("One text.")
-        counted = house.services.catalog.collections
+        application = toy_services_class(home, opened, embedder=ToyEmbedder())
+        application.add("One text.")
+        counted = application.services.catalog.collections
 
         def collections() -> Any:
             if faults.catalog_is_away:
                 raise CatalogUnavailableError("The catalog does not answer. Start it again.")
             return counted()
 
-        patch.setattr(house.services.catalog, "collections", collections)
+        patch.setattr(application.services.catalog, "collections", collections)
         (home / "model").mkdir()
         (home / "model" / "config.json").write_text("{}")
         services = replace(
-            house.services,
-            settings=house.services.settings.model_copy(update={"model": str(home / "model")}),
-            checks={"catalog": house.services.catalog.is_alive, "index": faults.check_index},
+            application.services,
+            settings=application.services.settings.model_copy(update={"model": str(home / "model")}),
+            checks={"catalog": application.services.catalog.is_alive, "index": faults.check_index},
         )
         yield opened.enter_context(serving(services))
 
 
 @pytest.fixture
-def faulty_page(chromium: Browser, faulty_url: str, faults: Faults) -> Iterator[Callable[..., OpenPage]]:
+def failing_page(chromium: Browser, faulty_url: str, faults: Faults) -> Iterator[Callable[..., OpenPage]]:
     with ExitStack() as opened:
 
         def open_about(size: ViewportSize) -> OpenPage:
@@ -116,10 +116,10 @@ def test_the_page_tells_what_runs_here_and_that_it_works(
 
 @SIZES
 def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
-    faulty_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
+    failing_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
 ) -> None:
     faults.index_is_away = True
-    opened = faulty_page(size)
+    opened = failing_page(size)
     health = opened.page.locator("#health")
     expect(health).to_contain_text("1 of 2 parts do not work.")
     expect(health.locator(".part.is-fails")).to_contain_text("gircse doctor")
@@ -132,17 +132,17 @@ def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
 
 @SIZES
 def test_collections_that_cannot_be_counted_take_nothing_else_away(
-    faulty_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
+    failing_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
 ) -> None:
     faults.catalog_is_away = True
-    page = faulty_page(size).page
+    page = failing_page(size).page
     expect(page.locator("#collections").get_by_role("alert")).to_contain_text("The catalog does not answer.")
     expect(page.locator("#model")).to_contain_text("toy")
     expect(page.locator("#health .part")).to_have_count(2)
 
 
 @SIZES
-def test_a_model_without_a_card_says_so(faulty_page: Callable[..., OpenPage], size: ViewportSize) -> None:
-    opened = faulty_page(size)
+def test_a_model_without_a_card_says_so(failing_page: Callable[..., OpenPage], size: ViewportSize) -> None:
+    opened = failing_page(size)
     expect(opened.page.locator("#card")).to_contain_text("brings no card of its own")
     assert opened.overflows() == []

@@ -18,7 +18,7 @@ TEXTS = {"letters": "The ferry was late again, and nobody told us anything.", "l
 
 
 @dataclass(frozen=True)
-class House:
+class Application:
     gircse: Gircse
     url: str
     log: Path
@@ -34,13 +34,13 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     """Two collections; anna may read one of them, and has a password and a key."""
     folder = tmp_path_factory.mktemp("access")
     gircse = Gircse(home=folder / "home", settings={"GIRCSE_ACCESS_CONTROL": "true", "GIRCSE_LOG_LEVEL": "info"})
     with gircse.serving(log=folder / "up.log") as server:
-        house = House(gircse, server.url, folder / "up.log")
-        with house.client(house.admin_secret) as admin:
+        application = Application(gircse, server.url, folder / "up.log")
+        with application.client(application.admin_secret) as admin:
             for name, text in TEXTS.items():
                 assert admin.post("/api/v1/collections", json={"name": name}).status_code == 201
                 body = {"collection": name, "text": text}
@@ -49,24 +49,24 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                     assert '"done"' in "".join(events.iter_text())
             new = {"name": "anna", "role": "reader", "collections": ["letters"], "password": PASSWORD}
             assert admin.post("/api/v1/users", json=new).status_code == 201
-        yield house
+        yield application
 
 
 @pytest.fixture(scope="module")
-def key(house: House) -> str:
-    return house.gircse.call("keys", "add", "anna", "--label", "tests").stdout.splitlines()[0]
+def key(application: Application) -> str:
+    return application.gircse.call("keys", "add", "anna", "--label", "tests").stdout.splitlines()[0]
 
 
-def test_only_the_path_of_the_secret_is_told(house: House) -> None:
-    secret = house.gircse.home / "admin-secret"
+def test_only_the_path_of_the_secret_is_told(application: Application) -> None:
+    secret = application.gircse.home / "admin-secret"
     assert oct(secret.stat().st_mode & 0o777) == "0o600"
-    said = house.log.read_text()
-    assert house.admin_secret not in said
+    said = application.log.read_text()
+    assert application.admin_secret not in said
 
 
-def test_programs_show_a_key(house: House, key: str) -> None:
+def test_programs_show_a_key(application: Application, key: str) -> None:
     question = {"query": "a late boat", "collection": "letters"}
-    with house.client(None) as nobody, house.client(key) as anna:
+    with application.client(None) as nobody, application.client(key) as anna:
         assert nobody.post("/api/v1/search", json=question).status_code == 401
         found = anna.post("/api/v1/search", json=question)
         assert found.json()["hits"][0]["chunk"]["text"] == TEXTS["letters"]
@@ -83,26 +83,26 @@ def test_programs_show_a_key(house: House, key: str) -> None:
         assert [each.get("/readyz").status_code for each in (nobody, anna)] == [200, 200]
 
 
-def test_a_revoked_key_is_refused_by_the_running_server(house: House) -> None:
-    key = house.gircse.call("keys", "add", "anna").stdout.splitlines()[0]
-    with house.client(key) as anna:
+def test_a_revoked_key_is_refused_by_the_running_server(application: Application) -> None:
+    key = application.gircse.call("keys", "add", "anna").stdout.splitlines()[0]
+    with application.client(key) as anna:
         assert anna.get("/api/v1/me").json()["name"] == "anna"
-        house.gircse.call("keys", "revoke", key.split("_")[1])
+        application.gircse.call("keys", "revoke", key.split("_")[1])
         assert anna.get("/api/v1/me").status_code == 401
 
 
-def test_a_key_in_an_address_is_refused_and_not_logged(house: House, key: str) -> None:
-    with house.client(None) as client:
+def test_a_key_in_an_address_is_refused_and_not_logged(application: Application, key: str) -> None:
+    with application.client(None) as client:
         for name in ("api_key", "access_token", "x"):
             answer = client.get("/api/v1/me", params={name: key})
             assert answer.status_code == 400
             assert "Revoke it" in answer.json()["detail"]
-    assert key not in house.log.read_text()
-    assert key[16:] not in house.log.read_text()
+    assert key not in application.log.read_text()
+    assert key[16:] not in application.log.read_text()
 
 
-def test_what_people_did_can_be_read(house: House) -> None:
-    said = house.gircse.call("audit", "--limit", "100", "--json").stdout
+def test_what_people_did_can_be_read(application: Application) -> None:
+    said = application.gircse.call("audit", "--limit", "100", "--json").stdout
     for action in ("collection.created", "user.added", "key.added"):
         assert action in said
     assert PASSWORD not in said
@@ -115,10 +115,10 @@ def test_it_listens_to_the_network_only_with_access_control(tmp_path: Path) -> N
     assert not (tmp_path / "home" / "catalog.db").exists()
 
 
-def test_people_log_in_and_out(house: House, chromium: Browser) -> None:
+def test_people_log_in_and_out(application: Application, chromium: Browser) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
-        page.goto(f"{house.url}/?q=boat&c=letters")
+        page.goto(f"{application.url}/?q=boat&c=letters")
         expect(page).to_have_url(re.compile(r"/login\?next="))
         page.get_by_label("Name").fill("anna")
         page.get_by_label("Password").fill("wrong")
@@ -132,24 +132,24 @@ def test_people_log_in_and_out(house: House, chromium: Browser) -> None:
         expect(page.locator("[data-account]")).to_have_text("anna")
         cookie = next(each for each in context.cookies() if each["name"] == "gircse_session")
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
-        page.goto(f"{house.url}/about")
+        page.goto(f"{application.url}/about")
         expect(page.get_by_text("letters")).to_have_count(1)
         expect(page.get_by_text("ledger")).to_have_count(0)
         page.get_by_role("button", name="Log out").click()
-        expect(page).to_have_url(f"{house.url}/login")
+        expect(page).to_have_url(f"{application.url}/login")
         context.add_cookies([cookie])
-        page.goto(house.url)
+        page.goto(application.url)
         expect(page).to_have_url(re.compile("/login"))
 
 
-def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(house: House, chromium: Browser) -> None:
+def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(application: Application, chromium: Browser) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
-        page.goto(f"{house.url}/login?next=https://attacker.invalid/")
+        page.goto(f"{application.url}/login?next=https://attacker.invalid/")
         page.get_by_label("Name").fill("admin")
-        page.get_by_label("Password").fill(house.admin_secret)
+        page.get_by_label("Password").fill(application.admin_secret)
         page.get_by_role("button", name="Log in").click()
-        expect(page).to_have_url(f"{house.url}/")
+        expect(page).to_have_url(f"{application.url}/")
         query = page.locator("#query textarea")
         expect(query).to_be_visible()
         page.wait_for_load_state("networkidle")  # else what the page asks for at its start leads there already
@@ -159,8 +159,8 @@ def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(house: House,
         expect(page).to_have_url(re.compile("/login"))
 
 
-def test_another_site_cannot_log_anybody_in_or_out(house: House) -> None:
-    with house.client(None) as client:
+def test_another_site_cannot_log_anybody_in_or_out(application: Application) -> None:
+    with application.client(None) as client:
         form = {"name": "anna", "password": PASSWORD}
         for headers in (
             {"sec-fetch-site": "cross-site"},
@@ -170,6 +170,6 @@ def test_another_site_cannot_log_anybody_in_or_out(house: House) -> None:
         ):
             assert client.post("/login", data=form, headers=headers).status_code == 403
             assert client.post("/logout", headers=headers).status_code == 403
-        answer = client.post("/login", data=form, headers={"origin": house.url})
+        answer = client.post("/login", data=form, headers={"origin": application.url})
         assert answer.status_code == 303
         assert os.linesep not in answer.headers["location"]

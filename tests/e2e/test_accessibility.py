@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage
-from page_house import EMPTY, LETTERS, PageHouse
+from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import ViewportSize, expect
 
 # Colours are judged by the theme and the layout by the width: two looks have all of both.
@@ -86,13 +86,15 @@ def test_documents_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: 
 
 
 @LOOKS
-def test_evaluate_page(open_page: Open, page_house: PageHouse, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
+def test_evaluate_page(
+    open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize, is_dark: bool
+) -> None:
     opened = open_page("/evaluate", size=size, is_dark=is_dark)
     page = opened.page
     axe(opened)
-    for document in page_house.server.ask(f"/api/v1/documents?collection={LETTERS}").body[:3]:
+    for document in page_application.server.ask(f"/api/v1/documents?collection={LETTERS}").body[:3]:
         judgement = {"document_id": document["id"], "query": "angry ferry", "instruction": "", "grade": 2}
-        assert page_house.server.ask("/api/v1/judgements", judgement).status == 200
+        assert page_application.server.ask("/api/v1/judgements", judgement).status == 200
     opened.go(f"/evaluate?c={LETTERS}")
     page.get_by_role("button", name="Measure").click()
     expect(page.locator("#evaluate-report table").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""A short form of `make api-fuzz`: a house with the engine of Qdrant Edge, asked whatever the description allows."""
+"""A short `make api-fuzz`: an application on Qdrant Edge, asked whatever the description allows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ CASES, SEED = 450, 7
 
 
 @pytest.fixture
-def edge_house(toy_house_factory: Any, tmp_path: Path) -> Iterator[Any]:
+def edge_application(toy_services_factory: Any, tmp_path: Path) -> Iterator[Any]:
     with EdgeProcess(tmp_path / "edge") as edge:
         index = QdrantVectorIndex.over_edge(edge)
-        yield toy_house_factory("house", index=index)
+        yield toy_services_factory("application", index=index)
         index.close()
 
 
-def test_no_request_is_answered_with_a_fault_of_ours(edge_house: Any) -> None:
-    api_fuzz.fill(edge_house.services)
-    edge_house.work_off()
-    report = api_fuzz.fuzz(edge_house.services, cases=CASES, first_seed=SEED)
+def test_no_request_is_answered_with_a_fault_of_ours(edge_application: Any) -> None:
+    api_fuzz.fill(edge_application.services)
+    edge_application.work_off()
+    report = api_fuzz.fuzz(edge_application.services, cases=CASES, first_seed=SEED)
     assert not report.faults, "\n\n".join(report.faults[:10])
     assert report.cases >= CASES
     assert max(report.statuses) < 500

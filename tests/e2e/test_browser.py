@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from browser import OpenPage, opened_page, severe_violations
-from page_house import PageHouse
+from page_application import PageApplication
 from playwright.sync_api import Browser
 
 Open = Callable[..., OpenPage]
@@ -24,9 +24,11 @@ Open = Callable[..., OpenPage]
         ("setTimeout(() => alert('hello'))", "a dialog opened: hello"),
     ],
 )
-def test_what_no_page_may_do_fails_the_test(chromium: Browser, page_house: PageHouse, script: str, fault: str) -> None:
+def test_what_no_page_may_do_fails_the_test(
+    chromium: Browser, page_application: PageApplication, script: str, fault: str
+) -> None:
     def misbehave() -> None:
-        with opened_page(chromium, page_house.url) as opened:
+        with opened_page(chromium, page_application.url) as opened:
             opened.go().evaluate(script)
             opened.page.wait_for_timeout(300)
 

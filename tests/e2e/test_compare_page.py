@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage
-from page_house import EMPTY, LETTERS, PageHouse
+from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
 SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
@@ -63,7 +63,9 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
 
 
 @SIZES
-def test_both_sides_show_what_the_api_answers(open_page: Open, page_house: PageHouse, size: ViewportSize) -> None:
+def test_both_sides_show_what_the_api_answers(
+    open_page: Open, page_application: PageApplication, size: ViewportSize
+) -> None:
     choices = json.dumps({"bias": {"boat": 5}})
     opened = open_page(address(q=QUERY, i1=PLACE, i2=FEELING, k1=4, k2=6, x2=choices), size=size)
     wait_for_both(opened)
@@ -72,7 +74,7 @@ def test_both_sides_show_what_the_api_answers(open_page: Open, page_house: PageH
         "b": {"instruction": FEELING, "steps": 6, "token_bias": {"boat": 5}},
     }
     for side, options in asked.items():
-        answer = page_house.server.search(QUERY, collection=LETTERS, **options)
+        answer = page_application.server.search(QUERY, collection=LETTERS, **options)
         shown = opened.page.locator(f".list.is-{side} li")
         expect(shown.locator(".open")).to_have_text([hit["document"]["title"] for hit in answer["hits"]])
         expect(shown.locator(".place-score")).to_have_text([f"{hit['score']:.3f}" for hit in answer["hits"]])
@@ -81,7 +83,7 @@ def test_both_sides_show_what_the_api_answers(open_page: Open, page_house: PageH
             said = [" ".join((each.text_content() or "").split()) for each in row.locator("li").all()]
             assert said == [f"{each['token']} {each['probability']:.3f}" for each in step["tokens"][: len(said)]]
             assert said
-    plain = page_house.server.search(QUERY, collection=LETTERS, instruction=FEELING, steps=6)
+    plain = page_application.server.search(QUERY, collection=LETTERS, instruction=FEELING, steps=6)
     assert plain["refinement"] != answer["refinement"], "the bias changed nothing, so this test would not notice it"
 
 
@@ -194,12 +196,12 @@ def test_a_collection_without_passages_leaves_the_other_side_standing(open_page:
 
 @SIZES
 def test_a_collection_that_was_deleted_meanwhile_is_said_so(
-    open_page: Open, page_house: PageHouse, size: ViewportSize
+    open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
     name = f"short-lived-{size['width']}"
-    page_house.server.ask("/api/v1/collections", {"name": name})
+    page_application.server.ask("/api/v1/collections", {"name": name})
     opened = open_page(address(q=QUERY, c2=name, k1=1, k2=1), size=size)
     expect(opened.page.locator(".list.is-a mark").first).to_be_visible()
-    page_house.server.ask(f"/api/v1/collections/{name}", method="DELETE")
+    page_application.server.ask(f"/api/v1/collections/{name}", method="DELETE")
     opened.page.get_by_label("Compare the readings of").press("Enter")
     expect(opened.page.get_by_role("alert")).to_contain_text(f"No collection named '{name}'")

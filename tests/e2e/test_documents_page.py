@@ -1,4 +1,4 @@
-"""The documents page in a real Chromium over a real service, whose model alone is small: see documents_house."""
+"""The documents page in a real Chromium over a real service, whose model alone is small: see documents_application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from documents_house import serving_documents
+from documents_application import serving_documents
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from app.types.documents import DocumentState, JobState
@@ -32,12 +32,12 @@ _numbers = itertools.count(1)
 
 
 class Service:
-    """A running service, its house, and a client for its API."""
+    """A running service, its application, and a client for its API."""
 
-    def __init__(self, url: str, house: Any) -> None:
+    def __init__(self, url: str, application: Any) -> None:
         self.url = url
-        self.house = house
-        self.catalog = house.services.catalog
+        self.application = application
+        self.catalog = application.services.catalog
         self.client = httpx.Client(base_url=url, trust_env=False, timeout=60)
 
     def make_collection(self, **settings: object) -> str:
@@ -51,9 +51,9 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def service(toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving_documents(toy_house_class, tmp_path_factory.mktemp("documents")) as (url, house):
-        yield Service(url, house)
+def service(toy_services_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving_documents(toy_services_class, tmp_path_factory.mktemp("documents")) as (url, application):
+        yield Service(url, application)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +273,7 @@ def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
 ) -> None:
     name = service.make_collection()
     shown = shown_factory(name)
-    gate = service.house.embedder.gate
+    gate = service.application.embedder.gate
     gate.clear()
     try:
         shown.send(papers / "towns" / "harbour.md")
@@ -305,7 +305,7 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
     shown.page.get_by_role("button", name="Index anew").click()
     shown.expect_message("is made like this already")
 
-    gate = service.house.embedder.gate
+    gate = service.application.embedder.gate
     tokens.fill("40")
     shown.page.locator("#change-overlap input, #change-overlap textarea").fill("5")
     shown.page.get_by_role("button", name="Index anew").click()
@@ -365,10 +365,10 @@ def test_names_and_reasons_of_strangers_stay_text(
 
 
 def test_the_first_files_of_all_make_a_collection(
-    browser: Browser, toy_house_class: Any, tmp_path: Path, papers: Path
+    browser: Browser, toy_services_class: Any, tmp_path: Path, papers: Path
 ) -> None:
     (tmp_path / "home").mkdir()
-    with serving_documents(toy_house_class, tmp_path / "home") as (url, _):
+    with serving_documents(toy_services_class, tmp_path / "home") as (url, _):
         page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/documents")
@@ -384,7 +384,7 @@ def test_files_that_the_server_refuses_are_named_with_the_reason(
 ) -> None:
     name = service.make_collection()
     shown = shown_factory(name)
-    service.house.services.library.delete_collection(name)
+    service.application.services.library.delete_collection(name)
     shown.send(papers / "ferry.txt")
     expect(shown.page.locator(".upload-faults")).to_contain_text(f"ferry.txt: No collection named '{name}'")
     expect(shown.page.locator(".upload-said")).to_contain_text("1 not taken")

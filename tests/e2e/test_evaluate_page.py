@@ -43,15 +43,15 @@ class PatientEmbedder(ToyEmbedder):
         return super().embed_query(text, **options)
 
 
-def fill(house: Any) -> None:
+def fill(application: Any) -> None:
     """Three collections, of which the last one by its name is judged. An instruction helps every other query."""
     documents: dict[str, str] = {}
     for collection in ("kitchen", "copy", "bare"):
-        house.services.library.ensure_collection(collection)
+        application.services.library.ensure_collection(collection)
         for fruit in FRUITS:
             for dish in DISHES:
                 title = f"{HOSTILE} {fruit} {dish}" if (fruit, dish) == ("fig", "jam") else f"{fruit} {dish}"
-                document, _ = house.services.library.add_document(
+                document, _ = application.services.library.add_document(
                     collection,
                     f"{fruit} {dish} with sugar".encode(),
                     uri=f"notes://{fruit}-{dish}",
@@ -60,15 +60,15 @@ def fill(house: Any) -> None:
                 )
                 if collection == "kitchen":
                     documents[f"{fruit} {dish}"] = document.id
-    house.work_off()
+    application.work_off()
     for number, fruit in enumerate(FRUITS):
         for dish in DISHES[:3]:
             # A dish that is asked for in the instruction alone is found through it, and by chance without it.
             instruction = f"{dish} {dish}" if number % 2 else ""
             query = fruit if instruction else f"{fruit} {dish}"
             said = new_judgement(documents[f"{fruit} {dish}"], query=query, instruction=instruction, grade=3)
-            house.services.catalog.save_judgement(said)
-    house.services.catalog.save_lens(new_lens("<b>lens</b>", "sugar"))
+            application.services.catalog.save_judgement(said)
+    application.services.catalog.save_lens(new_lens("<b>lens</b>", "sugar"))
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +78,12 @@ def embedder() -> PatientEmbedder:
 
 @pytest.fixture(scope="module")
 def server_url(
-    toy_house_class: Any, embedder: PatientEmbedder, tmp_path_factory: pytest.TempPathFactory
+    toy_services_class: Any, embedder: PatientEmbedder, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     with ExitStack() as opened:
-        house = toy_house_class(tmp_path_factory.mktemp("home"), opened, embedder=embedder)
-        fill(house)
-        web = opened.enter_context(open_web(house.services))
+        application = toy_services_class(tmp_path_factory.mktemp("home"), opened, embedder=embedder)
+        fill(application)
+        web = opened.enter_context(open_web(application.services))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

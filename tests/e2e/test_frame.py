@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browser import DESKTOP, OpenPage
-from page_house import RECIPES, PageHouse
+from page_application import RECIPES, PageApplication
 from playwright.sync_api import Browser, Route, expect
 
 Open = Callable[..., OpenPage]
@@ -123,23 +123,26 @@ def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page
     ],
 )
 def test_a_browser_fetches_nothing_elsewhere_even_for_markup_that_got_in(
-    chromium: Browser, page_house: PageHouse, elsewhere: Elsewhere, smuggled: str
+    chromium: Browser, page_application: PageApplication, elsewhere: Elsewhere, smuggled: str
 ) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
-        page.goto(page_house.url)
+        page.goto(page_application.url)
         page.locator(".site-footer").wait_for()
         page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", smuggled.format(url=elsewhere.url))
         page.wait_for_timeout(700)
     assert elsewhere.asked == []
 
 
-def test_no_other_site_may_frame_a_page(chromium: Browser, page_house: PageHouse, elsewhere: Elsewhere) -> None:
+def test_no_other_site_may_frame_a_page(
+    chromium: Browser, page_application: PageApplication, elsewhere: Elsewhere
+) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
         page.goto(elsewhere.url)
         page.evaluate(
-            "url => document.body.append(Object.assign(document.createElement('iframe'), {src: url}))", page_house.url
+            "url => document.body.append(Object.assign(document.createElement('iframe'), {src: url}))",
+            page_application.url,
         )
         page.wait_for_timeout(1500)
         assert [frame.url for frame in page.frames[1:]] == ["chrome-error://chromewebdata/"]

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 from browser import DESKTOP, PHONE, OpenPage, opened_page
 from hostile import ATTACKS, FETCHES, HOSTILE, LAYOUT, LINKS, LONG_WORD, SCRIPTS
-from page_house import LETTERS, PageHouse
+from page_application import LETTERS, PageApplication
 from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
@@ -35,17 +35,17 @@ Open = Callable[[str], OpenPage]
 
 
 @pytest.fixture
-def open_hostile(chromium: Browser, hostile_house: PageHouse) -> Iterator[Open]:
-    before = hostile_house.incidents()
+def open_hostile(chromium: Browser, hostile_application: PageApplication) -> Iterator[Open]:
+    before = hostile_application.incidents()
     with ExitStack() as opened:
 
         def open_at(path: str) -> OpenPage:
-            page = opened.enter_context(opened_page(chromium, hostile_house.url))
+            page = opened.enter_context(opened_page(chromium, hostile_application.url))
             page.go(path)
             return page
 
         yield open_at
-    assert hostile_house.incidents() == before
+    assert hostile_application.incidents() == before
 
 
 def judge(opened: OpenPage) -> None:
@@ -157,10 +157,10 @@ def test_documents_page(open_hostile: Open) -> None:
     judge(opened)
 
 
-def test_evaluate_page(open_hostile: Open, hostile_house: PageHouse) -> None:
-    for document in hostile_house.server.ask(f"/api/v1/documents?collection={HOSTILE}&limit=20").body:
+def test_evaluate_page(open_hostile: Open, hostile_application: PageApplication) -> None:
+    for document in hostile_application.server.ask(f"/api/v1/documents?collection={HOSTILE}&limit=20").body:
         judgement = {"document_id": document["id"], "query": ATTACKS[0], "instruction": ATTACKS[1], "grade": 2}
-        assert hostile_house.server.ask("/api/v1/judgements", judgement).status == 200
+        assert hostile_application.server.ask("/api/v1/judgements", judgement).status == 200
     opened = open_hostile(address("/evaluate", c=HOSTILE, run=ATTACKS[0]))
     page = opened.page
     opened.wait_until_still()

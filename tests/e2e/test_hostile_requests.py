@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from hostile import ATTACKS, SCRIPTS
-from page_house import PageHouse
+from page_application import PageApplication
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
 
@@ -103,28 +103,28 @@ class Reply:
 
 
 @pytest.fixture(scope="module")
-def house(hostile_house: PageHouse) -> PageHouse:
+def application(hostile_application: PageApplication) -> PageApplication:
     """With two more collections: the one that requests name, and one that they have no business with."""
     for name, word in ((ASKED, "ferry"), (FOREIGN, SECRET)):
-        hostile_house.server.ask("/api/v1/collections", {"name": name})
+        hostile_application.server.ask("/api/v1/collections", {"name": name})
         for number in range(3):
             text = f"A {word} of number {number}. It came late."
-            hostile_house.add_text(name, f"{word} {number}", text, {"kind": word}, uri=f"{word}-{number}")
-    hostile_house.wait_until_read(ASKED, FOREIGN)
-    return hostile_house
+            hostile_application.add_text(name, f"{word} {number}", text, {"kind": word}, uri=f"{word}-{number}")
+    hostile_application.wait_until_read(ASKED, FOREIGN)
+    return hostile_application
 
 
 @pytest.fixture(autouse=True)
-def no_incident(house: PageHouse) -> Iterator[None]:
+def no_incident(application: PageApplication) -> Iterator[None]:
     """Nobody's request may bring about what nobody foresaw."""
-    before = house.incidents()
+    before = application.incidents()
     yield
-    assert house.incidents() == before
+    assert application.incidents() == before
 
 
 @pytest.fixture(scope="module")
-def client(house: PageHouse) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=house.url, timeout=TIMEOUT_S, trust_env=False) as client:
+def client(application: PageApplication) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=application.url, timeout=TIMEOUT_S, trust_env=False) as client:
         yield client
 
 
@@ -197,10 +197,10 @@ def ask_all(client: httpx.Client, wanted: Iterable[tuple[Handler, Sequence[Mappi
             yield from replies
 
 
-def held_by_the_foreign_collection(house: PageHouse) -> dict[str, Any]:
+def held_by_the_foreign_collection(application: PageApplication) -> dict[str, Any]:
     paths = ("documents?limit=1000&", "jobs?limit=1000&", "judgements?", "facets?")
-    held = {path: house.server.ask(f"/api/v1/{path}collection={FOREIGN}").body for path in paths}
-    collections = house.server.ask("/api/v1/collections").body
+    held = {path: application.server.ask(f"/api/v1/{path}collection={FOREIGN}").body for path in paths}
+    collections = application.server.ask("/api/v1/collections").body
     return {**held, "collection": next(each for each in collections if each["name"] == FOREIGN)}
 
 
@@ -210,23 +210,23 @@ def test_no_index_is_left_out(client: httpx.Client, handlers: list[Handler]) -> 
     assert 400 <= client.post("/gradio_api/queue/join", json=beyond).status_code < 500
 
 
-def test_malformed_requests(house: PageHouse, client: httpx.Client, handlers: list[Handler]) -> None:
-    before = held_by_the_foreign_collection(house)
+def test_malformed_requests(application: PageApplication, client: httpx.Client, handlers: list[Handler]) -> None:
+    before = held_by_the_foreign_collection(application)
     silent: list[Reply] = []
     for reply in ask_all(client, ((handler, list(handler.payloads())) for handler in handlers)):
         assert "Traceback" not in reply.text
         assert "root:" not in reply.text
         assert SECRET not in reply.text, reply
         silent += [] if reply.is_answer or reply.is_explained else [reply]
-    assert held_by_the_foreign_collection(house) == before
+    assert held_by_the_foreign_collection(application) == before
     assert silent == []
 
 
-def test_ids_of_another_collection(house: PageHouse, client: httpx.Client, handlers: list[Handler]) -> None:
-    before = held_by_the_foreign_collection(house)
-    hits = house.server.search("late", collection=FOREIGN)["hits"]
+def test_ids_of_another_collection(application: PageApplication, client: httpx.Client, handlers: list[Handler]) -> None:
+    before = held_by_the_foreign_collection(application)
+    hits = application.server.search("late", collection=FOREIGN)["hits"]
     document, chunk = hits[0]["document"]["id"], hits[0]["chunk"]["id"]
-    job = house.server.ask(f"/api/v1/jobs?collection={FOREIGN}&limit=1").body[0]["id"]
+    job = application.server.ask(f"/api/v1/jobs?collection={FOREIGN}&limit=1").body[0]["id"]
     events = [
         {"action": action, "document": document, "chunk": chunk, "subject": chunk, "job": job, "value": SECRET[:3],
          "grade": 3, "url": FOREIGN, "source": FOREIGN, "offset": "0", "start": "0", "end": "9"}
@@ -241,14 +241,16 @@ def test_ids_of_another_collection(house: PageHouse, client: httpx.Client, handl
     chosen = json.dumps({"like": {chunk: "x"}, "unlike": {chunk: "y"}})
     filled = [(handler, [{"data": [chosen if each == "" else each for each in handler.valid]}]) for handler in handlers]
     assert [reply for reply in ask_all(client, filled) if SECRET in reply.text] == []
-    assert held_by_the_foreign_collection(house) == before
-    assert house.incidents() == []
+    assert held_by_the_foreign_collection(application) == before
+    assert application.incidents() == []
 
 
 @pytest.mark.parametrize(
     "attack", [ATTACKS[0], "a/b", "../../x", "", " ", "\x00", "\ud800", "W" * 81, "No lens", "\u202e"]
 )
-def test_names_of_lenses(house: PageHouse, client: httpx.Client, handlers: list[Handler], attack: str) -> None:
+def test_names_of_lenses(
+    application: PageApplication, client: httpx.Client, handlers: list[Handler], attack: str
+) -> None:
     """Saved as they are, or refused with a reason; either way the page still answers."""
     for handler in handlers:
         if len(handler.valid) == 2 and not handler.is_clicked:

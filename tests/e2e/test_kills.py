@@ -17,14 +17,14 @@ import httpx
 import pytest
 
 from benchmarks.load.__main__ import DRAIN_S, depth_of, found_by
-from benchmarks.load.house import (
+from benchmarks.load.application import (
     COLLECTION,
     DATABASE,
     EDGE,
     EMBEDDER,
     WORKER,
-    ServiceHouse,
-    service_house,
+    ServiceApplication,
+    service_application,
     wait_until,
 )
 
@@ -48,7 +48,7 @@ TURNED_AWAY = (429, 503)
 class Traffic:
     """Two who search and one who adds documents, again and again, whatever they are answered."""
 
-    house: ServiceHouse
+    application: ServiceApplication
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     accepted: dict[str, str] = field(default_factory=dict)  # documents, and the word that only this one has
@@ -76,7 +76,7 @@ class Traffic:
             wait_until(lambda kind=kind: self.answered_at.get(kind, 0) > now, told=lambda: self.statuses)
 
     def _go_on(self, what: object) -> None:
-        with self.house.client(timeout_s=CLIENT_S) as client:
+        with self.application.client(timeout_s=CLIENT_S) as client:
             while not self._ended.wait(0.05):
                 what(client)  # type: ignore[operator]
 
@@ -110,102 +110,104 @@ class Traffic:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceHouse]:
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceApplication]:
     folder = tmp_path_factory.mktemp("kills")
-    with service_house(folder, model=str(tiny_model(folder / "tiny")), GIRCSE_LEASE_S="2") as house:
-        if house.postgres is None:
+    with service_application(folder, model=str(tiny_model(folder / "tiny")), GIRCSE_LEASE_S="2") as application:
+        if application.postgres is None:
             pytest.skip("PostgreSQL is not installed (package postgresql)")
-        yield house
+        yield application
 
 
 @contextmanager
-def traffic(house: ServiceHouse) -> Iterator[Traffic]:
+def traffic(application: ServiceApplication) -> Iterator[Traffic]:
     """What was accepted is there in the end, and what clients were told is what they may be told."""
-    with Traffic(house) as going_on:
+    with Traffic(application) as going_on:
         going_on.wait_for_success()
         yield going_on
         going_on.wait_for_success()
     assert not going_on.faults, going_on.faults[:5]
-    with house.client() as client:
-        wait_until(lambda: depth_of(client) == 0, told=lambda: house.log(WORKER)[-2000:], timeout_s=DRAIN_S)
+    with application.client() as client:
+        wait_until(lambda: depth_of(client) == 0, told=lambda: application.log(WORKER)[-2000:], timeout_s=DRAIN_S)
         lost = [word for document, word in going_on.accepted.items() if document not in found_by(client, word)]
     assert not lost
     assert going_on.accepted
 
 
-def is_well(house: ServiceHouse, part: str) -> bool:
+def is_well(application: ServiceApplication, part: str) -> bool:
     """What /readyz says of a part."""
-    answer = httpx.get(f"{house.url}/readyz", timeout=30, trust_env=False)
+    answer = httpx.get(f"{application.url}/readyz", timeout=30, trust_env=False)
     checks = answer.json()["checks"]
     assert answer.status_code == (200 if all(checks.values()) else 503)
     return checks[NAMES[part]]
 
 
-def seconds_until(house: ServiceHouse, part: str, *, well: bool, most_s: float = 60) -> float:
+def seconds_until(application: ServiceApplication, part: str, *, well: bool, most_s: float = 60) -> float:
     began = time.monotonic()
-    while is_well(house, part) is not well:
+    while is_well(application, part) is not well:
         assert time.monotonic() - began < most_s, f"/readyz does not say that {part} is {'well' if well else 'away'}"
         time.sleep(0.05)
     return time.monotonic() - began
 
 
-def works_by_itself(house: ServiceHouse, part: str) -> bool:
+def works_by_itself(application: ServiceApplication, part: str) -> bool:
     """Asked of the part, and not of the service that uses it."""
     if part == DATABASE:
-        assert house.postgres is not None
-        return house.postgres.is_answering()
+        assert application.postgres is not None
+        return application.postgres.is_answering()
     with suppress(httpx.HTTPError):
-        return httpx.get(f"http://127.0.0.1:{house.ports[EMBEDDER]}/readyz", timeout=5, trust_env=False).is_success
+        return httpx.get(
+            f"http://127.0.0.1:{application.ports[EMBEDDER]}/readyz", timeout=5, trust_env=False
+        ).is_success
     return False
 
 
 @pytest.mark.parametrize("part", [EMBEDDER, DATABASE])
-def test_a_part_is_killed_and_started_again(house: ServiceHouse, part: str) -> None:
-    with traffic(house) as going_on:
-        house.kill(part)
-        away_s = seconds_until(house, part, well=False)
+def test_a_part_is_killed_and_started_again(application: ServiceApplication, part: str) -> None:
+    with traffic(application) as going_on:
+        application.kill(part)
+        away_s = seconds_until(application, part, well=False)
         wait_until(lambda: going_on.statuses["search", 503])
-        house.start(part)
-        wait_until(lambda: works_by_itself(house, part))
-        back_s = seconds_until(house, part, well=True)
+        application.start(part)
+        wait_until(lambda: works_by_itself(application, part))
+        back_s = seconds_until(application, part, well=True)
     # Each look takes at most 1.5 s; a busy machine is granted as much again.
     assert max(away_s, back_s) < 2 * TRUTH_S, (away_s, back_s)
 
 
-def test_the_engine_is_killed_and_starts_again_by_itself(house: ServiceHouse) -> None:
-    with traffic(house):
-        killed = house.process_of(EDGE).pid
-        house.kill(EDGE)
-        seconds_until(house, EDGE, well=True)
-        wait_until(lambda: house.process_of(EDGE).pid != killed)
+def test_the_engine_is_killed_and_starts_again_by_itself(application: ServiceApplication) -> None:
+    with traffic(application):
+        killed = application.process_of(EDGE).pid
+        application.kill(EDGE)
+        seconds_until(application, EDGE, well=True)
+        wait_until(lambda: application.process_of(EDGE).pid != killed)
 
 
-def test_the_worker_is_killed_and_started_again(house: ServiceHouse) -> None:
+def test_the_worker_is_killed_and_started_again(application: ServiceApplication) -> None:
     """The engine may have been its child: then somebody else starts another one."""
-    with traffic(house) as going_on:
-        house.kill(WORKER)
+    with traffic(application) as going_on:
+        application.kill(WORKER)
         accepted = len(going_on.accepted)
         wait_until(lambda: len(going_on.accepted) > accepted)  # uploads wait for a worker
-        house.start(WORKER)
+        application.start(WORKER)
 
 
 @pytest.mark.parametrize("part", [EMBEDDER, DATABASE, EDGE])
-def test_a_part_hangs_for_a_while(house: ServiceHouse, part: str) -> None:
-    with traffic(house):
-        with house.paused(part):
-            away_s = seconds_until(house, part, well=False)
+def test_a_part_hangs_for_a_while(application: ServiceApplication, part: str) -> None:
+    with traffic(application):
+        with application.paused(part):
+            away_s = seconds_until(application, part, well=False)
             began = time.monotonic()
             others = [each for each in NAMES if each != part]
-            assert all(is_well(house, other) for other in others) or part == DATABASE
-            assert httpx.get(f"{house.url}/healthz", timeout=5, trust_env=False).is_success
+            assert all(is_well(application, other) for other in others) or part == DATABASE
+            assert httpx.get(f"{application.url}/healthz", timeout=5, trust_env=False).is_success
             assert time.monotonic() - began < 10
-        back_s = seconds_until(house, part, well=True)
+        back_s = seconds_until(application, part, well=True)
     assert max(away_s, back_s) < 2 * TRUTH_S, (away_s, back_s)
 
 
-def test_no_orphans_are_left(house: ServiceHouse) -> None:
+def test_no_orphans_are_left(application: ServiceApplication) -> None:
     """After all of the above."""
-    found = house.run("doctor", "--orphans")
+    found = application.run("doctor", "--orphans")
     assert found.returncode == 0, found.stdout + found.stderr
-    found = house.run("doctor")
+    found = application.run("doctor")
     assert "FAIL jobs" not in found.stdout, found.stdout

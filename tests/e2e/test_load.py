@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.load.__main__ import run_load
-from benchmarks.load.house import service_house
-from benchmarks.load.report import Kind, Load, faults_of, render
+from benchmarks.load.application import service_application
+from benchmarks.load.report import Kind, Load, failures_of, render
 
 sys.path.append(str(Path(__file__).parents[1] / "chaos"))
 
@@ -24,8 +24,8 @@ from chaos_model import tiny_model
 @pytest.mark.xdist_group("service under load")
 @pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.long)])
 def test_a_mixed_load_is_served_and_nothing_is_lost(tmp_path: Path, seconds: int) -> None:
-    with service_house(tmp_path, model=str(tiny_model(tmp_path / "tiny"))) as house:
-        load = run_load(house, seconds=seconds, users=8, rows=50)
+    with service_application(tmp_path, model=str(tiny_model(tmp_path / "tiny"))) as application:
+        load = run_load(application, seconds=seconds, users=8, rows=50)
     assert not load.faults, "\n".join(load.faults)
     assert {"search", "search, hybrid", "add text", "add file", "delete", "embeddings"} <= set(load.kinds), load.kinds
     assert load.kept
@@ -41,7 +41,7 @@ def test_a_request_that_hangs_or_fails_is_told() -> None:
         "delete": Kind.of([(500, 0.1), (404, 0.1)], 10),
         "read text": Kind.of([(404, 0.1)], 10),
     }
-    assert faults_of(kinds) == [
+    assert failures_of(kinds) == [
         "1 of 'search' got no answer in time",
         "1 of 'delete': 500",
         "1 of 'delete': 404",

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage
-from page_house import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageHouse
+from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
 pytestmark = pytest.mark.xdist_group("pages")
@@ -25,8 +25,8 @@ def address(query: str = QUERY, **values: object) -> str:
     return "/?" + urlencode({"q": query, "c": LETTERS, "k": 20, **values})
 
 
-def ask(house: PageHouse, **question: Any) -> dict[str, Any]:
-    answer = house.server.ask("/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": 20, **question})
+def ask(application: PageApplication, **question: Any) -> dict[str, Any]:
+    answer = application.server.ask("/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": 20, **question})
     assert answer.status == 200, answer
     return dict(answer.body)
 
@@ -57,11 +57,11 @@ def complete(opened: OpenPage) -> Page:
 
 @SIZES
 def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
-    open_page: Open, page_house: PageHouse, size: ViewportSize
+    open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
     opened = open_page(address(i="-"), size=size)
     page = complete(opened)
-    assert shown(page) == answered(ask(page_house, instruction=""))
+    assert shown(page) == answered(ask(page_application, instruction=""))
     expect(page.locator("#lens input")).to_have_value("No lens")
     expect(page.locator(".summary")).to_contain_text("read without an instruction")
 
@@ -69,14 +69,14 @@ def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
     page.get_by_role("option", name="Same feeling").click()
     expect(page.locator(".summary")).to_contain_text(FEELING)
     complete(opened)
-    assert shown(page) == answered(ask(page_house, instruction=FEELING))
+    assert shown(page) == answered(ask(page_application, instruction=FEELING))
     expect(page.get_by_label("Instruction")).to_have_value(FEELING)
     assert opened.overflows() == []
 
 
 @SIZES
 def test_the_address_holds_the_search_and_back_undoes(
-    open_page: Open, page_house: PageHouse, size: ViewportSize
+    open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
     opened = open_page(f"/?c={LETTERS}", size=size)
     opened.search(QUERY)
@@ -91,13 +91,13 @@ def test_the_address_holds_the_search_and_back_undoes(
     expect(page.get_by_label("Search for")).to_have_value(QUERY)
     assert shown(page) == before
 
-    shared = open_page(first.removeprefix(page_house.url), size=size)
+    shared = open_page(first.removeprefix(page_application.url), size=size)
     assert shown(complete(shared)) == before
 
 
 @SIZES
 def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
-    open_page: Open, page_house: PageHouse, size: ViewportSize
+    open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
     opened = open_page(address(i="-"), size=size)
     page = complete(opened)
@@ -109,7 +109,7 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     chip = page.locator(".chosen li", has_text=text)
     expect(chip).to_be_visible()
     complete(opened)
-    expected = ask(page_house, instruction="", token_bias={text: -10.0})
+    expected = ask(page_application, instruction="", token_bias={text: -10.0})
     assert shown(page) == answered(expected)
     rows = steps_shown(page)
     assert len(rows) == 20
@@ -125,14 +125,16 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
 
 
 @pytest.mark.parametrize(("label", "mode"), [("Words", "sparse"), ("Both", "hybrid")])
-def test_every_mode_gives_what_the_api_gives(open_page: Open, page_house: PageHouse, label: str, mode: str) -> None:
+def test_every_mode_gives_what_the_api_gives(
+    open_page: Open, page_application: PageApplication, label: str, mode: str
+) -> None:
     opened = open_page(address("ferry quay", i="-"))
     complete(opened)
     opened.page.get_by_text("More settings").click()
     opened.page.locator("#mode").get_by_text(label, exact=True).click()
     opened.page.wait_for_function(f"location.search.includes('m={mode}')")
     page = complete(opened)
-    answer = page_house.server.ask(
+    answer = page_application.server.ask(
         "/api/v1/search",
         {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": 20, "mode": mode},
     ).body
@@ -158,7 +160,7 @@ def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: Viewport
     expect(page.locator(".hit")).to_have_count(len(TEXTS[LETTERS]) + 1)
 
 
-def test_a_passage_that_is_liked_draws_others_after_it(open_page: Open, page_house: PageHouse) -> None:
+def test_a_passage_that_is_liked_draws_others_after_it(open_page: Open, page_application: PageApplication) -> None:
     opened = open_page(address(i="-"))
     page = complete(opened)
     target = page.locator(".hit", has_text="A good present")
@@ -166,16 +168,16 @@ def test_a_passage_that_is_liked_draws_others_after_it(open_page: Open, page_hou
     target.get_by_role("button", name="More like this").click()
     expect(page.locator(".chosen li", has_text="A good present")).to_be_visible()
     complete(opened)
-    assert shown(page) == answered(ask(page_house, instruction="", like=[liked]))
+    assert shown(page) == answered(ask(page_application, instruction="", like=[liked]))
 
 
-def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_house: PageHouse) -> None:
+def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_application: PageApplication) -> None:
     opened = open_page(address(i=FEELING))
     page = complete(opened)
     page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).click()
     expect(page.locator("#message")).to_contain_text("Noted")
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
-    judged = page_house.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
+    judged = page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
     assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
@@ -183,7 +185,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ho
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()
     expect(page.locator("#lens input")).to_have_value("same vehicle")
-    lens = page_house.server.ask("/api/v1/lenses/same%20vehicle").body
+    lens = page_application.server.ask("/api/v1/lenses/same%20vehicle").body
     assert lens["query_instruction"] == "Identify the vehicle."
 
 
@@ -222,13 +224,13 @@ def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: V
     ids=["blank query", "long instruction", "broken choices", "unknown passage", "no such metadata"],
 )
 def test_what_cannot_be_answered_is_said_in_words(
-    open_page: Open, page_house: PageHouse, asked: str, said: str, size: ViewportSize
+    open_page: Open, page_application: PageApplication, asked: str, said: str, size: ViewportSize
 ) -> None:
     opened = open_page(asked, size=size)
     expect(opened.page.locator("#passages")).to_contain_text(said)
     opened.wait_until_still()
     assert opened.overflows() == []
-    assert page_house.incidents() == []
+    assert page_application.incidents() == []
 
 
 def test_an_empty_query_asks_for_one(open_page: Open) -> None:
@@ -237,7 +239,9 @@ def test_an_empty_query_asks_for_one(open_page: Open) -> None:
     expect(opened.page.get_by_role("alert")).to_contain_text("The query is empty")
 
 
-def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(open_page: Open, page_house: PageHouse) -> None:
+def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(
+    open_page: Open, page_application: PageApplication
+) -> None:
     opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
     expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
-    assert page_house.incidents() == []
+    assert page_application.incidents() == []

@@ -13,8 +13,8 @@ from embedder.checkpoint import find_checkpoint
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.pooling import pool_prefixes
+from embedder.prefill import PaddedPrefill
 from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.readers import PaddedReader
 from embedder.refine import RefinedStates, refine_states
 from embedder.templates import TEMPLATES
 from embedder.training.config import PRESETS
@@ -82,7 +82,7 @@ def released_loss(stepwise):
 
 
 def embed_with_cache(backbone, prompt, steps):
-    return refine_states(PaddedReader(backbone, prompt), steps=steps).generated
+    return refine_states(PaddedPrefill(backbone, prompt), steps=steps).generated
 
 
 def embed_by_recomputing(backbone, prompt, steps):

@@ -32,8 +32,8 @@ ROWS = 2  # of a table
 
 
 @dataclass(frozen=True)
-class HouseParts:
-    """Implements `NodeParts` with the parts of a house."""
+class ApplicationParts:
+    """Implements `NodeParts` with the parts of an application."""
 
     services: Services
 
@@ -60,7 +60,7 @@ class HouseParts:
 class PlainPipeline:
     """Implements `Pipeline`. `at_table` is called before each table with its number, counted over all runs."""
 
-    parts: HouseParts
+    parts: ApplicationParts
     at_table: Callable[[int], None] = lambda _: None
     tables: int = 0
     runs: list[int] = field(default_factory=list)  # how many documents each was given

@@ -19,7 +19,7 @@ from app.types.documents import CountedCollection
 from app.wiring.about import FAITHFULNESS, catalog_kind, describe_installation, index_kind, read_card
 from ui.about_handlers import AboutHandlers
 from ui.contract import AboutInfo, ModelFacts
-from ui.guard import guarded
+from ui.handler_inputs import as_handler
 from ui.render.about import (
     render_card,
     render_collections,
@@ -94,9 +94,9 @@ def test_collections_are_counted_and_those_of_another_model_marked() -> None:
     assert "None yet" in render_collections([], "f1")
 
 
-def test_collections_come_from_the_catalog(toy_house: Any) -> None:
-    toy_house.add("One text.")
-    handlers = AboutHandlers(catalog=toy_house.services.catalog, checks={}, fingerprint="toy-1")
+def test_collections_come_from_the_catalog(toy_services: Any) -> None:
+    toy_services.add("One text.")
+    handlers = AboutHandlers(catalog=toy_services.services.catalog, checks={}, fingerprint="toy-1")
     text = Seen(handlers.collections()[0]).text
     assert "library11" in text
     assert "another model" not in text
@@ -108,12 +108,12 @@ def test_a_catalog_that_is_away_is_said_so() -> None:
             raise CatalogUnavailableError("The catalog does not answer.")
 
     away: Any = Away()
-    (said,) = guarded(AboutHandlers(catalog=away, checks={}, fingerprint="").collections, outputs=1)()
+    (said,) = as_handler(AboutHandlers(catalog=away, checks={}, fingerprint="").collections, outputs=1)()
     assert "The catalog does not answer." in said
 
 
-def test_this_installation_is_described_without_saying_where_anything_is(toy_house: Any, tmp_path: Path) -> None:
-    said = describe_installation(toy_house.services)
+def test_this_installation_is_described_without_saying_where_anything_is(toy_services: Any, tmp_path: Path) -> None:
+    said = describe_installation(toy_services.services)
     assert said.model is not None
     assert (said.model_name, said.model.fingerprint, said.model.dimension) == ("toy", "toy-1", 256)
     assert (said.model.query_steps, said.model.document_steps, said.model.max_steps) == (2, 1, 20)
@@ -210,8 +210,8 @@ def test_help_answers_what_people_ask() -> None:
     assert_harmless(str(render_introduction() + render_help()))
 
 
-def test_a_house_without_checks_has_nothing_to_ask(toy_house_factory: Callable[..., Any]) -> None:
-    handlers = AboutHandlers(catalog=toy_house_factory().services.catalog, checks={}, fingerprint="")
+def test_a_application_without_checks_has_nothing_to_ask(toy_services_factory: Callable[..., Any]) -> None:
+    handlers = AboutHandlers(catalog=toy_services_factory().services.catalog, checks={}, fingerprint="")
     assert "nothing to ask" in list(handlers.health())[-1][0]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.access import hashing
 from app.access.accounts import Accounts, check_collections
-from app.access.gate import Gate
+from app.access.authorizer import Authorizer
 from app.access.logins import (
     FAILED,
     KEY_REFUSED,
@@ -55,16 +55,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def accounts(toy_house: Any, clock: Clock) -> Accounts:
-    accounts = Accounts(toy_house.services.catalog, admin_secret=SECRET, clock=clock)
+def accounts(toy_services: Any, clock: Clock) -> Accounts:
+    accounts = Accounts(toy_services.services.catalog, admin_secret=SECRET, clock=clock)
     accounts.ensure_admin()
     accounts.add_user("anna", role=Role.EDITOR, collections=["team-*", "shared"], password=PASSWORD)
     return accounts
 
 
 @pytest.fixture
-def logins(accounts: Accounts, toy_house: Any, clock: Clock) -> Logins:
-    return Logins(accounts, toy_house.services.catalog, clock=clock)
+def logins(accounts: Accounts, toy_services: Any, clock: Clock) -> Logins:
+    return Logins(accounts, toy_services.services.catalog, clock=clock)
 
 
 def refused(accounts: Accounts, shown: str) -> None:
@@ -128,10 +128,10 @@ def test_only_the_very_key_is_taken(accounts: Accounts) -> None:
         refused(accounts, wrong)
 
 
-def test_a_secret_is_kept_nowhere(accounts: Accounts, toy_house: Any) -> None:
+def test_a_secret_is_kept_nowhere(accounts: Accounts, toy_services: Any) -> None:
     _, shown = accounts.add_key("anna")
     accounts.principal_of_key(shown)
-    home = toy_house.services.settings.home
+    home = toy_services.services.settings.home
     stored = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     assert b"anna" in stored
     for secret in (shown[16:], PASSWORD, SECRET):
@@ -269,15 +269,17 @@ def test_a_session_ends_with(logins: Logins, accounts: Accounts, end: Callable[[
         logins.principal_of_session(token)
 
 
-def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_house: Any) -> None:
+def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_services: Any) -> None:
     token = logins.log_in("admin", SECRET, address="10.0.0.1")
-    catalog = toy_house.services.catalog
+    catalog = toy_services.services.catalog
     after = Logins(Accounts(catalog, admin_secret="gs_another-secret-of-the-admin"), catalog)
     with pytest.raises(LoginRequiredError):
         after.principal_of_session(token)
 
 
-def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(logins: Logins, clock: Clock, toy_house: Any) -> None:
+def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(
+    logins: Logins, clock: Clock, toy_services: Any
+) -> None:
     for _ in range(MAX_FAILURES_OF_ADDRESS):
         with pytest.raises(LoginRequiredError):
             logins.log_in("anna", "wrong password", address="10.0.0.1")
@@ -285,7 +287,7 @@ def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(logins: Logins
         logins.log_in("anna", PASSWORD, address="10.0.0.1")
     assert stopped.value.retry_after_s > 0
     assert logins.log_in("anna", PASSWORD, address="10.0.0.2")
-    noted = toy_house.services.catalog.audit_entries(actions=[FAILED], limit=100)
+    noted = toy_services.services.catalog.audit_entries(actions=[FAILED], limit=100)
     assert len(noted) == MAX_FAILURES_OF_ADDRESS
     clock.now += WINDOW
     assert logins.log_in("anna", PASSWORD, address="10.0.0.1")
@@ -300,14 +302,14 @@ def test_guessing_from_many_addresses_is_stopped_by_name(logins: Logins) -> None
 
 
 def test_wrong_keys_hold_up_nobody_and_only_the_first_are_noted(
-    logins: Logins, accounts: Accounts, toy_house: Any
+    logins: Logins, accounts: Accounts, toy_services: Any
 ) -> None:
     _, shown = accounts.add_key("anna")
     for _ in range(2 * MAX_FAILURES_OF_ADDRESS):
         with pytest.raises(LoginRequiredError):
             logins.principal_of_key(shown[:-3] + "xyz", address="10.0.0.1")
     assert logins.principal_of_key(shown, address="10.0.0.1").name == "anna"
-    noted = toy_house.services.catalog.audit_entries(actions=[KEY_REFUSED])
+    noted = toy_services.services.catalog.audit_entries(actions=[KEY_REFUSED])
     assert [each.subject for each in noted] == ["10.0.0.1"] * MAX_FAILURES_OF_ADDRESS
 
 
@@ -336,8 +338,8 @@ def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
 # The gate
 
 
-def test_without_anybody_nothing_is_let_through(toy_house: Any) -> None:
-    gate = Gate(toy_house.services.catalog)
+def test_without_anybody_nothing_is_let_through(toy_services: Any) -> None:
+    gate = Authorizer(toy_services.services.catalog)
     assert current_principal() is None
     with pytest.raises(LoginRequiredError), gate.passing(Role.READER, "library"):
         pass
@@ -345,18 +347,18 @@ def test_without_anybody_nothing_is_let_through(toy_house: Any) -> None:
         gate.visible()
 
 
-def test_a_collection_of_others_is_as_one_that_is_not_there(toy_house: Any) -> None:
-    toy_house.add("A text.", collection="theirs")
-    toy_house.add("A text.", collection="mine")
-    gate = Gate(toy_house.services.catalog)
+def test_a_collection_of_others_is_as_one_that_is_not_there(toy_services: Any) -> None:
+    toy_services.add("A text.", collection="theirs")
+    toy_services.add("A text.", collection="mine")
+    gate = Authorizer(toy_services.services.catalog)
     said = []
     with acting_as(Principal("anna", Role.READER, ("mine*",))):
         for name in ("theirs", "nothing"):
             with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, name):
-                toy_house.services.catalog.collection(name)
+                toy_services.services.catalog.collection(name)
             said.append(str(unknown.value).replace(name, "NAME"))
         with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, "mine-too"):
-            toy_house.services.catalog.collection("mine-too")
+            toy_services.services.catalog.collection("mine-too")
         assert [each.name for each in gate.visible()] == ["mine"]
     assert said[0] == said[1]
     assert "theirs" not in str(unknown.value)

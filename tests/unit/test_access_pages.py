@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from access_house import FOREIGN, MARKER, OWN, AccessHouse, open_access_house
+from access_application import FOREIGN, MARKER, OWN, AccessApplication, open_access_application
 
 from app.search.judgements import new_judgement
 from app.testing import ToyEmbedder
@@ -25,34 +25,34 @@ ACTIONS = (
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, toy_house_class: Any) -> Iterator[AccessHouse]:
+def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[AccessApplication]:
     with ExitStack() as opened:
-        toy = toy_house_class(tmp_path_factory.mktemp("pages"), opened, embedder=ToyEmbedder())
+        toy = toy_services_class(tmp_path_factory.mktemp("pages"), opened, embedder=ToyEmbedder())
         for collection in (OWN, FOREIGN):
             for text in (f"A {MARKER} swims.", f"The {MARKER} eats."):
                 document = toy.add(f"{text} It is {collection}.", collection=collection, metadata={"k": f"{MARKER} 1"})
             toy.services.catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
-        yield opened.enter_context(open_access_house(toy))
+        yield opened.enter_context(open_access_application(toy))
 
 
-def site_of(house: AccessHouse) -> gr.Blocks:
-    (mount,) = [route for route in house.app.routes if hasattr(getattr(route, "app", None), "get_blocks")]
+def site_of(application: AccessApplication) -> gr.Blocks:
+    (mount,) = [route for route in application.app.routes if hasattr(getattr(route, "app", None), "get_blocks")]
     return mount.app.get_blocks()
 
 
-def handlers_of(house: AccessHouse) -> list[Any]:
-    return [each for each in site_of(house).fns.values() if each.fn is not None]
+def handlers_of(application: AccessApplication) -> list[Any]:
+    return [each for each in site_of(application).fns.values() if each.fn is not None]
 
 
-def call(house: AccessHouse, who: str | None, index: int, data: list[Any], event: dict[str, Any]) -> str:
+def call(application: AccessApplication, who: str | None, index: int, data: list[Any], event: dict[str, Any]) -> str:
     """What comes back, or the reason why nothing does."""
-    headers = {"content-type": "application/json", **house.as_(who)}
+    headers = {"content-type": "application/json", **application.as_(who)}
     session = uuid.uuid4().hex
     body = {"data": data, "fn_index": index, "session_hash": session, "event_data": event}
-    joined = house.client.post("/gradio_api/queue/join", content=json.dumps(body), headers=headers)
+    joined = application.client.post("/gradio_api/queue/join", content=json.dumps(body), headers=headers)
     if joined.status_code != 200:
         return f"{joined.status_code}"
-    answer = house.client.get("/gradio_api/queue/data", params={"session_hash": session}, headers=headers)
+    answer = application.client.get("/gradio_api/queue/data", params={"session_hash": session}, headers=headers)
     return answer.text
 
 
@@ -78,8 +78,8 @@ def values_of(handler: Any, collection: str) -> list[Any]:
     return values
 
 
-def events_of(house: AccessHouse, collection: str) -> list[dict[str, Any]]:
-    services = house.house.services
+def events_of(application: AccessApplication, collection: str) -> list[dict[str, Any]]:
+    services = application.application.services
     document = services.catalog.documents(collection)[0]
     index = services.catalog.collection(collection).active_index
     chunk = next(services.index.points_of(index, [document.id]))[1]
@@ -95,8 +95,8 @@ def events_of(house: AccessHouse, collection: str) -> list[dict[str, Any]]:
     return [{**common, "action": action} for action in ACTIONS]
 
 
-def state_of(house: AccessHouse, collection: str) -> Any:
-    catalog = house.house.services.catalog
+def state_of(application: AccessApplication, collection: str) -> Any:
+    catalog = application.application.services.catalog
     found = [each for each in catalog.collections() if each.name == collection]
     judgements = [each for page in catalog.judgement_pages(collection) for each in page]
     return found, catalog.documents(collection), catalog.jobs(collection=collection), judgements
@@ -108,49 +108,49 @@ def takes_event(handler: Any) -> bool:
     )
 
 
-def test_nobody_calls_any_handler(house: AccessHouse) -> None:
-    for handler in handlers_of(house):
-        assert call(house, None, handler._id, values_of(handler, OWN), {}) == "401"
+def test_nobody_calls_any_handler(application: AccessApplication) -> None:
+    for handler in handlers_of(application):
+        assert call(application, None, handler._id, values_of(handler, OWN), {}) == "401"
     for path in ("/config", "/gradio_api/info", "/gradio_api/file=/etc/passwd", "/gradio_api/startup-events"):
-        assert house.client.get(path).status_code in (303, 401), path
-    assert house.client.post("/gradio_api/upload", files={"files": ("a.txt", b"a")}).status_code == 401
+        assert application.client.get(path).status_code in (303, 401), path
+    assert application.client.post("/gradio_api/upload", files={"files": ("a.txt", b"a")}).status_code == 401
 
 
 @pytest.mark.parametrize("who", ["reader of own", "editor of all with a key for own"])
-def test_no_handler_tells_or_changes_what_is_of_others(house: AccessHouse, who: str) -> None:
-    before = state_of(house, FOREIGN)
-    events = events_of(house, FOREIGN)
-    handlers = handlers_of(house)
+def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplication, who: str) -> None:
+    before = state_of(application, FOREIGN)
+    events = events_of(application, FOREIGN)
+    handlers = handlers_of(application)
     assert len(handlers) > 40
     for handler in handlers:
         values = values_of(handler, FOREIGN)
         for event in events if takes_event(handler) else events[:1]:
-            said = call(house, who, handler._id, values, event)
+            said = call(application, who, handler._id, values, event)
             assert MARKER not in said, (handler._id, handler.targets, event)
             assert f"is {FOREIGN}" not in said, (handler._id, handler.targets, event)
-    assert state_of(house, FOREIGN) == before
+    assert state_of(application, FOREIGN) == before
 
 
-def test_no_handler_lets_a_reader_change_anything(house: AccessHouse) -> None:
-    before = state_of(house, OWN), house.house.services.catalog.lenses(), names(house)
-    events = events_of(house, OWN)
-    for handler in handlers_of(house):
+def test_no_handler_lets_a_reader_change_anything(application: AccessApplication) -> None:
+    before = state_of(application, OWN), application.application.services.catalog.lenses(), names(application)
+    events = events_of(application, OWN)
+    for handler in handlers_of(application):
         for event in events if takes_event(handler) else events[:1]:
-            call(house, "reader of own", handler._id, values_of(handler, OWN), event)
-    assert (state_of(house, OWN), house.house.services.catalog.lenses(), names(house)) == before
+            call(application, "reader of own", handler._id, values_of(handler, OWN), event)
+    assert (state_of(application, OWN), application.application.services.catalog.lenses(), names(application)) == before
 
 
-def test_the_same_calls_tell_and_change_things_for_whoever_may(house: AccessHouse) -> None:
+def test_the_same_calls_tell_and_change_things_for_whoever_may(application: AccessApplication) -> None:
     """Else the tests above would prove nothing."""
-    before = state_of(house, FOREIGN)
+    before = state_of(application, FOREIGN)
     told = 0
-    for handler in handlers_of(house):
-        events = events_of(house, FOREIGN) if house.house.services.catalog.documents(FOREIGN) else []
+    for handler in handlers_of(application):
+        events = events_of(application, FOREIGN) if application.application.services.catalog.documents(FOREIGN) else []
         for event in events if takes_event(handler) else events[:1]:
-            told += MARKER in call(house, "admin", handler._id, values_of(handler, FOREIGN), event)
+            told += MARKER in call(application, "admin", handler._id, values_of(handler, FOREIGN), event)
     assert told >= 5
-    assert state_of(house, FOREIGN) != before
+    assert state_of(application, FOREIGN) != before
 
 
-def names(house: AccessHouse) -> list[str]:
-    return [each.name for each in house.house.services.catalog.collections()]
+def names(application: AccessApplication) -> list[str]:
+    return [each.name for each in application.application.services.catalog.collections()]

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from access_house import FOREIGN, MARKER, OWN, WHO, AccessHouse, open_access_house
+from access_application import FOREIGN, MARKER, OWN, WHO, AccessApplication, open_access_application
 from fastapi import FastAPI
 from starlette.routing import Mount
 
@@ -30,7 +30,7 @@ _numbers = count(1)
 class Scene:
     """A collection with one document and what hangs on it; `other` is a second collection beside it."""
 
-    house: AccessHouse
+    application: AccessApplication
     collection: str
     document: Document
     other: str
@@ -39,10 +39,10 @@ class Scene:
 
     @property
     def job(self) -> str:
-        return self.house.house.services.catalog.latest_jobs([self.document.id])[self.document.id].id
+        return self.application.application.services.catalog.latest_jobs([self.document.id])[self.document.id].id
 
     def chunk(self) -> str:
-        services = self.house.house.services
+        services = self.application.application.services
         index = services.catalog.collection(self.collection).active_index
         return next(services.index.points_of(index, [self.document.id]))[1]
 
@@ -207,7 +207,7 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
     ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
     ("GET", "/api/v1/audit"): Case(ADMIN, at("/api/v1/audit"), of_collection=False),
-    # The embedding server of this house is away, and an agent says first who it is.
+    # The embedding server of this application is away, and an agent says first who it is.
     ("POST", "/v1/embeddings"): Case(
         READER, at("/v1/embeddings", json={"model": "toy", "input": "cat"}), of_collection=False, may_fail=(503,)
     ),
@@ -235,10 +235,10 @@ REFUSALS = {("POST", f"/gradio_api/{way}/{{name:path}}") for way in ("call", "ap
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, toy_house_class: Any) -> Iterator[AccessHouse]:
+def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[AccessApplication]:
     with ExitStack() as opened:
-        toy = toy_house_class(tmp_path_factory.mktemp("access"), opened, embedder=ToyEmbedder())
-        yield opened.enter_context(open_access_house(toy))
+        toy = toy_services_class(tmp_path_factory.mktemp("access"), opened, embedder=ToyEmbedder())
+        yield opened.enter_context(open_access_application(toy))
 
 
 def routes_of(app: FastAPI) -> set[tuple[str, str]]:
@@ -255,28 +255,33 @@ def routes_of(app: FastAPI) -> set[tuple[str, str]]:
     return found
 
 
-def make_scene(house: AccessHouse, name: str) -> Scene:
+def make_scene(application: AccessApplication, name: str) -> Scene:
     number = next(_numbers)
-    toy, catalog = house.house, house.house.services.catalog
+    toy, catalog = application.application, application.application.services.catalog
     collection = f"{name}-{number}"
     document = toy.add(f"A {MARKER} swims in {collection}.", collection=collection)
     beside = toy.add("A cat sleeps.", collection=f"own-{number}-beside")
     catalog.save_judgement(new_judgement(beside.id, query="cat", instruction="", grade=1))
     catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
-    user = house.accounts.add_user(f"somebody-{number}", role=READER)
-    key, _ = house.accounts.add_key(user.name)
-    return Scene(house, collection, document, f"own-{number}-beside", key.id, user.name)
+    user = application.accounts.add_user(f"somebody-{number}", role=READER)
+    key, _ = application.accounts.add_key(user.name)
+    return Scene(application, collection, document, f"own-{number}-beside", key.id, user.name)
 
 
 def scene_for(
-    house: AccessHouse, route: tuple[str, str], name: str, scenes: dict[str, Scene], *, is_allowed: bool = False
+    application: AccessApplication,
+    route: tuple[str, str],
+    name: str,
+    scenes: dict[str, Scene],
+    *,
+    is_allowed: bool = False,
 ) -> Scene:
     """One of its own for what changes it; what only reads, or is refused, shares one. Lenses are everybody's."""
-    house.house.services.catalog.save_lens(new_lens("seen", "Identify the mood."))
+    application.application.services.catalog.save_lens(new_lens("seen", "Identify the mood."))
     if is_allowed and route[0] != "GET":
-        return make_scene(house, name)
+        return make_scene(application, name)
     if name not in scenes:
-        scenes[name] = make_scene(house, name)
+        scenes[name] = make_scene(application, name)
     return scenes[name]
 
 
@@ -285,14 +290,14 @@ def scenes() -> dict[str, Scene]:
     return {}
 
 
-def ask(house: AccessHouse, route: tuple[str, str], scene: Scene, who: str | None) -> Any:
+def ask(application: AccessApplication, route: tuple[str, str], scene: Scene, who: str | None) -> Any:
     options = dict(ROUTES[route].ask(scene))
-    headers = {"accept": "application/json", **house.as_(who)}  # no stream of events that nobody ends
-    return house.client.request(route[0], options.pop("url"), headers=headers, **options)
+    headers = {"accept": "application/json", **application.as_(who)}  # no stream of events that nobody ends
+    return application.client.request(route[0], options.pop("url"), headers=headers, **options)
 
 
-def test_every_route_has_an_entry(house: AccessHouse) -> None:
-    found = routes_of(house.app)
+def test_every_route_has_an_entry(application: AccessApplication) -> None:
+    found = routes_of(application.app)
     assert found == ROUTES.keys() | PUBLIC | REFUSALS
 
 
@@ -301,8 +306,8 @@ def each_route() -> list[Any]:
 
 
 @pytest.mark.parametrize("route", each_route())
-def test_nobody_gets_nowhere(house: AccessHouse, route: tuple[str, str], scenes: dict[str, Scene]) -> None:
-    scene = scene_for(house, route, FOREIGN, scenes)
+def test_nobody_gets_nowhere(application: AccessApplication, route: tuple[str, str], scenes: dict[str, Scene]) -> None:
+    scene = scene_for(application, route, FOREIGN, scenes)
     options = dict(ROUTES[route].ask(scene))
     url = options.pop("url")
     for headers in (
@@ -311,7 +316,7 @@ def test_nobody_gets_nowhere(house: AccessHouse, route: tuple[str, str], scenes:
         {"authorization": "Basic YWRtaW46YWRtaW4="},
         {"cookie": "gircse_session=" + "A" * 43},
     ):
-        answer = house.client.request(route[0], url, headers=headers, **options)
+        answer = application.client.request(route[0], url, headers=headers, **options)
         assert answer.status_code in ((303, 401) if route[0] == "GET" else (401,)), answer.text
         assert MARKER not in answer.text
         assert scene.collection not in answer.text
@@ -322,11 +327,11 @@ def test_nobody_gets_nowhere(house: AccessHouse, route: tuple[str, str], scenes:
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("route", each_route())
 def test_everybody_does_what_their_role_may_with_their_own(
-    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+    application: AccessApplication, route: tuple[str, str], who: str, scenes: dict[str, Scene]
 ) -> None:
     case = ROUTES[route]
-    scene = scene_for(house, route, OWN, scenes, is_allowed=WHO[who][0] >= case.role)
-    answer = ask(house, route, scene, who)
+    scene = scene_for(application, route, OWN, scenes, is_allowed=WHO[who][0] >= case.role)
+    answer = ask(application, route, scene, who)
     if WHO[who][0] < case.role:
         assert answer.status_code == case.too_low, answer.text
     else:
@@ -336,17 +341,19 @@ def test_everybody_does_what_their_role_may_with_their_own(
 @pytest.mark.parametrize("who", [each for each in WHO if each not in SEES_ALL])
 @pytest.mark.parametrize("route", each_route())
 def test_what_is_of_others_is_not_there(
-    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+    application: AccessApplication, route: tuple[str, str], who: str, scenes: dict[str, Scene]
 ) -> None:
-    case, scene = ROUTES[route], scene_for(house, route, FOREIGN, scenes)
-    before = state_of(house, scene)
-    answer = ask(house, route, scene, who)
+    case, scene = ROUTES[route], scene_for(application, route, FOREIGN, scenes)
+    before = state_of(application, scene)
+    answer = ask(application, route, scene, who)
     assert MARKER not in answer.text
-    assert state_of(house, scene) == before
+    assert state_of(application, scene) == before
     if case.of_collection and WHO[who][0] >= case.role:
         assert answer.status_code == case.refused_as, answer.text
         absent = (
-            ask(house, route, Scene(house, "foreign-absent", ABSENT, scene.other), who) if is_by_name(route) else None
+            ask(application, route, Scene(application, "foreign-absent", ABSENT, scene.other), who)
+            if is_by_name(route)
+            else None
         )
         if absent is not None:  # and nothing tells that it is there
             assert said_in(answer, scene.collection, scene.document.id) == said_in(absent, "foreign-absent", ABSENT.id)
@@ -357,11 +364,11 @@ def test_what_is_of_others_is_not_there(
 @pytest.mark.parametrize("who", SEES_ALL)
 @pytest.mark.parametrize("route", [each for each in each_route() if ROUTES[each.values[0]].of_collection])
 def test_whoever_sees_everything_does(
-    house: AccessHouse, route: tuple[str, str], who: str, scenes: dict[str, Scene]
+    application: AccessApplication, route: tuple[str, str], who: str, scenes: dict[str, Scene]
 ) -> None:
     case = ROUTES[route]
-    scene = scene_for(house, route, FOREIGN, scenes, is_allowed=WHO[who][0] >= case.role)
-    answer = ask(house, route, scene, who)
+    scene = scene_for(application, route, FOREIGN, scenes, is_allowed=WHO[who][0] >= case.role)
+    answer = ask(application, route, scene, who)
     if WHO[who][0] < case.role:
         assert answer.status_code == 403, answer.text
     else:
@@ -396,20 +403,20 @@ def is_by_name(route: tuple[str, str]) -> bool:
     return "{job_id}" not in route[1]
 
 
-def state_of(house: AccessHouse, scene: Scene) -> Any:
-    catalog = house.house.services.catalog
+def state_of(application: AccessApplication, scene: Scene) -> Any:
+    catalog = application.application.services.catalog
     found = next(each for each in catalog.collections() if each.name == scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
     return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
 
 
-def test_lists_over_all_collections_need_everything(house: AccessHouse) -> None:
-    make_scene(house, FOREIGN)
+def test_lists_over_all_collections_need_everything(application: AccessApplication) -> None:
+    make_scene(application, FOREIGN)
     for path in ("/api/v1/documents", "/api/v1/jobs", "/api/v1/jobs/counts", "/metrics"):
-        assert house.client.get(path, headers=house.as_("reader of own")).status_code == 403
-        assert house.client.get(path, headers=house.as_("reader of all")).status_code == 200
-    scene = make_scene(house, OWN)
-    answer = house.client.get("/api/v1/collections", headers=house.as_("reader of own"))
+        assert application.client.get(path, headers=application.as_("reader of own")).status_code == 403
+        assert application.client.get(path, headers=application.as_("reader of all")).status_code == 200
+    scene = make_scene(application, OWN)
+    answer = application.client.get("/api/v1/collections", headers=application.as_("reader of own"))
     names = [each["name"] for each in answer.json()]
     assert scene.collection in names
     assert all(name.startswith(OWN) for name in names)
@@ -417,50 +424,52 @@ def test_lists_over_all_collections_need_everything(house: AccessHouse) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/users", "/api/v1/keys"])
-def test_users_and_keys_are_paged(house: AccessHouse, path: str) -> None:
-    whole = house.client.get(path, headers=house.as_("admin"))
+def test_users_and_keys_are_paged(application: AccessApplication, path: str) -> None:
+    whole = application.client.get(path, headers=application.as_("admin"))
     assert whole.headers["x-total-count"] == str(len(whole.json()))
     first, second = (
-        house.client.get(f"{path}?limit=1&offset={offset}", headers=house.as_("admin")) for offset in (0, 1)
+        application.client.get(f"{path}?limit=1&offset={offset}", headers=application.as_("admin")) for offset in (0, 1)
     )
     assert first.json() + second.json() == whole.json()[:2]
     assert first.headers["x-total-count"] == whole.headers["x-total-count"]
     assert "offset=1" in first.links["next"]["url"]
 
 
-def test_pausing_everything_pauses_what_may_be_seen(house: AccessHouse) -> None:
-    own, foreign = make_scene(house, OWN), make_scene(house, FOREIGN)
-    paused = house.client.post("/api/v1/jobs/pause", headers=house.as_("editor of own")).json()["collections"]
+def test_pausing_everything_pauses_what_may_be_seen(application: AccessApplication) -> None:
+    own, foreign = make_scene(application, OWN), make_scene(application, FOREIGN)
+    paused = application.client.post("/api/v1/jobs/pause", headers=application.as_("editor of own")).json()[
+        "collections"
+    ]
     assert own.collection in paused
-    catalog = house.house.services.catalog
+    catalog = application.application.services.catalog
     assert not catalog.collection(foreign.collection).is_paused
-    house.client.post("/api/v1/jobs/resume", headers=house.as_("admin"))
+    application.client.post("/api/v1/jobs/resume", headers=application.as_("admin"))
 
 
-def test_feedback_finds_no_passage_of_others(house: AccessHouse) -> None:
-    own, foreign = make_scene(house, OWN), make_scene(house, FOREIGN)
+def test_feedback_finds_no_passage_of_others(application: AccessApplication) -> None:
+    own, foreign = make_scene(application, OWN), make_scene(application, FOREIGN)
     body = {"query": "cat", "collection": own.collection, "like": [foreign.chunk()]}
-    answer = house.client.post("/api/v1/search", json=body, headers=house.as_("reader of own"))
+    answer = application.client.post("/api/v1/search", json=body, headers=application.as_("reader of own"))
     assert answer.status_code == 422
     assert MARKER not in answer.text
 
 
-def test_a_judgement_is_its_persons(house: AccessHouse) -> None:
-    scene = make_scene(house, OWN)
+def test_a_judgement_is_its_persons(application: AccessApplication) -> None:
+    scene = make_scene(application, OWN)
     body = {"document_id": scene.document.id, "query": "dog", "grade": 3}
-    house.client.post("/api/v1/judgements", json=body, headers=house.as_("editor of own"))
-    said = house.client.get(
-        f"/api/v1/judgements?collection={scene.collection}", headers=house.as_("reader of own")
+    application.client.post("/api/v1/judgements", json=body, headers=application.as_("editor of own"))
+    said = application.client.get(
+        f"/api/v1/judgements?collection={scene.collection}", headers=application.as_("reader of own")
     ).json()
     assert {(each["query"], each["judged_by"]) for each in said} == {("cat", "local"), ("dog", "user-1")}
     asked = f"/api/v1/judgements?document_id={scene.document.id}&query=dog"
-    assert house.client.delete(asked, headers=house.as_("editor of all")).status_code == 404
+    assert application.client.delete(asked, headers=application.as_("editor of all")).status_code == 404
 
 
-def test_keys_are_made_by_people_and_admins_only(house: AccessHouse) -> None:
-    answer = house.client.post("/api/v1/keys", json={}, headers=house.as_("editor of own"))
+def test_keys_are_made_by_people_and_admins_only(application: AccessApplication) -> None:
+    answer = application.client.post("/api/v1/keys", json={}, headers=application.as_("editor of own"))
     assert answer.status_code == 403
-    client = house.client
+    client = application.client
     logged_in = client.post("/login", data={"name": "user-1", "password": "password of 1"})
     cookie = {"cookie": logged_in.headers["set-cookie"].partition(";")[0]}
     client.cookies.clear()

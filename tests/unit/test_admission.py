@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from app.api import admission
-from app.api.admission import OTHERS, SEARCHES, Lane, LaneLimits, core_count, lane_of, limits_of
+from app.api.admission import OTHERS, SEARCHES, ClassLimits, Lane, core_count, limits_of, request_class_of
 from app.api.main import create_app
 from app.runtime.metrics import Metrics
 from app.settings import Settings
@@ -47,12 +47,12 @@ def embedder() -> Iterator[GatedEmbedder]:
 
 
 @pytest.fixture
-def client_factory(toy_house_factory: Callable[..., Any], embedder: GatedEmbedder) -> Callable[..., Any]:
+def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbedder) -> Callable[..., Any]:
     @asynccontextmanager
     async def build(**settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-        house = toy_house_factory(embedder=embedder)
-        house.add("The cat sleeps on the sofa.")
-        services = replace(house.services, settings=Settings(home=house.services.settings.home, **settings))
+        application = toy_services_factory(embedder=embedder)
+        application.add("The cat sleeps on the sofa.")
+        services = replace(application.services, settings=Settings(home=application.services.settings.home, **settings))
         transport = httpx.ASGITransport(create_app(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
             embedder.gate.clear()
@@ -178,7 +178,7 @@ async def test_openai_clients_are_refused_in_their_own_words(
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    lane = Lane("searches", LaneLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
     assert await lane.enter()
     entered: list[int] = []
 
@@ -197,7 +197,7 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
 
 
 async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
-    lane = Lane("searches", LaneLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
     assert await lane.enter()
     waiters: list[asyncio.Task[bool]] = []
 
@@ -248,7 +248,7 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
     ],
 )
 def test_lanes(method: str, path: str, lane: str | None) -> None:
-    assert lane_of(method, path) == lane
+    assert request_class_of(method, path) == lane
 
 
 @pytest.mark.parametrize(("cores", "searches"), [(1, 1), (2, 1), (4, 2), (16, 8)])

@@ -1,4 +1,4 @@
-"""The HTTP door over a house of real parts: shapes, problem details, hostile input."""
+"""The HTTP door over an application of real parts: shapes, problem details, hostile input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SURROGATE = b'{"query": "a\\ud800b", "text": "a\\ud800b"}'
 
 
 @pytest.fixture
-def client(toy_house: Any) -> TestClient:
-    toy_house.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
-    return TestClient(create_app(toy_house.services, max_body_bytes=20_000), raise_server_exceptions=False)
+def client(toy_services: Any) -> TestClient:
+    toy_services.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
+    return TestClient(create_app(toy_services.services, max_body_bytes=20_000), raise_server_exceptions=False)
 
 
 def assert_problem(answer: Any, status: int) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def assert_problem(answer: Any, status: int) -> dict[str, Any]:
     return body
 
 
-def test_search_answers_what_the_command_line_prints(client: TestClient, toy_house: Any) -> None:
+def test_search_answers_what_the_command_line_prints(client: TestClient, toy_services: Any) -> None:
     body = client.post("/api/v1/search", json={"query": "cat", "collection": "library", "limit": 1}).json()
     assert list(body) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
     hit = body["hits"][0]
@@ -55,9 +55,9 @@ def test_search_by_words_and_by_both_answers_its_legs(client: TestClient) -> Non
     assert_problem(search(like=[str(uuid.UUID(int=3))]), 422)
 
 
-def test_refine_answers_vector_and_tokens(client: TestClient, toy_house: Any) -> None:
+def test_refine_answers_vector_and_tokens(client: TestClient, toy_services: Any) -> None:
     body = client.post("/api/v1/refine", json={"text": "cat", "steps": 3, "token_bias": {"dog": 2}}).json()
-    expected = toy_house.services.search.refine("cat", steps=3, token_bias={"dog": 2})
+    expected = toy_services.services.search.refine("cat", steps=3, token_bias={"dog": 2})
     assert body == json.loads(json.dumps(dataclasses.asdict(expected)))
 
 
@@ -86,18 +86,18 @@ def test_broken_bodies_are_problems(client: TestClient, path: str, body: bytes) 
     assert_problem(client.post(path, content=body, headers={"content-type": "application/json"}), 422)
 
 
-def test_other_model_is_a_conflict(client: TestClient, toy_house: Any) -> None:
-    toy_house.embedder.fingerprint = "toy-2"
+def test_other_model_is_a_conflict(client: TestClient, toy_services: Any) -> None:
+    toy_services.embedder.fingerprint = "toy-2"
     problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 409)
     assert problem["title"] == "FingerprintMismatchError"
 
 
-def test_text_is_taken_in_and_found(client: TestClient, toy_house: Any) -> None:
+def test_text_is_taken_in_and_found(client: TestClient, toy_services: Any) -> None:
     posted = client.post("/api/v1/documents", json={"text": "Penguins swim.", "metadata": {"kind": "bird"}})
     assert posted.status_code == 202
     assert posted.json()["job"]["state"] == "queued"
     assert posted.json()["document"]["title"] == "Penguins swim."
-    toy_house.work_off()
+    toy_services.work_off()
     job = client.get(f"/api/v1/jobs/{posted.json()['job']['id']}").json()
     assert (job["state"], job["progress"]) == ("done", 1)
     question = {"query": "penguins", "filters": {"kind": "bird"}}
@@ -105,21 +105,21 @@ def test_text_is_taken_in_and_found(client: TestClient, toy_house: Any) -> None:
     assert [hit["chunk"]["text"] for hit in hits] == ["Penguins swim."]
 
 
-def test_same_text_again_needs_no_job(client: TestClient, toy_house: Any) -> None:
+def test_same_text_again_needs_no_job(client: TestClient, toy_services: Any) -> None:
     first = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
-    toy_house.work_off()
+    toy_services.work_off()
     second = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
     assert second["job"] is None
     assert second["document"]["id"] == first["document"]["id"]
 
 
-def test_file_is_uploaded_with_metadata(client: TestClient, toy_house: Any) -> None:
+def test_file_is_uploaded_with_metadata(client: TestClient, toy_services: Any) -> None:
     answer = client.post(
         "/api/v1/documents",
         files={"file": ("../../birds.md", b"# Birds\n\nPenguins swim.", "application/octet-stream")},
         data={"collection": "library", "metadata": '{"year": 1999}'},
     )
-    toy_house.work_off()
+    toy_services.work_off()
     document = client.get(f"/api/v1/documents/{answer.json()['document']['id']}").json()
     assert (document["state"], document["media_type"]) == ("ready", "text/markdown")
     assert document["uri"] == "upload://birds.md"
@@ -142,17 +142,17 @@ def test_other_kinds_of_body_are_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "streamed"])
-def test_oversized_upload_is_refused(client: TestClient, toy_house: Any, declared: bool) -> None:
+def test_oversized_upload_is_refused(client: TestClient, toy_services: Any, declared: bool) -> None:
     body = json.dumps({"text": "x" * 30_000}).encode()
     content = body if declared else iter([body[:10_000], body[10_000:]])
     answer = client.post("/api/v1/documents", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 413
-    assert len(toy_house.services.catalog.documents()) == 1
+    assert len(toy_services.services.catalog.documents()) == 1
 
 
-def test_unreadable_document_is_told_on_its_row(client: TestClient, toy_house: Any) -> None:
+def test_unreadable_document_is_told_on_its_row(client: TestClient, toy_services: Any) -> None:
     answer = client.post("/api/v1/documents", files={"file": ("a.pdf", b"%PDF-1.7 broken")})
-    toy_house.work_off()
+    toy_services.work_off()
     document = client.get(f"/api/v1/documents/{answer.json()['document']['id']}").json()
     assert document["state"] == "failed"
     assert document["error"]
@@ -160,12 +160,12 @@ def test_unreadable_document_is_told_on_its_row(client: TestClient, toy_house: A
     assert [each["id"] for each in failed] == [document["id"]]
 
 
-def test_deleted_document_is_gone(client: TestClient, toy_house: Any) -> None:
+def test_deleted_document_is_gone(client: TestClient, toy_services: Any) -> None:
     document_id = client.get("/api/v1/documents").json()[0]["id"]
     assert client.delete(f"/api/v1/documents/{document_id}").status_code == 202
-    toy_house.work_off()
+    toy_services.work_off()
     assert_problem(client.get(f"/api/v1/documents/{document_id}"), 404)
-    assert toy_house.index.count("library--1") == 0
+    assert toy_services.index.count("library--1") == 0
 
 
 def test_queued_job_is_cancelled_and_retried(client: TestClient) -> None:
@@ -175,14 +175,14 @@ def test_queued_job_is_cancelled_and_retried(client: TestClient) -> None:
     assert client.post(f"/api/v1/jobs/{job_id}/retry").json()["state"] == "queued"
 
 
-def test_collection_is_made_listed_and_deleted(client: TestClient, toy_house: Any) -> None:
+def test_collection_is_made_listed_and_deleted(client: TestClient, toy_services: Any) -> None:
     made = client.post("/api/v1/collections", json={"name": "letters", "chunk_tokens": 100})
     assert made.status_code == 201
     assert made.json()["chunk_tokens"] == 100
     assert_problem(client.post("/api/v1/collections", json={"name": "letters"}), 409)
     assert {each["name"] for each in client.get("/api/v1/collections").json()} == {"library", "letters"}
     assert client.delete("/api/v1/collections/letters").status_code == 204
-    assert not toy_house.index.exists("letters--1")
+    assert not toy_services.index.exists("letters--1")
     assert_problem(client.delete("/api/v1/collections/letters"), 404)
 
 
@@ -191,16 +191,16 @@ def test_unusable_collection_names_are_problems(client: TestClient, name: str) -
     assert_problem(client.post("/api/v1/collections", json={"name": name}), 422)
 
 
-def test_paused_collection_keeps_its_jobs_waiting_until_it_is_resumed(client: TestClient, toy_house: Any) -> None:
+def test_paused_collection_keeps_its_jobs_waiting_until_it_is_resumed(client: TestClient, toy_services: Any) -> None:
     job = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()["job"]
     assert job["priority"] == "interactive"
     assert client.post("/api/v1/jobs/pause", params={"collection": "library"}).json() == {"collections": ["library"]}
     assert [each["is_paused"] for each in client.get("/api/v1/collections").json()] == [True]
-    toy_house.work_off()
+    toy_services.work_off()
     assert client.get(f"/api/v1/jobs/{job['id']}").json()["state"] == "queued"
     assert_problem(client.post("/api/v1/jobs/pause", params={"collection": "nope"}), 404)
     assert client.post("/api/v1/jobs/resume").json() == {"collections": ["library"]}
-    toy_house.work_off()
+    toy_services.work_off()
     assert client.get(f"/api/v1/jobs/{job['id']}").json()["state"] == "done"
 
 
@@ -226,17 +226,17 @@ def broken_check() -> bool:
 
 
 @pytest.mark.parametrize("check", [lambda: False, broken_check], ids=["says no", "raises"])
-def test_not_ready_when_a_part_is_away(toy_house: Any, check: Any) -> None:
-    services = dataclasses.replace(toy_house.services, checks={"catalog": lambda: True, "embedder": check})
+def test_not_ready_when_a_part_is_away(toy_services: Any, check: Any) -> None:
+    services = dataclasses.replace(toy_services.services, checks={"catalog": lambda: True, "embedder": check})
     answer = TestClient(create_app(services)).get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["checks"] == {"catalog": True, "embedder": False}
 
 
 def test_unexpected_error_is_logged_under_the_id_that_is_shown(
-    client: TestClient, toy_house: Any, caplog: pytest.LogCaptureFixture
+    client: TestClient, toy_services: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    toy_house.embedder.dimension = 0  # a fault that nothing foresees: division by zero inside the embedder
+    toy_services.embedder.dimension = 0  # a fault that nothing foresees: division by zero inside the embedder
     problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 500)
     assert problem["error_id"] in caplog.text
     assert "ZeroDivisionError" in caplog.text

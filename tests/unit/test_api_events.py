@@ -16,9 +16,9 @@ EVENTS = {"accept": "text/event-stream"}
 
 
 @pytest.fixture
-def client(toy_house: Any) -> TestClient:
-    toy_house.add("The cat sleeps on the sofa. It dreams of mice.")
-    return TestClient(create_app(toy_house.services), raise_server_exceptions=False)
+def client(toy_services: Any) -> TestClient:
+    toy_services.add("The cat sleeps on the sofa. It dreams of mice.")
+    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
 
 
 def events_of(answer: Any) -> list[tuple[str, Any]]:
@@ -70,21 +70,21 @@ def test_search_that_cannot_be_answered_is_a_problem_and_no_stream(client: TestC
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_house: Any) -> None:
+def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise VectorIndexUnavailableError("The engine has just gone.")
 
-    toy_house.services.search.explain = fail
+    toy_services.services.search.explain = fail
     name, data = events_of(search(client))[-1]
     assert name == "problem"
     assert (data["status"], data["detail"]) == (503, "The engine has just gone.")
 
 
-def test_unexpected_fault_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_house: Any) -> None:
+def test_unexpected_fault_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 
-    toy_house.services.search.explain = fail
+    toy_services.services.search.explain = fail
     name, data = events_of(search(client))[-1]
     assert (name, data["status"]) == ("problem", 500)
     assert "hunter2" not in json.dumps(data)
@@ -96,9 +96,9 @@ def test_json_is_what_everybody_else_gets(client: TestClient) -> None:
         assert answer.headers["content-type"] == "application/json"
 
 
-def test_job_is_watched_until_it_has_ended(client: TestClient, toy_house: Any) -> None:
+def test_job_is_watched_until_it_has_ended(client: TestClient, toy_services: Any) -> None:
     job_id = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()["job"]["id"]
-    worker = threading.Timer(0.2, toy_house.work_off)
+    worker = threading.Timer(0.2, toy_services.work_off)
     worker.start()
     events = events_of(client.get(f"/api/v1/jobs/{job_id}/events"))
     worker.join()

@@ -25,8 +25,8 @@ def read_url(url: str) -> Source:
 
 
 @pytest.fixture
-def client(toy_house: Any) -> Iterator[TestClient]:
-    services = toy_house.services
+def client(toy_services: Any) -> Iterator[TestClient]:
+    services = toy_services.services
     services.library.ensure_collection("library")
     with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
         yield TestClient(create_app(services, read_url=read_url, fetching=fetching), raise_server_exceptions=False)
@@ -43,8 +43,8 @@ def walk(client: TestClient, path: str) -> tuple[list[Any], list[str]]:
     return found, totals
 
 
-def test_documents_are_paged_by_links(client: TestClient, toy_house: Any) -> None:
-    ids = [toy_house.add(f"Text {number}.").id for number in range(5)]
+def test_documents_are_paged_by_links(client: TestClient, toy_services: Any) -> None:
+    ids = [toy_services.add(f"Text {number}.").id for number in range(5)]
     found, totals = walk(client, "/api/v1/documents?limit=2&collection=library")
     assert [each["id"] for each in found] == ids
     assert totals == ["5", "5", "5"]
@@ -52,19 +52,19 @@ def test_documents_are_paged_by_links(client: TestClient, toy_house: Any) -> Non
     assert "link" not in client.get("/api/v1/documents?offset=9").headers
 
 
-def test_documents_of_all_collections_are_counted(client: TestClient, toy_house: Any) -> None:
-    toy_house.add("One.")
-    toy_house.add("Two.", collection="letters")
+def test_documents_of_all_collections_are_counted(client: TestClient, toy_services: Any) -> None:
+    toy_services.add("One.")
+    toy_services.add("Two.", collection="letters")
     assert client.get("/api/v1/documents?limit=1").headers["x-total-count"] == "2"
     assert client.get("/api/v1/documents?state=ready").headers["x-total-count"] == "2"
     assert client.get("/api/v1/documents?collection=letters").headers["x-total-count"] == "1"
 
 
-def test_documents_are_found_by_a_part_of_their_name(client: TestClient, toy_house: Any) -> None:
+def test_documents_are_found_by_a_part_of_their_name(client: TestClient, toy_services: Any) -> None:
     for title in ("Ferries", "The ferry & me", "Trains"):
         body = {"text": title, "title": title, "collection": "library"}
         assert client.post("/api/v1/documents", json=body).status_code == 202
-    toy_house.work_off()
+    toy_services.work_off()
     found, totals = walk(client, "/api/v1/documents?collection=library&text=FERR&limit=1")
     assert [each["title"] for each in found] == ["The ferry & me", "Ferries"]
     assert totals == ["2", "2"]
@@ -75,9 +75,9 @@ def test_documents_are_found_by_a_part_of_their_name(client: TestClient, toy_hou
     assert client.get("/api/v1/documents/counts?collection=nope").status_code == 404
 
 
-def test_jobs_are_paged_and_counted(client: TestClient, toy_house: Any) -> None:
+def test_jobs_are_paged_and_counted(client: TestClient, toy_services: Any) -> None:
     for number in range(3):
-        toy_house.add(f"Text {number}.")
+        toy_services.add(f"Text {number}.")
     client.post("/api/v1/documents", json={"text": "It waits."})
     found, totals = walk(client, "/api/v1/jobs?limit=3")
     assert len({each["id"] for each in found}) == 4
@@ -87,18 +87,18 @@ def test_jobs_are_paged_and_counted(client: TestClient, toy_house: Any) -> None:
     assert (counts["total"], counts["states"]["done"], counts["states"]["queued"]) == (4, 3, 1)
 
 
-def test_dead_jobs_are_all_queued_again(client: TestClient, toy_house: Any) -> None:
+def test_dead_jobs_are_all_queued_again(client: TestClient, toy_services: Any) -> None:
     for name in ("a", "b"):
         client.post("/api/v1/documents", files={"file": (f"{name}.pdf", b"%PDF-1.7 broken" + name.encode())})
-    toy_house.work_off()
+    toy_services.work_off()
     assert client.get("/api/v1/jobs/counts").json()["states"]["dead"] == 2
     assert client.post("/api/v1/jobs/retry?collection=library").json() == {"retried": 2}
     assert client.get("/api/v1/jobs/counts").json()["states"]["queued"] == 2
     assert client.post("/api/v1/jobs/retry?collection=nope").status_code == 404
 
 
-def test_judgements_are_paged(client: TestClient, toy_house: Any) -> None:
-    document = toy_house.add("Penguins swim.")
+def test_judgements_are_paged(client: TestClient, toy_services: Any) -> None:
+    document = toy_services.add("Penguins swim.")
     for number in range(3):
         body = {"document_id": document.id, "query": f"query {number}", "grade": 1}
         assert client.post("/api/v1/judgements", json=body).status_code == 200
@@ -107,8 +107,8 @@ def test_judgements_are_paged(client: TestClient, toy_house: Any) -> None:
     assert totals == ["3", "3"]
 
 
-def test_document_tells_its_latest_job_and_its_chunks(client: TestClient, toy_house: Any) -> None:
-    document = toy_house.add("Penguins swim. " * 200)
+def test_document_tells_its_latest_job_and_its_chunks(client: TestClient, toy_services: Any) -> None:
+    document = toy_services.add("Penguins swim. " * 200)
     job = client.get(f"/api/v1/documents/{document.id}/job").json()
     assert (job["document_id"], job["state"]) == (document.id, "done")
     chunks, totals = walk(client, f"/api/v1/documents/{document.id}/chunks?limit=2")
@@ -121,8 +121,8 @@ def test_document_tells_its_latest_job_and_its_chunks(client: TestClient, toy_ho
         assert client.get(f"/api/v1/documents/nope/{path}").status_code == 404
 
 
-def test_collection_is_shown_with_its_index(client: TestClient, toy_house: Any) -> None:
-    toy_house.add("Penguins swim.")
+def test_collection_is_shown_with_its_index(client: TestClient, toy_services: Any) -> None:
+    toy_services.add("Penguins swim.")
     shown = client.get("/api/v1/collections/library").json()
     assert shown == client.get("/api/v1/collections").json()[0]
     assert (shown["document_count"], shown["chunk_tokens"]) == (1, 200)
@@ -140,7 +140,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_pages_are_fetched_retried_and_forgotten(client: TestClient, toy_house: Any) -> None:
+def test_pages_are_fetched_retried_and_forgotten(client: TestClient, toy_services: Any) -> None:
     path = "/api/v1/collections/library/fetches"
     assert client.post(path, json={"urls": [PAGE, ABSENT]}).status_code == 202
     wait_until(lambda: [each["state"] for each in client.get(path).json()] == ["failed"])
@@ -161,10 +161,10 @@ def test_pages_are_fetched_retried_and_forgotten(client: TestClient, toy_house: 
         assert client.post(path, json={"urls": urls}).status_code == 422
 
 
-def test_model_tells_its_defaults(client: TestClient, toy_house: Any) -> None:
+def test_model_tells_its_defaults(client: TestClient, toy_services: Any) -> None:
     model = client.get("/api/v1/model").json()
     assert (model["model_name"], model["query_steps"], model["max_steps"]) == ("toy", 2, 20)
-    assert model["fingerprint"] == toy_house.embedder.fingerprint
+    assert model["fingerprint"] == toy_services.embedder.fingerprint
 
 
 def test_refinement_is_read_in_groups_of_steps(client: TestClient) -> None:
@@ -176,9 +176,9 @@ def test_refinement_is_read_in_groups_of_steps(client: TestClient) -> None:
     assert reading["settled_step"] == 1
 
 
-def test_collections_and_lenses_are_paged(client: TestClient, toy_house: Any) -> None:
+def test_collections_and_lenses_are_paged(client: TestClient, toy_services: Any) -> None:
     for name in ("letters", "notes"):
-        toy_house.services.library.create_collection(name)
+        toy_services.services.library.create_collection(name)
     for path, count in (("/api/v1/collections", 3), ("/api/v1/lenses", len(client.get("/api/v1/lenses").json()))):
         found, totals = walk(client, f"{path}?limit=1")
         assert found == client.get(path).json()

@@ -1,4 +1,4 @@
-"""The shape of the house: who may import whom, no cycles, no long files or functions, no hidden imports."""
+"""The shape of the application: who may import whom, no cycles, no long files or functions, no hidden imports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RESERVED = {
 IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
     "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
-    "app.commands.house": "opens app.wiring, so that `gircse --help` does not wait for torch",
+    "app.commands.composition": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.training": "runs the training, a program of its own",

@@ -12,7 +12,7 @@ from tiny_models import family_encoder, save_tiny_model
 from app.errors import InputError
 from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, GircseEmbeddings, TextError, load_encoder
-from embedder.recent_vectors import RecentVectors
+from embedder.vector_cache import VectorCache
 
 TEXTS = [f"{number} " + "a river runs " * (number % 5) for number in range(20)]
 
@@ -137,7 +137,7 @@ def test_an_encoder_remembers_nothing_unless_it_is_asked_to(encoder: Encoder, co
 
 
 def test_the_oldest_vectors_are_forgotten_first() -> None:
-    recent = RecentVectors(most_mb=0.002)  # room for one of 384 dimensions
+    recent = VectorCache(most_mb=0.002)  # room for one of 384 dimensions
     vectors = np.eye(3, 384, dtype=np.float32)
     for number, vector in enumerate(vectors):
         recent.keep((1, number), 5, vector)

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("ray")  # which the tables of the stages come with
 
-from bulk_parts import HouseParts, PlainPipeline, away_at, breaking_at, engine_of
+from bulk_parts import ApplicationParts, PlainPipeline, away_at, breaking_at, engine_of
 
 from app.collections.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
@@ -37,21 +37,21 @@ class _BlindEmbedder(ToyEmbedder):
         return [[float("nan")] * len(v) if "hail" in text else v for text, v in zip(texts, vectors, strict=True)]
 
 
-def submit(house, texts=TEXTS, **metadata) -> dict[str, Job]:
-    house.services.library.ensure_collection(COLLECTION)
+def submit(application, texts=TEXTS, **metadata) -> dict[str, Job]:
+    application.services.library.ensure_collection(COLLECTION)
     jobs = {}
     for uri, text in texts.items():
         media_type = "text/html" if uri.endswith(".html") else "text/plain"
-        _, job = house.services.library.add_document(
+        _, job = application.services.library.add_document(
             COLLECTION, text.encode(), uri=uri, media_type=media_type, metadata=metadata
         )
         jobs[uri] = job
     return jobs
 
 
-def state_of(house):
+def state_of(application):
     """All that can be told of the collection, without the ids of documents, which are random."""
-    services = house.services
+    services = application.services
     active = services.catalog.collection(COLLECTION).active_index
     points = {}
     for document in services.catalog.documents(COLLECTION):
@@ -72,161 +72,161 @@ def _payload(payload):
 
 
 @pytest.fixture
-def bulk_house(toy_house_factory) -> Callable[..., tuple]:
-    """A house with documents, its pipeline and its engine."""
+def bulk_application(toy_services_factory) -> Callable[..., tuple]:
+    """An application with documents, its pipeline and its engine."""
 
     def build(name="bulk", *, at_table=lambda _: None, texts=TEXTS, embedder=None, shard_documents=100):
-        house = toy_house_factory(name, embedder=embedder)
-        submit(house, texts)
-        pipeline = PlainPipeline(HouseParts(house.services), at_table)
-        return house, pipeline, engine_of(house.services, pipeline, shard_documents=shard_documents)
+        application = toy_services_factory(name, embedder=embedder)
+        submit(application, texts)
+        pipeline = PlainPipeline(ApplicationParts(application.services), at_table)
+        return application, pipeline, engine_of(application.services, pipeline, shard_documents=shard_documents)
 
     return build
 
 
 @pytest.fixture(scope="module")
-def expected(toy_house_class, tmp_path_factory):
+def expected(toy_services_class, tmp_path_factory):
     with ExitStack() as opened:
-        house = toy_house_class(tmp_path_factory.mktemp("worker"), opened, embedder=ToyEmbedder())
-        submit(house)
-        house.work_off()
-        return state_of(house)
+        application = toy_services_class(tmp_path_factory.mktemp("worker"), opened, embedder=ToyEmbedder())
+        submit(application)
+        application.work_off()
+        return state_of(application)
 
 
-def test_a_shard_leaves_what_the_worker_leaves(bulk_house, expected):
-    house, pipeline, engine = bulk_house()
+def test_a_shard_leaves_what_the_worker_leaves(bulk_application, expected):
+    application, pipeline, engine = bulk_application()
     assert engine.run_shard(COLLECTION)
-    assert state_of(house) == expected
+    assert state_of(application) == expected
     assert pipeline.runs == [len(TEXTS)]
-    assert house.services.catalog.document(_document(house, "empty.txt").id).state is DocumentState.FAILED
+    assert application.services.catalog.document(_document(application, "empty.txt").id).state is DocumentState.FAILED
     assert not engine.run_shard(COLLECTION)
 
 
-def test_shards_are_no_larger_than_said(bulk_house, expected):
-    house, pipeline, engine = bulk_house(shard_documents=2)
+def test_shards_are_no_larger_than_said(bulk_application, expected):
+    application, pipeline, engine = bulk_application(shard_documents=2)
     while engine.run_shard(COLLECTION):
         pass
     assert pipeline.runs == [2, 2, 1]
-    assert state_of(house) == expected
+    assert state_of(application) == expected
 
 
-def test_what_a_broken_run_has_written_is_not_embedded_again(bulk_house, expected):
-    house, pipeline, engine = bulk_house(at_table=breaking_at(2, 4))  # in the middle of the long document
+def test_what_a_broken_run_has_written_is_not_embedded_again(bulk_application, expected):
+    application, pipeline, engine = bulk_application(at_table=breaking_at(2, 4))  # in the middle of the long document
     engine.run_shard(COLLECTION)
-    assert state_of(house) == expected
+    assert state_of(application) == expected
     assert pipeline.runs == [5, 4, 4]
-    texts = house.embedder.embedded_texts
+    texts = application.embedder.embedded_texts
     assert len(texts) - len(set(texts)) == _repeated_chunks(expected)
 
 
-def test_a_run_that_always_breaks_puts_its_jobs_off(bulk_house):
-    house, pipeline, engine = bulk_house(at_table=breaking_at(*range(100)))
+def test_a_run_that_always_breaks_puts_its_jobs_off(bulk_application):
+    application, pipeline, engine = bulk_application(at_table=breaking_at(*range(100)))
     engine.run_shard(COLLECTION)
-    jobs = house.services.catalog.jobs()
+    jobs = application.services.catalog.jobs()
     assert {(job.state, job.attempts) for job in jobs} == {(JobState.QUEUED, 0)}
     assert all("A node of the test was lost." in (job.error or "") for job in jobs)
     assert len(pipeline.runs) == 6
 
 
-def test_a_part_that_is_away_puts_the_rest_off(bulk_house, expected):
-    house, _, engine = bulk_house(at_table=away_at(2))
+def test_a_part_that_is_away_puts_the_rest_off(bulk_application, expected):
+    application, _, engine = bulk_application(at_table=away_at(2))
     engine.run_shard(COLLECTION)
-    states = [job.state for job in house.services.catalog.jobs()]
+    states = [job.state for job in application.services.catalog.jobs()]
     assert sorted(states) == [JobState.DONE] + [JobState.QUEUED] * (len(TEXTS) - 1)
 
 
-def test_one_text_without_a_usable_vector_fails_its_document_alone(bulk_house):
-    house, _, engine = bulk_house(embedder=_BlindEmbedder())
+def test_one_text_without_a_usable_vector_fails_its_document_alone(bulk_application):
+    application, _, engine = bulk_application(embedder=_BlindEmbedder())
     engine.run_shard(COLLECTION)
-    states = {document.uri: document.state for document in house.services.catalog.documents(COLLECTION)}
+    states = {document.uri: document.state for document in application.services.catalog.documents(COLLECTION)}
     assert states["short.txt"] is states["page.html"] is DocumentState.READY
-    job = next(job for job in house.services.catalog.jobs() if job.state is JobState.FAILED)
-    assert job.document_id == _document(house, "long.txt").id
+    job = next(job for job in application.services.catalog.jobs() if job.state is JobState.FAILED)
+    assert job.document_id == _document(application, "long.txt").id
     assert "gave no usable vector" in (job.error or "")
     assert job.not_before > job.created_at  # it is tried again
 
 
-def test_a_cancelled_document_is_left_and_the_others_are_done(bulk_house):
+def test_a_cancelled_document_is_left_and_the_others_are_done(bulk_application):
     jobs: dict[str, Job] = {}
-    house = None
+    application = None
 
     def cancel(number: int) -> None:
         if number == 1:  # the long document is read
-            house.services.catalog.cancel(jobs["long.txt"].id)
+            application.services.catalog.cancel(jobs["long.txt"].id)
             cancelled.wait(1.5)  # the leases are looked up every second
 
     cancelled = threading.Event()
-    house, _, engine = bulk_house(at_table=cancel)
-    jobs |= {_uri(house, job): job for job in house.services.catalog.jobs()}
+    application, _, engine = bulk_application(at_table=cancel)
+    jobs |= {_uri(application, job): job for job in application.services.catalog.jobs()}
     engine.run_shard(COLLECTION)
-    catalog = house.services.catalog
+    catalog = application.services.catalog
     assert catalog.job(jobs["long.txt"].id).state is JobState.CANCELLED
     assert catalog.job(jobs["twice.txt"].id).state is JobState.DONE
     active = catalog.collection(COLLECTION).active_index
-    assert house.services.index.count(active, document_id=jobs["long.txt"].document_id) == 0
+    assert application.services.index.count(active, document_id=jobs["long.txt"].document_id) == 0
 
 
-def test_a_stop_gives_the_jobs_back(bulk_house):
+def test_a_stop_gives_the_jobs_back(bulk_application):
     stop = threading.Event()
-    house, _, engine = bulk_house(at_table=lambda number: stop.set() if number == 1 else None)
+    application, _, engine = bulk_application(at_table=lambda number: stop.set() if number == 1 else None)
     engine.run(COLLECTION, stop)
-    counts = house.services.catalog.job_counts()
+    counts = application.services.catalog.job_counts()
     assert counts[JobState.RUNNING] == 0
     assert counts[JobState.QUEUED] >= len(TEXTS) - 2
-    assert {job.attempts for job in house.services.catalog.jobs(state=JobState.QUEUED)} == {0}
+    assert {job.attempts for job in application.services.catalog.jobs(state=JobState.QUEUED)} == {0}
 
 
-def test_changes_and_deletions_leave_no_point_behind(bulk_house, toy_house_factory):
+def test_changes_and_deletions_leave_no_point_behind(bulk_application, toy_services_factory):
     changed = {"long.txt": TEXTS["long.txt"].replace("snow", "dew"), "short.txt": "Another sentence about the sea."}
-    house, _, engine = bulk_house()
+    application, _, engine = bulk_application()
     engine.run_shard(COLLECTION)
-    before = len(house.embedder.embedded_texts)
-    submit(house, changed, kind="changed")
-    house.services.library.delete_document(_document(house, "twice.txt").id)
+    before = len(application.embedder.embedded_texts)
+    submit(application, changed, kind="changed")
+    application.services.library.delete_document(_document(application, "twice.txt").id)
     engine.run_shard(COLLECTION)
-    assert 0 < len(house.embedder.embedded_texts) - before < before
+    assert 0 < len(application.embedder.embedded_texts) - before < before
 
-    other = toy_house_factory("other")
+    other = toy_services_factory("other")
     submit(other)
     other.work_off()
     submit(other, changed, kind="changed")
     other.services.library.delete_document(_document(other, "twice.txt").id)
     other.work_off()
-    assert state_of(house) == state_of(other)
-    assert sorted(house.services.blobs.hashes()) == sorted(other.services.blobs.hashes())
+    assert state_of(application) == state_of(other)
+    assert sorted(application.services.blobs.hashes()) == sorted(other.services.blobs.hashes())
 
 
-def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_house):
-    house, pipeline, engine = bulk_house()
-    stranger = replace(house.services, embedder=ToyEmbedder(fingerprint="another"))
-    pipeline.parts = HouseParts(stranger)
+def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_application):
+    application, pipeline, engine = bulk_application()
+    stranger = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
+    pipeline.parts = ApplicationParts(stranger)
     with pytest.raises(FingerprintMismatchError):
         engine.run_shard(COLLECTION)
-    assert {job.state for job in house.services.catalog.jobs()} == {JobState.QUEUED}
+    assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}
 
 
-def test_a_node_that_does_not_see_the_files_is_refused_and_no_document_fails(bulk_house, tmp_path):
-    house, pipeline, engine = bulk_house()
+def test_a_node_that_does_not_see_the_files_is_refused_and_no_document_fails(bulk_application, tmp_path):
+    application, pipeline, engine = bulk_application()
     elsewhere = FolderBlobStore(tmp_path / "elsewhere")
-    pipeline.parts = HouseParts(replace(house.services, blobs=elsewhere))
+    pipeline.parts = ApplicationParts(replace(application.services, blobs=elsewhere))
     with pytest.raises(ConflictError, match="all nodes share"):
         engine.run_shard(COLLECTION)
-    assert {job.state for job in house.services.catalog.jobs()} == {JobState.QUEUED}
+    assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}
 
 
-def test_a_file_that_is_missing_everywhere_fails_its_document(bulk_house):
-    house, _, engine = bulk_house()
-    lost = _document(house, "short.txt")
-    house.services.blobs.path(lost.content_hash).unlink()
+def test_a_file_that_is_missing_everywhere_fails_its_document(bulk_application):
+    application, _, engine = bulk_application()
+    lost = _document(application, "short.txt")
+    application.services.blobs.path(lost.content_hash).unlink()
     engine.run_shard(COLLECTION)
-    assert house.services.catalog.document(lost.id).state is DocumentState.FAILED
-    assert house.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 2
+    assert application.services.catalog.document(lost.id).state is DocumentState.FAILED
+    assert application.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 2
 
 
-def test_an_absent_catalog_is_waited_for(bulk_house, monkeypatch):
-    house, _, engine = bulk_house()
+def test_an_absent_catalog_is_waited_for(bulk_application, monkeypatch):
+    application, _, engine = bulk_application()
     stop = threading.Event()
-    claim = house.services.catalog.claim_shard
+    claim = application.services.catalog.claim_shard
     calls = []
 
     def absent_at_first(*args, **options):
@@ -237,17 +237,17 @@ def test_an_absent_catalog_is_waited_for(bulk_house, monkeypatch):
             stop.set()
         return claim(*args, **options)
 
-    monkeypatch.setattr(house.services.catalog, "claim_shard", absent_at_first)
+    monkeypatch.setattr(application.services.catalog, "claim_shard", absent_at_first)
     engine.run(COLLECTION, stop)
-    assert house.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 1
+    assert application.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 1
 
 
-def _document(house, uri: str):
-    return next(d for d in house.services.catalog.documents(COLLECTION) if d.uri == uri)
+def _document(application, uri: str):
+    return next(d for d in application.services.catalog.documents(COLLECTION) if d.uri == uri)
 
 
-def _uri(house, job: Job) -> str:
-    return house.services.catalog.document(job.document_id).uri
+def _uri(application, job: Job) -> str:
+    return application.services.catalog.document(job.document_id).uri
 
 
 def _repeated_chunks(state) -> int:

@@ -18,7 +18,7 @@ from app.errors import ConflictError, NotFoundError
 from app.types.documents import Chunk, Job, JobKind, JobState
 from ingest.ray_engine.cluster import share_out
 from ingest.ray_engine.gathering import GatheredDocument
-from ingest.ray_engine.rows import SCHEMA, ChunkRow, DocumentRow, FaultRow, rows_of, to_table, written
+from ingest.ray_engine.rows import SCHEMA, ChunkRow, DocumentRow, FailedRow, rows_of, to_table, written
 
 texts = st.text(st.characters(), max_size=20)  # lone surrogates among them
 numbers = st.floats(-1, 1, width=32)
@@ -34,7 +34,7 @@ def test_rows_come_back_as_they_were(text: str, title: str, vector: list[float] 
     rows = [
         ChunkRow("a", chunk(text), {"page_content": text, "metadata": {"year": 1999, "is_draft": True}}, vector),
         DocumentRow("a", title, {"weight": 0.5}, 1, ["stale"]),
-        FaultRow("b", title, is_its_own=False, is_missing=True),
+        FailedRow("b", title, is_its_own=False, is_missing=True),
     ]
     table = to_table(rows)
     assert table.schema == SCHEMA

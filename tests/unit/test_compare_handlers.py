@@ -18,7 +18,7 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from ui.compare_handlers import AS_IT_IS, NOTHING, CompareHandlers, SideFields
-from ui.guard import guarded_stream
+from ui.handler_inputs import as_stream_handler
 from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
@@ -44,37 +44,39 @@ def index() -> FallibleIndex:
 
 
 @pytest.fixture
-def house(toy_house_factory: Callable[..., Any], index: FallibleIndex) -> Any:
-    house = toy_house_factory(index=index)
+def application(toy_services_factory: Callable[..., Any], index: FallibleIndex) -> Any:
+    application = toy_services_factory(index=index)
     for text in (FERRY, KETTLE, BOTH):
-        house.add(text)
-    house.add(FERRY, collection="other")
-    return house
+        application.add(text)
+    application.add(FERRY, collection="other")
+    return application
 
 
-def handlers_of(house: Any) -> CompareHandlers:
+def handlers_of(application: Any) -> CompareHandlers:
     return CompareHandlers(
-        search_service=house.services.search,
-        catalog=house.services.catalog,
+        search_service=application.services.search,
+        catalog=application.services.catalog,
         default_steps=2,
         max_steps=20,
     )
 
 
 @pytest.fixture
-def handlers(house: Any) -> CompareHandlers:
-    return handlers_of(house)
+def handlers(application: Any) -> CompareHandlers:
+    return handlers_of(application)
 
 
 def scores_of(html: str) -> list[str]:
     return [piece.split("</span>")[0].rsplit(">", 1)[1] for piece in html.split('class="place-score"')[1:]]
 
 
-def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandlers, house: Any) -> None:
+def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandlers, application: Any) -> None:
     bias = json.dumps({"bias": {"ferry": 5}})
     *_, last = handlers.compare("ferry kettle", *A, *B[:4], bias)
-    left = house.services.search.search(SearchRequest("ferry kettle", "library", "", 2))
-    right = house.services.search.search(SearchRequest("ferry kettle", "library", B[0], 3, token_bias={"ferry": 5.0}))
+    left = application.services.search.search(SearchRequest("ferry kettle", "library", "", 2))
+    right = application.services.search.search(
+        SearchRequest("ferry kettle", "library", B[0], 3, token_bias={"ferry": 5.0})
+    )
     assert scores_of(last[3]) == [f"{hit.score:.3f}" for hit in (*left.hits, *right.hits)]
     for reading, result in ((last[4], left), (last[5], right)):
         shown = Seen(reading).text
@@ -116,7 +118,7 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
 def test_bad_input_is_refused_before_any_search(
     handlers: CompareHandlers, values: tuple[object, ...], message: str
 ) -> None:
-    (view,) = guarded_stream(handlers.compare, outputs=len(NOTHING))(*values)
+    (view,) = as_stream_handler(handlers.compare, outputs=len(NOTHING))(*values)
     assert 'role="alert"' in view[0]
     assert message in view[0]
     assert view[1:] == NOTHING[1:]
@@ -186,9 +188,9 @@ def test_an_address_without_a_query_changes_nothing_and_one_with_it_compares(han
     assert "<svg" in last[3]
 
 
-def test_an_empty_installation_says_what_to_do(toy_house_factory: Callable[..., Any]) -> None:
-    bare = handlers_of(toy_house_factory("empty"))
-    (view,) = guarded_stream(bare.compare_address, outputs=len(NOTHING))({"q": "ferry"})
+def test_an_empty_installation_says_what_to_do(toy_services_factory: Callable[..., Any]) -> None:
+    bare = handlers_of(toy_services_factory("empty"))
+    (view,) = as_stream_handler(bare.compare_address, outputs=len(NOTHING))({"q": "ferry"})
     assert "There is no collection yet" in view[0]
 
 
@@ -207,25 +209,25 @@ GOOD = (st.just("ferry"), st.sampled_from(["dense", "sparse", "hybrid"]), st.jus
 
 
 @pytest.fixture(scope="module")
-def lasting_house(toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def lasting_application(toy_services_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with ExitStack() as opened:
-        house = toy_house_class(tmp_path_factory.mktemp("house"), opened, embedder=ToyEmbedder())
-        house.add(FERRY)
-        yield house
+        application = toy_services_class(tmp_path_factory.mktemp("application"), opened, embedder=ToyEmbedder())
+        application.add(FERRY)
+        yield application
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=12))
-def test_no_junk_reaches_the_unforeseen(lasting_house: Any, values: list[object]) -> None:
-    for view in guarded_stream(handlers_of(lasting_house).compare, outputs=len(NOTHING))(*values):
+def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[object]) -> None:
+    for view in as_stream_handler(handlers_of(lasting_application).compare, outputs=len(NOTHING))(*values):
         assert "incident" not in str(view[0])
         "".join(map(str, view)).encode()
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcx" for side in ("", "1", "2")]), st.text()))
-def test_no_address_reaches_the_unforeseen(lasting_house: Any, params: dict[str, str]) -> None:
-    for view in guarded_stream(handlers_of(lasting_house).compare_address, outputs=len(NOTHING))(params):
+def test_no_address_reaches_the_unforeseen(lasting_application: Any, params: dict[str, str]) -> None:
+    for view in as_stream_handler(handlers_of(lasting_application).compare_address, outputs=len(NOTHING))(params):
         assert "incident" not in str(view[0])
 
 

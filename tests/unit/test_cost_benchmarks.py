@@ -13,7 +13,7 @@ import torch
 from benchmarks import encode_memory, flops, gpu
 from benchmarks.gpu_parts import bytes_read, until_saturated
 from benchmarks.random_models import SHAPES, random_backbone, shape_alone
-from embedder.linear import BlockedLinear, has_blocks
+from embedder.weight_formats import BlockedLinear, has_blocks
 
 
 def test_eq_9_is_what_the_paper_says() -> None:

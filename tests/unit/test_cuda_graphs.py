@@ -15,7 +15,7 @@ from tiny_models import FAMILIES, bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder.backbone import with_decoder
-from embedder.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticRun, shape_for
+from embedder.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
 from embedder.decoder import Decoder, Run
 from embedder.encoder import Encoder
 
@@ -30,7 +30,7 @@ def encoder(request, tmp_path: Path) -> Encoder:
 
 
 def graphed(decoder: Decoder, **changes) -> GraphedDecoder:
-    captured: list[StaticRun] = []
+    captured: list[StaticCacheSession] = []
     found = GraphedDecoder(
         decoder._layout,
         decoder.vocabulary,
@@ -133,7 +133,7 @@ def test_graphs_keep_no_more_than_their_bytes(decoder: Decoder) -> None:
 def test_a_failed_capture_turns_graphs_off(decoder: Decoder, caplog: pytest.LogCaptureFixture) -> None:
     tried = []
 
-    def fail(run: StaticRun) -> None:
+    def fail(run: StaticCacheSession) -> None:
         tried.append(run)
         raise RuntimeError("operation not permitted when stream is capturing")
 

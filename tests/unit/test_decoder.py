@@ -17,7 +17,7 @@ from embedder.checkpoint import chosen_dtype, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.layouts import Norm, read_layout
-from embedder.linear import BlockedLinear, Int8Linear, Linear, has_blocks, in_int8, kept
+from embedder.weight_formats import BlockedLinear, Int8Linear, Linear, has_blocks, in_int8, kept
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 

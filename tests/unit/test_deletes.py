@@ -13,7 +13,7 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.garbage import remove_unneeded
 from app.errors import IncompleteDeletionError, NotFoundError, UnknownCollectionError, VectorIndexUnavailableError
 from app.testing import InMemoryVectorIndex
-from app.types.documents import Collection, JobState, RemovalKind
+from app.types.documents import Collection, GarbageKind, JobState
 from ingest.pipeline import IngestPipeline
 
 LEASE = timedelta(minutes=1)
@@ -40,54 +40,56 @@ class UnreachableIndex(InMemoryVectorIndex):
         super().drop(index)
 
 
-def files_of(house: Any) -> set[str]:
-    return set(house.services.blobs.hashes())
+def files_of(application: Any) -> set[str]:
+    return set(application.services.blobs.hashes())
 
 
-def test_a_deletion_that_left_points_is_tried_again_until_none_is_left(toy_house_factory: Callable[..., Any]) -> None:
+def test_a_deletion_that_left_points_is_tried_again_until_none_is_left(
+    toy_services_factory: Callable[..., Any],
+) -> None:
     index = FlakyIndex()
-    house = toy_house_factory(index=index)
-    document = house.add("The cat sleeps.")
+    application = toy_services_factory(index=index)
+    document = application.add("The cat sleeps.")
     index.lost_deletions = 1
-    job = house.services.library.delete_document(document.id)
-    house.work_off()
-    waiting = house.services.catalog.job(job.id)
+    job = application.services.library.delete_document(document.id)
+    application.work_off()
+    waiting = application.services.catalog.job(job.id)
     assert waiting.state is JobState.QUEUED
     assert "still has 1 points" in (waiting.error or "")
-    house.services.catalog.retry(job.id)  # now rather than after the pause
-    house.work_off()
-    assert house.services.catalog.job(job.id).state is JobState.DONE
+    application.services.catalog.retry(job.id)  # now rather than after the pause
+    application.work_off()
+    assert application.services.catalog.job(job.id).state is JobState.DONE
     assert index.count("library--1") == 0
 
 
-def test_a_deleted_document_takes_its_file_and_text_along(toy_house: Any, tmp_path: Path) -> None:
-    kept, gone = toy_house.add("The cat sleeps."), toy_house.add("The dog barks.")
-    toy_house.services.library.delete_document(gone.id)
-    toy_house.work_off()
-    assert files_of(toy_house) == {kept.content_hash}
+def test_a_deleted_document_takes_its_file_and_text_along(toy_services: Any, tmp_path: Path) -> None:
+    kept, gone = toy_services.add("The cat sleeps."), toy_services.add("The dog barks.")
+    toy_services.services.library.delete_document(gone.id)
+    toy_services.work_off()
+    assert files_of(toy_services) == {kept.content_hash}
     assert len(list((tmp_path / "files").iterdir())) == 2  # bytes and text
 
 
-def test_bytes_that_another_document_has_stay(toy_house: Any) -> None:
-    first, _ = toy_house.add("Same."), toy_house.add("Same.")
-    toy_house.services.library.delete_document(first.id)
-    toy_house.work_off()
-    assert toy_house.services.blobs.get(first.content_hash) == b"Same."
-    assert toy_house.services.blobs.get_text(first.content_hash) == "Same."
+def test_bytes_that_another_document_has_stay(toy_services: Any) -> None:
+    first, _ = toy_services.add("Same."), toy_services.add("Same.")
+    toy_services.services.library.delete_document(first.id)
+    toy_services.work_off()
+    assert toy_services.services.blobs.get(first.content_hash) == b"Same."
+    assert toy_services.services.blobs.get_text(first.content_hash) == "Same."
 
 
-def test_a_replaced_document_lets_go_of_its_old_bytes(toy_house: Any) -> None:
-    document = toy_house.add("The cat sleeps.")
-    toy_house.services.library.add_document("library", b"It woke up.", uri=document.uri, media_type="text/plain")
-    toy_house.work_off()
-    assert files_of(toy_house) == {toy_house.services.catalog.document(document.id).content_hash}
+def test_a_replaced_document_lets_go_of_its_old_bytes(toy_services: Any) -> None:
+    document = toy_services.add("The cat sleeps.")
+    toy_services.services.library.add_document("library", b"It woke up.", uri=document.uri, media_type="text/plain")
+    toy_services.work_off()
+    assert files_of(toy_services) == {toy_services.services.catalog.document(document.id).content_hash}
     with pytest.raises(NotFoundError):
-        toy_house.services.blobs.get(document.content_hash)
+        toy_services.services.blobs.get(document.content_hash)
 
 
 @pytest.mark.parametrize("added_after", [1, 2])
 def test_bytes_added_again_while_they_are_removed_are_there_afterwards(tmp_path: Path, added_after: int) -> None:
-    """The add falls right after the first, or the second, time that the removal asks."""
+    """The add falls right after the first, or the second, time that the garbage_item asks."""
     blobs = FolderBlobStore(tmp_path)
     content_hash = blobs.put(b"same bytes")
     answers: list[bool] = []
@@ -125,23 +127,23 @@ def test_bytes_put_aside_by_a_removal_that_crashed_are_still_read_and_put_back(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_document_is_deleted_from_every_index_of_its_collection(toy_house: Any) -> None:
-    document = toy_house.add("The cat sleeps.")
-    catalog, index = toy_house.services.catalog, toy_house.index
-    building = add_building_index(toy_house)
+def test_a_document_is_deleted_from_every_index_of_its_collection(toy_services: Any) -> None:
+    document = toy_services.add("The cat sleeps.")
+    catalog, index = toy_services.services.catalog, toy_services.index
+    building = add_building_index(toy_services)
     point = index.retrieve("library--1", list(index.point_ids("library--1")))[0]
     index.upsert(building, [point])
-    toy_house.services.library.delete_document(document.id)
-    toy_house.work_off()
+    toy_services.services.library.delete_document(document.id)
+    toy_services.work_off()
     assert (index.count("library--1"), index.count(building)) == (0, 0)
     assert catalog.count_unindexed("library", building) == 0
 
 
-def add_building_index(house: Any, collection: str = "library") -> str:
-    catalog = house.services.catalog
+def add_building_index(application: Any, collection: str = "library") -> str:
+    catalog = application.services.catalog
     name = catalog.reserve_index(collection, lease=LEASE)
     present = catalog.collection(collection)
-    house.index.create(name, dimension=present.dimension)
+    application.index.create(name, dimension=present.dimension)
     catalog.add_building_index(Collection(**{**fields_of(present), "active_index": name}))
     return str(name)
 
@@ -150,40 +152,40 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-def test_a_deleted_collection_leaves_no_index_and_no_file(toy_house: Any) -> None:
-    toy_house.add("The cat sleeps.", collection="letters")
-    kept = toy_house.add("The dog barks.", collection="notes")
-    building = add_building_index(toy_house, "letters")
-    toy_house.services.library.delete_collection("letters")
-    assert toy_house.index.indexes() == ["notes--1"]
-    assert files_of(toy_house) == {kept.content_hash}
+def test_a_deleted_collection_leaves_no_index_and_no_file(toy_services: Any) -> None:
+    toy_services.add("The cat sleeps.", collection="letters")
+    kept = toy_services.add("The dog barks.", collection="notes")
+    building = add_building_index(toy_services, "letters")
+    toy_services.services.library.delete_collection("letters")
+    assert toy_services.index.indexes() == ["notes--1"]
+    assert files_of(toy_services) == {kept.content_hash}
     assert building == "letters--2"
 
 
 def test_a_deletion_of_a_collection_that_broke_off_is_finished_by_the_next_one_who_looks(
-    toy_house_factory: Callable[..., Any],
+    toy_services_factory: Callable[..., Any],
 ) -> None:
     index = UnreachableIndex()
-    house = toy_house_factory(index=index)
-    document = house.add("The cat sleeps.", collection="letters")
+    application = toy_services_factory(index=index)
+    document = application.add("The cat sleeps.", collection="letters")
     index.is_away = True
     with pytest.raises(VectorIndexUnavailableError):
-        house.services.library.delete_collection("letters")
+        application.services.library.delete_collection("letters")
     with pytest.raises(UnknownCollectionError):
-        house.services.catalog.collection("letters")
+        application.services.catalog.collection("letters")
     index.is_away = False
-    house.add("Another.", collection="letters")  # a new collection of that name is not in the way
-    house.services.library.remove_unneeded()
+    application.add("Another.", collection="letters")  # a new collection of that name is not in the way
+    application.services.library.remove_unneeded()
     assert index.indexes() == ["letters--2"]
-    assert document.content_hash not in files_of(house)
+    assert document.content_hash not in files_of(application)
 
 
-def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_house: Any) -> None:
-    library, catalog = toy_house.services.library, toy_house.services.catalog
+def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_services: Any) -> None:
+    library, catalog = toy_services.services.library, toy_services.services.catalog
     library.ensure_collection("letters")
     library.add_document("letters", b"One.\n\nTwo.", uri="a", media_type="text/plain")
     job = catalog.claim("worker", lease=LEASE)
-    pipeline: IngestPipeline = toy_house.pipeline
+    pipeline: IngestPipeline = toy_services.pipeline
 
     def delete_now(_: float) -> None:
         if catalog.collection("letters").active_index == "letters--1":
@@ -192,30 +194,30 @@ def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_house: Any)
 
     with pytest.raises(NotFoundError):
         pipeline.run(job, heartbeat=delete_now)
-    assert toy_house.index.indexes() == ["letters--2"]
-    assert toy_house.index.count("letters--2") == 0
+    assert toy_services.index.indexes() == ["letters--2"]
+    assert toy_services.index.count("letters--2") == 0
 
 
-def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_ends(toy_house: Any) -> None:
-    catalog = toy_house.services.catalog
+def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_ends(toy_services: Any) -> None:
+    catalog = toy_services.services.catalog
     name = catalog.reserve_index("letters", lease=timedelta(0))
     used = catalog.reserve_index("letters", lease=LEASE)
     for each in (name, used):
-        toy_house.index.create(each, dimension=2)
-    toy_house.services.library.remove_unneeded()
-    assert toy_house.index.indexes() == [used]
-    assert catalog.reserved_names(RemovalKind.INDEX) == [used]
+        toy_services.index.create(each, dimension=2)
+    toy_services.services.library.remove_unneeded()
+    assert toy_services.index.indexes() == [used]
+    assert catalog.reserved_names(GarbageKind.INDEX) == [used]
 
 
-def test_an_index_that_stays_after_it_was_dropped_is_an_error(toy_house_factory: Callable[..., Any]) -> None:
+def test_an_index_that_stays_after_it_was_dropped_is_an_error(toy_services_factory: Callable[..., Any]) -> None:
     class Stubborn(InMemoryVectorIndex):
         def drop(self, index: str) -> None:
             pass
 
-    house = toy_house_factory(index=Stubborn())
-    house.services.library.create_collection("letters")
+    application = toy_services_factory(index=Stubborn())
+    application.services.library.create_collection("letters")
     with pytest.raises(IncompleteDeletionError, match="letters--1"):
-        house.services.library.delete_collection("letters")
-    services = house.services
+        application.services.library.delete_collection("letters")
+    services = application.services
     with pytest.raises(IncompleteDeletionError):  # it is not forgotten
         remove_unneeded(catalog=services.catalog, index=services.index, blobs=services.blobs)

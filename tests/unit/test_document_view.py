@@ -49,31 +49,31 @@ class Marks(HTMLParser):
 
 
 @pytest.fixture
-def house(toy_house: Any) -> Any:
-    toy_house.add("".join(SENTENCES))
-    toy_house.add("A short note.", collection="other")
-    return toy_house
+def application(toy_services: Any) -> Any:
+    toy_services.add("".join(SENTENCES))
+    toy_services.add("A short note.", collection="other")
+    return toy_services
 
 
 @pytest.fixture
-def handlers(house: Any) -> DocumentViewHandlers:
-    return DocumentViewHandlers(catalog=house.services.catalog, texts=house.services.library)
+def handlers(application: Any) -> DocumentViewHandlers:
+    return DocumentViewHandlers(catalog=application.services.catalog, texts=application.services.library)
 
 
-def document_of(house: Any, collection: str = "library") -> Any:
-    return house.services.catalog.documents(collection)[0]
+def document_of(application: Any, collection: str = "library") -> Any:
+    return application.services.catalog.documents(collection)[0]
 
 
-def test_opens_at_the_chunk_that_was_found(house: Any, handlers: DocumentViewHandlers) -> None:
-    document = document_of(house)
-    chunk = house.services.catalog.chunks(document.id)[40]
+def test_opens_at_the_chunk_that_was_found(application: Any, handlers: DocumentViewHandlers) -> None:
+    document = document_of(application)
+    chunk = application.services.catalog.chunks(document.id)[40]
     shown = Marks(handlers.open("library", {"document": document.id, "chunk": chunk.id})[0])
     assert shown.passage == "".join(SENTENCES)[chunk.start : chunk.end]
     assert len(shown.passage) > 20
 
 
-def test_earlier_and_later_walk_through_the_whole_text(house: Any, handlers: DocumentViewHandlers) -> None:
-    document = document_of(house)
+def test_earlier_and_later_walk_through_the_whole_text(application: Any, handlers: DocumentViewHandlers) -> None:
+    document = document_of(application)
     data: dict[str, Any] = {"document": document.id, "start": "50000", "end": "50100"}
     seen, text = [], "".join(SENTENCES)
     for label, count in (("Earlier", 30), ("Later", 40)):
@@ -90,8 +90,10 @@ def test_earlier_and_later_walk_through_the_whole_text(house: Any, handlers: Doc
     assert max(last for _, last in places) == len(text)
 
 
-def test_a_chunk_that_is_gone_opens_the_document_at_its_beginning(house: Any, handlers: DocumentViewHandlers) -> None:
-    html = handlers.open("library", {"document": document_of(house).id, "chunk": "no-such-chunk"})[0]
+def test_a_chunk_that_is_gone_opens_the_document_at_its_beginning(
+    application: Any, handlers: DocumentViewHandlers
+) -> None:
+    html = handlers.open("library", {"document": document_of(application).id, "chunk": "no-such-chunk"})[0]
     assert "Sentence 0 is about" in html
     assert Marks(html).passage == ""
 
@@ -115,10 +117,10 @@ def test_a_chunk_that_is_gone_opens_the_document_at_its_beginning(house: Any, ha
     ],
 )
 def test_what_is_not_of_this_collection_or_no_place_is_refused(
-    house: Any, handlers: DocumentViewHandlers, collection: Any, data: dict[str, Any], error: type[Exception]
+    application: Any, handlers: DocumentViewHandlers, collection: Any, data: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        handlers.open(collection, {"document": document_of(house).id, **data})
+        handlers.open(collection, {"document": document_of(application).id, **data})
 
 
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())
@@ -127,37 +129,37 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(collection=JUNK, data=st.dictionaries(st.sampled_from(["chunk", "start", "end", "page", "from"]), JUNK))
 def test_junk_gets_an_answer_or_a_reason(
-    handlers: DocumentViewHandlers, house: Any, collection: object, data: dict[str, object]
+    handlers: DocumentViewHandlers, application: Any, collection: object, data: dict[str, object]
 ) -> None:
     for name in (collection, "library"):
         try:
-            (shown,) = handlers.open(name, {"document": document_of(house).id, **data})
+            (shown,) = handlers.open(name, {"document": document_of(application).id, **data})
         except GircseError:
             continue
         assert shown.startswith("<dialog")
 
 
-def test_a_document_that_is_not_read_yet_says_so(house: Any, handlers: DocumentViewHandlers) -> None:
-    services = house.services
+def test_a_document_that_is_not_read_yet_says_so(application: Any, handlers: DocumentViewHandlers) -> None:
+    services = application.services
     waiting, _ = services.library.add_document("library", b"Later.", uri="later.txt", media_type="text/plain")
     with pytest.raises(NotFoundError, match="has not been read yet"):
         handlers.open("library", {"document": waiting.id})
     broken, _ = services.library.add_document("library", b"%PDF-", uri="broken.pdf", media_type="application/pdf")
-    house.work_off()
+    application.work_off()
     with pytest.raises(NotFoundError, match="has no text: "):
         handlers.open("library", {"document": broken.id})
 
 
-def test_windows_are_bounded(house: Any) -> None:
-    library, document = house.services.library, document_of(house)
+def test_windows_are_bounded(application: Any) -> None:
+    library, document = application.services.library, document_of(application)
     assert library.text_window(document, 10, 20).text == "".join(SENTENCES)[10:20]
     for start, end in ((0, MAX_WINDOW_CHARACTERS + 1), (-1, 5), (5, 4)):
         with pytest.raises(InputError, match="50,000 characters"):
             library.text_window(document, start, end)
 
 
-def test_the_original_opens_at_the_page_of_a_pdf_alone(house: Any) -> None:
-    document, window = document_of(house), TextWindow("text", 0, 4)
+def test_the_original_opens_at_the_page_of_a_pdf_alone(application: Any) -> None:
+    document, window = document_of(application), TextWindow("text", 0, 4)
     pdf = replace(document, media_type="application/pdf", uri="https://example.org/a.pdf")
     assert Marks(render_document_view(pdf, window, 0, 2, 7)).links == [
         "https://example.org/a.pdf",
@@ -168,8 +170,8 @@ def test_the_original_opens_at_the_page_of_a_pdf_alone(house: Any) -> None:
 
 @given(text=st.text(st.characters(codec=None)) | st.just(HOSTILE), start=st.integers(0, 50), end=st.integers(0, 50))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_text_stays_text(house: Any, text: str, start: int, end: int) -> None:
-    document = replace(document_of(house), title=text, uri=text or "u", media_type=text, id=text)
+def test_text_stays_text(application: Any, text: str, start: int, end: int) -> None:
+    document = replace(document_of(application), title=text, uri=text or "u", media_type=text, id=text)
     html = render_document_view(document, TextWindow(text, 20, 20 + len(text) + 5), start, end, None)
     assert Marks(html).tags <= {"dialog", "header", "div", "h2", "p", "span", "a", "button", "mark"}
     html.encode("utf-8")

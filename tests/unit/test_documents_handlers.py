@@ -1,4 +1,4 @@
-"""The documents page's handlers over a house of real parts, called as a stranger would call them."""
+"""The documents page's handlers over an application of real parts, called as a stranger would call them."""
 
 from __future__ import annotations
 
@@ -64,43 +64,43 @@ def noted() -> Noted:
 
 
 @pytest.fixture
-def house(toy_house: Any) -> Any:
-    toy_house.add("The ferry was late.")
-    toy_house.add("The kettle is broken.", collection="other")
-    return toy_house
+def application(toy_services: Any) -> Any:
+    toy_services.add("The ferry was late.")
+    toy_services.add("The kettle is broken.", collection="other")
+    return toy_services
 
 
 @pytest.fixture
-def handlers(house: Any, noted: Noted) -> DocumentHandlers:
-    return DocumentHandlers(catalog=house.services.catalog, fetching=noted, reindexing=noted)
+def handlers(application: Any, noted: Noted) -> DocumentHandlers:
+    return DocumentHandlers(catalog=application.services.catalog, fetching=noted, reindexing=noted)
 
 
 @pytest.fixture
-def keeping(house: Any, noted: Noted) -> CollectionHandlers:
-    services = house.services
+def keeping(application: Any, noted: Noted) -> CollectionHandlers:
+    services = application.services
     return CollectionHandlers(catalog=services.catalog, collections=services.library, reindexing=noted, max_steps=20)
 
 
 @pytest.fixture
-def submitted(house: Any) -> Callable[[bytes, str], str]:
+def submitted(application: Any) -> Callable[[bytes, str], str]:
     def submit(content: bytes, uri: str) -> str:
-        document, _ = house.services.library.add_document("library", content, uri=uri, media_type="text/plain")
+        document, _ = application.services.library.add_document("library", content, uri=uri, media_type="text/plain")
         return str(document.id)
 
     return submit
 
 
-def first_id(house: Any, collection: str = "library") -> str:
-    return str(house.services.catalog.documents(collection)[0].id)
+def first_id(application: Any, collection: str = "library") -> str:
+    return str(application.services.catalog.documents(collection)[0].id)
 
 
 def test_what_goes_on_is_looked_at_more_often(
-    house: Any, handlers: DocumentHandlers, noted: Noted, submitted: Callable[[bytes, str], str]
+    application: Any, handlers: DocumentHandlers, noted: Noted, submitted: Callable[[bytes, str], str]
 ) -> None:
     assert handlers.show("library").poll_s == IDLE_POLL_S
     submitted(b"Later.", "later.txt")
     assert handlers.show("library").poll_s == BUSY_POLL_S
-    house.work_off()
+    application.work_off()
     assert handlers.show("library").poll_s == IDLE_POLL_S
     noted.fetching = [Fetch(URL, FetchState.FAILED, "404")]
     assert handlers.show("library").poll_s == IDLE_POLL_S
@@ -116,11 +116,11 @@ def test_without_a_collection_the_page_says_how_to_begin(handlers: DocumentHandl
 
 
 def test_the_list_is_filtered_and_has_pages(
-    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+    application: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
 ) -> None:
     for number in range(PAGE_SIZE + 5):
         submitted(b"", f"empty-{number}.txt")
-    house.work_off()
+    application.work_off()
     listing = handlers.show("library").listing
     assert listing.count("<tr>") == PAGE_SIZE + 1
     assert f"1–{PAGE_SIZE} of {PAGE_SIZE + 6}" in listing
@@ -132,46 +132,46 @@ def test_the_list_is_filtered_and_has_pages(
 
 
 def test_a_document_is_deleted_cancelled_and_tried_again(
-    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+    application: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
 ) -> None:
-    catalog, document_id = house.services.catalog, submitted(b"Later.", "later.txt")
+    catalog, document_id = application.services.catalog, submitted(b"Later.", "later.txt")
     assert "cancelled" in handlers.act("library", {"action": "cancel", "document": document_id})
     assert catalog.document(document_id).state is DocumentState.FAILED
     assert "“later.txt” is read again" in handlers.act("library", {"action": "retry", "document": document_id})
-    house.work_off()
+    application.work_off()
     assert catalog.document(document_id).state is DocumentState.READY
     with pytest.raises(ConflictError, match="is done"):
         handlers.act("library", {"action": "cancel", "document": document_id})
     assert "being deleted" in handlers.act("library", {"action": "delete", "document": document_id})
-    house.work_off()
+    application.work_off()
     with pytest.raises(NotFoundError):
         handlers.act("library", {"action": "delete", "document": document_id})
 
 
 def test_all_that_failed_in_this_collection_are_tried_again(
-    house: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+    application: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
 ) -> None:
     submitted(b"", "a.txt")
     submitted(b"", "b.txt")
-    house.work_off()
+    application.work_off()
     assert "2 documents are read again" in handlers.act("library", {"action": "retry-all"})
-    assert house.services.catalog.count_documents("library")[DocumentState.QUEUED] == 2
+    assert application.services.catalog.count_documents("library")[DocumentState.QUEUED] == 2
     assert "0 documents" in handlers.act("other", {"action": "retry-all"})
 
 
 @pytest.mark.parametrize("action", ["delete", "retry", "cancel"])
 def test_nobody_touches_the_documents_of_another_collection(
-    house: Any, handlers: DocumentHandlers, action: str
+    application: Any, handlers: DocumentHandlers, action: str
 ) -> None:
-    for document in (first_id(house, "other"), "no-such-id"):
+    for document in (first_id(application, "other"), "no-such-id"):
         with pytest.raises(NotFoundError):
             handlers.act("library", {"action": action, "document": document})
     for document in (None, ["x"], {"id": 1}, "", 5):
         with pytest.raises(InputError):
             handlers.act("library", {"action": action, "document": document})
     with pytest.raises(UnknownCollectionError):
-        handlers.act("third", {"action": action, "document": first_id(house)})
-    assert [each.state for each in house.services.catalog.documents()] == [DocumentState.READY] * 2
+        handlers.act("third", {"action": action, "document": first_id(application)})
+    assert [each.state for each in application.services.catalog.documents()] == [DocumentState.READY] * 2
 
 
 def test_addresses_are_handed_over_line_by_line(handlers: DocumentHandlers, noted: Noted) -> None:
@@ -192,7 +192,7 @@ def test_lists_of_addresses_that_cannot_be_are_refused(handlers: DocumentHandler
     assert noted.asked == []
 
 
-def test_a_collection_is_made_shown_and_deleted_by_its_name(house: Any, keeping: CollectionHandlers) -> None:
+def test_a_collection_is_made_shown_and_deleted_by_its_name(application: Any, keeping: CollectionHandlers) -> None:
     said, name = keeping.create(" letters ", "Find the feeling.", "3", "64", "8")
     assert ("letters" in said, name) == (True, "letters")
     assert keeping.settings_of("letters") == ("Find the feeling.", "3", "64", "8")
@@ -203,7 +203,7 @@ def test_a_collection_is_made_shown_and_deleted_by_its_name(house: Any, keeping:
         with pytest.raises(InputError):
             keeping.delete("letters", typed)
     keeping.delete("letters", " letters ")
-    assert "letters" not in [each.name for each in house.services.catalog.collections()]
+    assert "letters" not in [each.name for each in application.services.catalog.collections()]
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,11 @@ def test_what_is_half_built_goes_on_or_starts_over_as_it_was_begun(keeping: Coll
     assert noted.asked == [("start", "library", ContractChange(), False), ("start", "library", begun, True)]
 
 
-def test_reading_is_paused_and_goes_on(house: Any, keeping: CollectionHandlers, handlers: DocumentHandlers) -> None:
+def test_reading_is_paused_and_goes_on(
+    application: Any, keeping: CollectionHandlers, handlers: DocumentHandlers
+) -> None:
     keeping.manage("library", {"action": "pause"})
-    assert house.services.catalog.collection("library").is_paused
+    assert application.services.catalog.collection("library").is_paused
     assert "Go on reading" in handlers.show("library").settings
     keeping.manage("library", {"action": "resume"})
     assert "Pause reading" in handlers.show("library").settings
@@ -252,7 +254,7 @@ def test_reading_is_paused_and_goes_on(house: Any, keeping: CollectionHandlers, 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK), st.dictionaries(st.sampled_from(["action", "document", "url"]), JUNK))
 def test_junk_gets_an_answer_or_a_reason(
-    house: Any, handlers: DocumentHandlers, keeping: CollectionHandlers, values: Any, data: dict[str, object]
+    application: Any, handlers: DocumentHandlers, keeping: CollectionHandlers, values: Any, data: dict[str, object]
 ) -> None:
     for collection in (values[0], "library"):
         for use in (

@@ -25,7 +25,7 @@ from app.cli import app
 from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import NotFoundError, VectorIndexUnavailableError
-from app.types.documents import Collection, IndexCondition, Point
+from app.types.documents import Collection, IndexStatus, Point
 from app.vectors import QdrantVectorIndex
 
 DIMENSION = 16
@@ -272,7 +272,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_engine_is_asked_again(
     killed: list[int] = []
     waited: list[bool] = []
 
-    def kill_once(condition: IndexCondition) -> None:
+    def kill_once(condition: IndexStatus) -> None:
         waited.append(condition.awaits_optimizing)
         if condition.activity == MERGING and not killed:
             index.set_payloads("docs", {point_id(1): {"page_content": "written last"}})

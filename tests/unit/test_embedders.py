@@ -278,10 +278,10 @@ def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
 
 
 def test_the_main_application_has_openai_s_routes(
-    embedder: Both, model: str, url: str, toy_house_factory: Callable[..., Any]
+    embedder: Both, model: str, url: str, toy_services_factory: Callable[..., Any]
 ) -> None:
     """Over the model in its own process, and passed on to the server."""
-    services = toy_house_factory().services
+    services = toy_services_factory().services
     settings = services.settings.model_copy(update={"embedder_url": url, "embedder_api_key": SecretStr(KEY)})
     services = replace(services, embedder=embedder, settings=settings)
     with open_openai_routes(services) as routes, TestClient(create_app(services, embeddings=routes)) as client:

@@ -248,7 +248,7 @@ def test_clients_get_all_that_they_must_know(client: TestClient, encoder: Encode
     assert client.get("/api/v1/tokenizer").text == load_model_tokenizer(model).to_str()
 
 
-def test_the_house_gets_vectors_in_binary(client: TestClient, encoder: Encoder) -> None:
+def test_the_application_gets_vectors_in_binary(client: TestClient, encoder: Encoder) -> None:
     question = {"texts": ["a river", "the sea"], "input_type": "document", "instruction": "", "steps": 2}
     answer = client.post("/api/v1/embed", json=question)
     assert answer.headers["x-gircse-shape"] == "2,32"

@@ -436,7 +436,7 @@ async def test_limits_of_a_request_are_named_with_what_was_sent(server_factory: 
 async def test_long_texts_are_cut_and_counted_or_refused(server: WatchedServer, encoder: Encoder) -> None:
     long = "word " * 1000
     found = await server.source.embed(query("short", long))
-    assert found.cut_texts == 1
+    assert found.truncated == 1
     np.testing.assert_allclose(
         found.vectors[1:], encoder.encode_queries([long], instruction="", steps=STEPS), atol=1e-6
     )

@@ -31,7 +31,7 @@ from app.types.evaluation import (
 )
 from app.types.search import SearchMode
 from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
-from ui.guard import guarded
+from ui.handler_inputs import as_handler
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
 from ui.render.evaluation import render_progress
 from ui.render.judged import render_import, render_sources
@@ -41,12 +41,12 @@ PLAN = ("library", ["dense"], ["1", "5"], ["As judged"], [], [], ALL_QUERIES)
 
 
 @pytest.fixture
-def handlers(toy_house: Any) -> EvaluateHandlers:
+def handlers(toy_services: Any) -> EvaluateHandlers:
     """Two judged queries, one of them hostile."""
     for text, query in (("apple tart", "apple"), ("plum jam", HOSTILE)):
-        said = new_judgement(toy_house.add(text).id, query=query, instruction="", grade=2)
-        toy_house.services.catalog.save_judgement(said)
-    services = toy_house.services
+        said = new_judgement(toy_services.add(text).id, query=query, instruction="", grade=2)
+        toy_services.services.catalog.save_judgement(said)
+    services = toy_services.services
     return EvaluateHandlers(
         judged=Judged(services.catalog), evaluations=services.evaluations, catalog=services.catalog, max_steps=20
     )
@@ -117,7 +117,7 @@ JUNK = st.one_of(
 @given(st.lists(JUNK, min_size=7, max_size=7))
 def test_no_junk_reaches_the_unforeseen(handlers: EvaluateHandlers, values: list[object]) -> None:
     def one(call: Callable[..., object]) -> Callable[..., tuple[Any, ...]]:
-        return guarded(lambda *given: (str(call(*given)),), outputs=1)
+        return as_handler(lambda *given: (str(call(*given)),), outputs=1)
 
     calls: list[tuple[Callable[..., object], int]] = [
         (handlers.sources, 1),

@@ -17,10 +17,10 @@ QRELS = "query-id\tcorpus-id\tscore\n1\t0\t2\n2\t1\t1\n2\t9\t1\n3\t1\t1\n"
 
 
 @pytest.fixture
-def client(toy_house: Any) -> TestClient:
+def client(toy_services: Any) -> TestClient:
     for text in ("apple tart", "plum jam"):
-        toy_house.add(text)
-    return TestClient(create_app(toy_house.services), raise_server_exceptions=False)
+        toy_services.add(text)
+    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
 
 
 def bring_in(client: TestClient, **form: str) -> Any:

@@ -42,9 +42,9 @@ def web() -> Web:
 
 
 @pytest.fixture
-def fetching(toy_house: Any, web: Web) -> Iterator[Fetching]:
-    toy_house.services.library.ensure_collection("library")
-    fetching = Fetching(toy_house.services.catalog, toy_house.services.library, read_url=web.read)
+def fetching(toy_services: Any, web: Web) -> Iterator[Fetching]:
+    toy_services.services.library.ensure_collection("library")
+    fetching = Fetching(toy_services.services.catalog, toy_services.services.library, read_url=web.read)
     yield fetching
     web.gate.set()
     fetching.close()
@@ -62,24 +62,24 @@ def settled(fetching: Fetching) -> list[Fetch]:
     return fetching.fetches("library")
 
 
-def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_house: Any, fetching: Fetching) -> None:
+def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_services: Any, fetching: Fetching) -> None:
     fetching.add("library", [PAGE, f" {PAGE} "])
     assert settled(fetching) == []
-    (document,) = toy_house.services.catalog.documents("library")
+    (document,) = toy_services.services.catalog.documents("library")
     assert document.uri == PAGE
-    toy_house.work_off()
-    assert toy_house.services.catalog.document(document.id).chunk_count == 1
+    toy_services.work_off()
+    assert toy_services.services.catalog.document(document.id).chunk_count == 1
 
 
 def test_what_failed_stays_with_its_reason_until_it_is_tried_again(
-    toy_house: Any, fetching: Fetching, web: Web
+    toy_services: Any, fetching: Fetching, web: Web
 ) -> None:
     fetching.add("library", [ABSENT])
     assert settled(fetching) == [Fetch(ABSENT, FetchState.FAILED, "The server answers 404 Not Found.")]
     web.is_mended = True
     fetching.retry("library", ABSENT)
     assert settled(fetching) == []
-    assert [each.uri for each in toy_house.services.catalog.documents("library")] == [ABSENT]
+    assert [each.uri for each in toy_services.services.catalog.documents("library")] == [ABSENT]
 
 
 def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
@@ -142,14 +142,14 @@ def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
 
 
 def test_an_unknown_collection_is_refused_and_one_that_goes_meanwhile_is_told(
-    toy_house: Any, fetching: Fetching, web: Web
+    toy_services: Any, fetching: Fetching, web: Web
 ) -> None:
     with pytest.raises(UnknownCollectionError):
         fetching.add("other", [PAGE])
     web.gate.clear()
     fetching.add("library", [PAGE])
     wait_until(lambda: web.asked)
-    toy_house.services.library.delete_collection("library")
+    toy_services.services.library.delete_collection("library")
     web.gate.set()
     (failed,) = settled(fetching)
     assert "No collection named 'library'" in (failed.error or "")

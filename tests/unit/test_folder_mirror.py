@@ -12,7 +12,7 @@ import pytest
 
 from app.collections.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
-from app.types.documents import DocumentKey, Source, SourceFault
+from app.types.documents import DocumentKey, Source, SourceFailure
 from app.types.search import SearchRequest
 from ingest.sources import find_changed
 
@@ -27,25 +27,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mirror_factory(toy_house, folder: Path) -> Callable[..., FolderMirror]:
-    services = toy_house.services
+def mirror_factory(toy_services, folder: Path) -> Callable[..., FolderMirror]:
+    services = toy_services.services
     services.library.ensure_collection("library")
     return lambda: FolderMirror(services.library, services.catalog, "library", folder, find_changed)
 
 
 @pytest.fixture
-def mirror(mirror_factory: Callable[..., FolderMirror], toy_house) -> FolderMirror:
+def mirror(mirror_factory: Callable[..., FolderMirror], toy_services) -> FolderMirror:
     """After its first look at the folder."""
     mirror = mirror_factory()
     assert len(mirror.follow_all().job_ids) == 3
-    toy_house.work_off()
-    toy_house.embedder.embedded_texts.clear()
+    toy_services.work_off()
+    toy_services.embedder.embedded_texts.clear()
     return mirror
 
 
-def stored(toy_house, folder: Path) -> dict[str, str]:
+def stored(toy_services, folder: Path) -> dict[str, str]:
     """Path below the folder → id of its document."""
-    documents = toy_house.services.catalog.documents("library")
+    documents = toy_services.services.catalog.documents("library")
     return {each.uri.removeprefix(folder.as_uri() + "/"): each.id for each in documents}
 
 
@@ -55,33 +55,33 @@ def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path
     assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).job_ids == []
 
 
-def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_house) -> None:
-    before = stored(toy_house, folder)
+def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_services) -> None:
+    before = stored(toy_services, folder)
     (folder / "cat.txt").write_text("Another text.")
     (folder / "new.txt").write_text("A new text.")
     (folder / "dog.txt").unlink()
     followed = mirror.follow([folder / name for name in ("cat.txt", "new.txt", "dog.txt")])
     assert (len(followed.job_ids), followed.moved, followed.deleted) == (3, 0, 1)
-    toy_house.work_off()
-    after = stored(toy_house, folder)
+    toy_services.work_off()
+    after = stored(toy_services, folder)
     assert after.keys() == {"cat.txt", "new.txt", "deep/tide.txt"}
     assert after["cat.txt"] == before["cat.txt"]
-    assert toy_house.index.count("library") == 3
+    assert toy_services.index.count("library") == 3
 
 
-def test_moved_folder_keeps_its_documents_and_embeds_nothing(mirror: FolderMirror, folder: Path, toy_house) -> None:
-    before = stored(toy_house, folder)
+def test_moved_folder_keeps_its_documents_and_embeds_nothing(mirror: FolderMirror, folder: Path, toy_services) -> None:
+    before = stored(toy_services, folder)
     (folder / "deep").rename(folder / "shore")
     (folder / "cat.txt").rename(folder / "shore" / "tomcat.txt")
     followed = mirror.follow([folder / name for name in ("deep", "shore", "cat.txt", "shore/tomcat.txt")])
     assert (followed.moved, followed.deleted) == (2, 0)
-    toy_house.work_off()
-    after = stored(toy_house, folder)
+    toy_services.work_off()
+    after = stored(toy_services, folder)
     assert after["shore/tide.txt"] == before["deep/tide.txt"]
     assert after["shore/tomcat.txt"] == before["cat.txt"]
     assert after.keys() == {"shore/tide.txt", "shore/tomcat.txt", "dog.txt"}
-    assert toy_house.embedder.embedded_texts == []
-    (hit, *_) = toy_house.services.search.search(search_for("cat")).hits
+    assert toy_services.embedder.embedded_texts == []
+    (hit, *_) = toy_services.services.search.search(search_for("cat")).hits
     assert hit.document.uri.endswith("/shore/tomcat.txt")
     assert hit.document.title == "tomcat"
 
@@ -90,15 +90,15 @@ def search_for(text: str, **filters: str) -> SearchRequest:
     return SearchRequest(query=text, collection="library", filters=filters)
 
 
-def test_copy_whose_original_goes_is_no_move(mirror: FolderMirror, folder: Path, toy_house) -> None:
+def test_copy_whose_original_goes_is_no_move(mirror: FolderMirror, folder: Path, toy_services) -> None:
     shutil.copy(folder / "cat.txt", folder / "copy.txt")
     mirror.follow([folder / "copy.txt"])
-    before = stored(toy_house, folder)
+    before = stored(toy_services, folder)
     (folder / "cat.txt").unlink()
     followed = mirror.follow([folder])
     assert (followed.moved, followed.deleted) == (0, 1)
-    toy_house.work_off()
-    assert stored(toy_house, folder)["copy.txt"] == before["copy.txt"]
+    toy_services.work_off()
+    assert stored(toy_services, folder)["copy.txt"] == before["copy.txt"]
 
 
 def test_file_under_two_moved_names_is_one_move_and_one_addition(mirror: FolderMirror, folder: Path) -> None:
@@ -109,26 +109,26 @@ def test_file_under_two_moved_names_is_one_move_and_one_addition(mirror: FolderM
 
 
 def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
-    mirror: FolderMirror, folder: Path, toy_house
+    mirror: FolderMirror, folder: Path, toy_services
 ) -> None:
     sidecar = folder / "cat.txt.meta.json"
     sidecar.write_text(json.dumps({"title": "Cats", "metadata": {"year": 2024}}))
     assert len(mirror.follow([sidecar]).job_ids) == 1
-    toy_house.work_off()
-    (hit,) = toy_house.services.search.search(search_for("text", year="2024")).hits
+    toy_services.work_off()
+    (hit,) = toy_services.services.search.search(search_for("text", year="2024")).hits
     assert (hit.document.title, hit.document.metadata) == ("Cats", {"year": 2024})
     sidecar.unlink()
     assert len(mirror.follow([sidecar]).job_ids) == 1
-    toy_house.work_off()
-    assert toy_house.services.search.search(search_for("text", year="2024")).hits == ()
-    assert toy_house.embedder.embedded_texts == []
+    toy_services.work_off()
+    assert toy_services.services.search.search(search_for("text", year="2024")).hits == ()
+    assert toy_services.embedder.embedded_texts == []
 
 
-def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_house) -> None:
-    before = stored(toy_house, folder)
+def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_services) -> None:
+    before = stored(toy_services, folder)
     (folder / ".gircseignore").write_text("*.txt\n")
     assert mirror.follow([folder / ".gircseignore"]).job_ids == []
-    assert stored(toy_house, folder) == before
+    assert stored(toy_services, folder) == before
 
 
 def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, folder: Path) -> None:
@@ -139,17 +139,17 @@ def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, fold
 
 
 def test_folder_that_is_replaced_while_it_is_followed_deletes_nothing(
-    mirror: FolderMirror, folder: Path, toy_house
+    mirror: FolderMirror, folder: Path, toy_services
 ) -> None:
-    before = stored(toy_house, folder)
+    before = stored(toy_services, folder)
     folder.rename(folder.with_name("away"))
     with pytest.raises(ConflictError, match="Is its disk mounted"):
         mirror.follow([folder / "cat.txt"])
     folder.mkdir()  # as a mount point without its disk
     with pytest.raises(ConflictError, match="replaced or unmounted"):
         mirror.follow([folder / "cat.txt", folder])
-    assert stored(toy_house, folder) == before
-    assert not any(job.kind == "delete" for job in toy_house.services.catalog.jobs())
+    assert stored(toy_services, folder) == before
+    assert not any(job.kind == "delete" for job in toy_services.services.catalog.jobs())
 
 
 def test_folder_that_is_empty_at_the_start_deletes_nothing(
@@ -161,30 +161,30 @@ def test_folder_that_is_empty_at_the_start_deletes_nothing(
         mirror_factory().follow_all()
 
 
-def test_last_file_of_a_watched_folder_may_go(mirror: FolderMirror, folder: Path, toy_house) -> None:
+def test_last_file_of_a_watched_folder_may_go(mirror: FolderMirror, folder: Path, toy_services) -> None:
     shutil.rmtree(folder / "deep")
     for name in ("cat.txt", "dog.txt"):
         (folder / name).unlink()
     assert mirror.follow([folder]).deleted == 3
-    toy_house.work_off()
-    assert stored(toy_house, folder) == {}
+    toy_services.work_off()
+    assert stored(toy_services, folder) == {}
 
 
-def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_house) -> None:
+def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_services) -> None:
     file = folder / "rows.csv"
     file.write_text("text\nA row.\n")
-    library = toy_house.services.library
+    library = toy_services.services.library
     intake = Intake(library, "library")
     row = Source(name="row", uri=f"{file.as_uri()}#1", media_type="text/plain", data=b"A row.")
     (taken,) = intake.add_all([row])
-    assert not isinstance(taken, SourceFault)
+    assert not isinstance(taken, SourceFailure)
     library.add_document("library", b"x", uri="https://example.org/", media_type="text/plain")
-    below = documents_below(toy_house.services.catalog, "library", [file])
+    below = documents_below(toy_services.services.catalog, "library", [file])
     assert [key.uri for key in below] == [row.uri]
     assert not is_gone(below[0])
     file.unlink()
     assert is_gone(below[0])
-    assert len(documents_below(toy_house.services.catalog, "library", [folder / "deep", file])) == 2
+    assert len(documents_below(toy_services.services.catalog, "library", [folder / "deep", file])) == 2
 
 
 def test_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
     assert not is_gone(key("loop"))
 
 
-def test_source_that_cannot_be_kept_is_a_fault(toy_house, tmp_path: Path) -> None:
-    toy_house.services.library.ensure_collection("library")
-    intake = Intake(toy_house.services.library, "library")
+def test_source_that_cannot_be_kept_is_a_fault(toy_services, tmp_path: Path) -> None:
+    toy_services.services.library.ensure_collection("library")
+    intake = Intake(toy_services.services.library, "library")
     for changes, reason in (
         ({"metadata": {"page": 1}}, "'page' is taken"),
         ({"path": tmp_path / "gone.txt"}, "No such file"),
@@ -209,37 +209,37 @@ def test_source_that_cannot_be_kept_is_a_fault(toy_house, tmp_path: Path) -> Non
     ):
         source = Source(**{"name": "a", "uri": "a", "media_type": "text/plain", "data": b"x", **changes})
         (fault,) = intake.add_all([source])
-        assert isinstance(fault, SourceFault)
+        assert isinstance(fault, SourceFailure)
         assert reason in fault.reason
 
 
-def test_one_bad_source_does_not_spoil_its_batch(toy_house, tmp_path: Path) -> None:
-    toy_house.services.library.ensure_collection("library")
+def test_one_bad_source_does_not_spoil_its_batch(toy_services, tmp_path: Path) -> None:
+    toy_services.services.library.ensure_collection("library")
     sources = [Source(f"{n}", f"text://{n}", "text/plain", data=b"Text %d." % n) for n in range(BATCH_SOURCES + 20)]
     sources[7] = replace(sources[7], path=tmp_path / "gone.txt")
     sources[8] = replace(sources[8], uri="text://" + "x" * 2000)
-    told = list(Intake(toy_house.services.library, "library").add_all([SourceFault("before", "bad"), *sources]))
-    assert [each.name for each in told if isinstance(each, SourceFault)] == ["before", "7", "8"]
-    added = [each.uri for each in told if not isinstance(each, SourceFault)]
+    told = list(Intake(toy_services.services.library, "library").add_all([SourceFailure("before", "bad"), *sources]))
+    assert [each.name for each in told if isinstance(each, SourceFailure)] == ["before", "7", "8"]
+    added = [each.uri for each in told if not isinstance(each, SourceFailure)]
     assert added == [each.uri for each in sources if each.name not in ("7", "8")]
-    assert len(toy_house.services.catalog.jobs(limit=1000)) == BATCH_SOURCES + 18
+    assert len(toy_services.services.catalog.jobs(limit=1000)) == BATCH_SOURCES + 18
 
 
-def test_what_comes_slowly_need_not_wait_for_a_whole_batch(toy_house, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = toy_house.services.library
+def test_what_comes_slowly_need_not_wait_for_a_whole_batch(toy_services, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = toy_services.services.library
     library.ensure_collection("library")
     monkeypatch.setattr("app.collections.intake.BATCH_S", 0)
 
     def pages() -> Iterator[Source]:
         for number in range(3):
-            assert len(toy_house.services.catalog.documents("library")) == number
+            assert len(toy_services.services.catalog.documents("library")) == number
             yield Source("page", f"https://example.org/{number}", "text/plain", data=b"Page.")
 
     assert len(list(Intake(library, "library").add_all(pages()))) == 3
 
 
-def test_bytes_taken_by_a_removal_meanwhile_are_kept_again(toy_house, monkeypatch: pytest.MonkeyPatch) -> None:
-    services = toy_house.services
+def test_bytes_taken_by_a_removal_meanwhile_are_kept_again(toy_services, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = toy_services.services
     services.library.ensure_collection("library")
     submit_many = type(services.catalog).submit_many
     turns: list[int] = []

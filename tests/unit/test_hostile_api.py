@@ -29,9 +29,9 @@ FORGED = "2026-01-01 00:00:00 ERROR app: forged"
 
 
 @pytest.fixture
-def client(toy_house: Any) -> Iterator[TestClient]:
-    toy_house.add("The cat sleeps on the sofa.")
-    services = toy_house.services
+def client(toy_services: Any) -> Iterator[TestClient]:
+    toy_services.add("The cat sleeps on the sofa.")
+    services = toy_services.services
     read_url = url_reader(services.settings).read
     with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
         api = create_app(services, read_url=read_url, fetching=fetching, max_body_bytes=200_000)
@@ -83,7 +83,9 @@ ADDRESSES = [
 ]
 
 
-def test_no_address_leads_to_this_machine_or_its_network(client: TestClient, toy_house: Any, inner_port: int) -> None:
+def test_no_address_leads_to_this_machine_or_its_network(
+    client: TestClient, toy_services: Any, inner_port: int
+) -> None:
     path = "/api/v1/collections/library/fetches"
     for address in ADDRESSES:
         url = address.format(port=inner_port)
@@ -94,10 +96,10 @@ def test_no_address_leads_to_this_machine_or_its_network(client: TestClient, toy
     while any(each["state"] != "failed" for each in client.get(path).json()):
         threading.Event().wait(0.01)
     assert SECRET not in client.get(path).text
-    assert len(toy_house.services.catalog.documents()) == 1
+    assert len(toy_services.services.catalog.documents()) == 1
 
 
-def test_redirect_to_this_machine_is_not_followed(toy_house: Any, inner_port: int) -> None:
+def test_redirect_to_this_machine_is_not_followed(toy_services: Any, inner_port: int) -> None:
     """The first hop is let through by name; the second one is checked as the first was."""
 
     async def resolve(host: str, _: int) -> list[str]:
@@ -115,7 +117,7 @@ def test_redirect_to_this_machine_is_not_followed(toy_house: Any, inner_port: in
         thread = threading.Thread(target=redirect, daemon=True)
         thread.start()
         reader = UrlReader(resolve=resolve, is_allowed=lambda address: address == "127.0.0.2")
-        client = TestClient(create_app(toy_house.services, read_url=reader.read))
+        client = TestClient(create_app(toy_services.services, read_url=reader.read))
         url = f"http://docs.example:{outer.getsockname()[1]}/"
         answer = client.post("/api/v1/documents", json={"url": url})
         thread.join(5)
@@ -132,7 +134,7 @@ TRAVERSALS = ["../../escaped.txt", "..\\..\\escaped.txt", "/tmp/escaped.txt", ".
 
 
 @pytest.mark.parametrize("name", TRAVERSALS)
-def test_names_of_files_lead_nowhere(client: TestClient, toy_house: Any, tmp_path: Path, name: str) -> None:
+def test_names_of_files_lead_nowhere(client: TestClient, toy_services: Any, tmp_path: Path, name: str) -> None:
     outside = {path for path in files_below(tmp_path) if path.parts[0] != "files"}
     answer = client.post("/api/v1/documents", files={"file": (name, SECRET.encode())}, data={"uri": f"file:///{name}"})
     if answer.status_code == 202:
@@ -157,10 +159,10 @@ def test_paths_lead_nowhere(client: TestClient, place: str) -> None:
 
 
 def test_document_that_calls_itself_a_file_of_the_server_is_not_read_from_there(
-    client: TestClient, toy_house: Any
+    client: TestClient, toy_services: Any
 ) -> None:
     posted = client.post("/api/v1/documents", json={"text": "harmless", "uri": "file:///etc/hostname"}).json()
-    toy_house.work_off()
+    toy_services.work_off()
     assert client.get(f"/api/v1/documents/{posted['document']['id']}/content").text == "harmless"
     assert client.get(f"/api/v1/documents/{posted['document']['id']}/text").json()["text"] == "harmless"
 
@@ -179,7 +181,7 @@ def zip_bomb() -> bytes:
     [("bomb.zip", "MB"), ("entities.xml", "entities"), ("laughs.xml", "entities")],
 )
 def test_bombs_and_entities_fail_alone(
-    client: TestClient, toy_house: Any, tmp_path: Path, name: str, told: str
+    client: TestClient, toy_services: Any, tmp_path: Path, name: str, told: str
 ) -> None:
     (tmp_path / "secret.txt").write_text(SECRET)
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -188,10 +190,10 @@ def test_bombs_and_entities_fail_alone(
         "entities.xml": lambda: f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]><a>&x;</a>'.encode(),
         "laughs.xml": lambda: f'<!DOCTYPE a [<!ENTITY l0 "ha">{laughs}]><a>&l9;</a>'.encode(),
     }[name]()
-    api = create_app(toy_house.services)  # with the limit of a real server
+    api = create_app(toy_services.services)  # with the limit of a real server
     posted = TestClient(api).post("/api/v1/documents", files={"file": (name, content)})
     assert posted.status_code == 202
-    toy_house.work_off()
+    toy_services.work_off()
     document = client.get(f"/api/v1/documents/{posted.json()['document']['id']}").json()
     assert document["state"] == "failed"
     assert told in document["error"]
@@ -235,11 +237,11 @@ def test_deep_and_huge_values_are_refused(client: TestClient, body: bytes) -> No
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_no_header_is_split_by_what_a_stranger_names(client: TestClient, toy_house: Any, control: str) -> None:
+def test_no_header_is_split_by_what_a_stranger_names(client: TestClient, toy_services: Any, control: str) -> None:
     name = f"a{control}Set-Cookie: x=1{control}{control}<script>.txt"
     posted = client.post("/api/v1/documents", json={"text": "A text.", "uri": f"upload://{name}", "title": name})
     assert posted.status_code == 202
-    toy_house.work_off()
+    toy_services.work_off()
     shown = client.get(f"/api/v1/documents/{posted.json()['document']['id']}/content")
     assert shown.status_code == 200
     assert "set-cookie" not in shown.headers
@@ -251,7 +253,7 @@ def test_no_header_is_split_by_what_a_stranger_names(client: TestClient, toy_hou
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_no_log_line_is_forged(
-    client: TestClient, toy_house: Any, caplog: pytest.LogCaptureFixture, control: str
+    client: TestClient, toy_services: Any, caplog: pytest.LogCaptureFixture, control: str
 ) -> None:
     """Whatever formats the records: what ours say holds none of these characters as they are."""
     caplog.set_level(logging.DEBUG)
@@ -260,8 +262,8 @@ def test_no_log_line_is_forged(
     def fail(url: str) -> Source:
         raise RuntimeError("no route")
 
-    with closing(Fetching(toy_house.services.catalog, toy_house.services.library, read_url=fail)) as fetching:
-        api = create_app(toy_house.services, fetching=fetching)
+    with closing(Fetching(toy_services.services.catalog, toy_services.services.library, read_url=fail)) as fetching:
+        api = create_app(toy_services.services, fetching=fetching)
         client = TestClient(api, raise_server_exceptions=False)
         client.post("/api/v1/search", json={"query": forged, "collection": forged, "instruction": forged})
         client.post("/api/v1/collections", json={"name": forged})
@@ -269,11 +271,11 @@ def test_no_log_line_is_forged(
         client.post("/api/v1/documents", files={"file": (f"{forged}.pdf", b"%PDF-1.7 broken")}, data={"title": forged})
         client.post("/api/v1/documents", json={"text": " ", "uri": forged, "title": forged})
         client.post("/api/v1/collections/library/fetches", json={"urls": [f"https://{forged}/"]})
-        toy_house.work_off()
+        toy_services.work_off()
         while any(each["state"] != "failed" for each in client.get("/api/v1/collections/library/fetches").json()):
             threading.Event().wait(0.01)
-        toy_house.services.library.index_condition = lambda name: 1 / 0
-        toy_house.services.catalog.collections()
+        toy_services.services.library.index_status = lambda name: 1 / 0
+        toy_services.services.catalog.collections()
         assert client.get(f"/api/v1/collections/{quote(forged)}/index").status_code in (404, 500)
     ours = [each for each in caplog.records if each.name.startswith(("app", "ingest"))]
     assert any("forged" in each.getMessage() or "Fetching" in each.getMessage() for each in ours)

@@ -13,16 +13,16 @@ from app.wiring.web import open_web
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, toy_house_class: Any) -> Any:
+def client(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Any:
     from contextlib import ExitStack
 
     from app.testing import ToyEmbedder
 
     with ExitStack() as opened:
         home = tmp_path_factory.mktemp("hosts")
-        house = toy_house_class(home, opened, embedder=ToyEmbedder())
+        application = toy_services_class(home, opened, embedder=ToyEmbedder())
         settings = Settings(home=home, allowed_hosts="search.example.org, Proxy")
-        web = opened.enter_context(open_web(replace(house.services, settings=settings)))
+        web = opened.enter_context(open_web(replace(application.services, settings=settings)))
         yield opened.enter_context(TestClient(web))
 
 

@@ -15,27 +15,27 @@ from app.api.main import create_app
 KEY = {"Idempotency-Key": "0f8fad5b-d9cb-469f-a165-70867728950e"}
 
 
-def client_of(house: Any) -> TestClient:
-    return TestClient(create_app(house.services), raise_server_exceptions=False)
+def client_of(application: Any) -> TestClient:
+    return TestClient(create_app(application.services), raise_server_exceptions=False)
 
 
 @pytest.fixture
-def client(toy_house: Any) -> TestClient:
-    toy_house.services.library.ensure_collection("library")
-    return client_of(toy_house)
+def client(toy_services: Any) -> TestClient:
+    toy_services.services.library.ensure_collection("library")
+    return client_of(toy_services)
 
 
-def test_text_sent_twice_gets_one_job_and_one_answer(client: TestClient, toy_house: Any) -> None:
+def test_text_sent_twice_gets_one_job_and_one_answer(client: TestClient, toy_services: Any) -> None:
     body = {"text": "Penguins swim."}
     first = client.post("/api/v1/documents", json=body, headers=KEY)
-    toy_house.work_off()
-    again = client_of(toy_house).post("/api/v1/documents", json=body, headers=KEY)  # as by another process, later
+    toy_services.work_off()
+    again = client_of(toy_services).post("/api/v1/documents", json=body, headers=KEY)  # as by another process, later
     assert (first.status_code, again.status_code) == (202, 202)
     assert again.json() == first.json()
     assert again.json()["job"]["state"] == "queued"  # as it was then
     assert again.headers["content-type"] == "application/json"
     assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
-    assert len(toy_house.services.catalog.jobs()) == 1
+    assert len(toy_services.services.catalog.jobs()) == 1
 
 
 def test_answer_with_a_key_is_the_answer_without_one(client: TestClient) -> None:
@@ -45,7 +45,7 @@ def test_answer_with_a_key_is_the_answer_without_one(client: TestClient) -> None
     assert keyed == plain | {"name": "keyed"}
 
 
-def test_upload_is_the_same_whatever_its_form_looks_like(client: TestClient, toy_house: Any) -> None:
+def test_upload_is_the_same_whatever_its_form_looks_like(client: TestClient, toy_services: Any) -> None:
     def upload(content: bytes, **fields: str) -> Any:
         return client.post("/api/v1/documents", files={"file": ("a.md", content)}, data=fields, headers=KEY)
 
@@ -55,7 +55,7 @@ def test_upload_is_the_same_whatever_its_form_looks_like(client: TestClient, toy
     for other in (upload(b"# B"), upload(b"# A", title="Another")):
         assert other.status_code == 422
         assert "another request" in other.json()["detail"]
-    assert len(toy_house.services.catalog.documents()) == 1
+    assert len(toy_services.services.catalog.documents()) == 1
 
 
 def test_key_belongs_to_one_kind_of_request(client: TestClient) -> None:
@@ -76,23 +76,23 @@ def test_failure_is_not_kept(client: TestClient) -> None:
     assert client.post("/api/v1/documents", json=body, headers=KEY).status_code == 202
 
 
-def test_request_that_is_being_done_is_a_conflict(client: TestClient, toy_house: Any) -> None:
-    other = client_of(toy_house)
+def test_request_that_is_being_done_is_a_conflict(client: TestClient, toy_services: Any) -> None:
+    other = client_of(toy_services)
     statuses = []
-    create = toy_house.services.library.create_collection
+    create = toy_services.services.library.create_collection
 
     def create_slowly(*args: Any, **settings: Any) -> Any:
         statuses.append(other.post("/api/v1/collections", json={"name": "letters"}, headers=KEY).status_code)
         return create(*args, **settings)
 
-    toy_house.services.library.create_collection = create_slowly
+    toy_services.services.library.create_collection = create_slowly
     assert client.post("/api/v1/collections", json={"name": "letters"}, headers=KEY).status_code == 201
     assert statuses == [409]
 
 
 @contextmanager
-def seen_by(principal: Principal, house: Any) -> Iterator[TestClient]:
-    app = create_app(house.services)
+def seen_by(principal: Principal, application: Any) -> Iterator[TestClient]:
+    app = create_app(application.services)
 
     async def as_principal(scope: Any, receive: Any, send: Any) -> None:
         with acting_as(principal):
@@ -101,11 +101,11 @@ def seen_by(principal: Principal, house: Any) -> Iterator[TestClient]:
     yield TestClient(as_principal)
 
 
-def test_people_do_not_share_keys(toy_house: Any) -> None:
-    toy_house.services.library.ensure_collection("library")
+def test_people_do_not_share_keys(toy_services: Any) -> None:
+    toy_services.services.library.ensure_collection("library")
     answers = []
     for name in ("anna", "ben"):
-        with seen_by(Principal(name, Role.EDITOR), toy_house) as client:
+        with seen_by(Principal(name, Role.EDITOR), toy_services) as client:
             answers.append(client.post("/api/v1/documents", json={"text": f"By {name}."}, headers=KEY))
     assert [each.status_code for each in answers] == [202, 202]
     assert [each.json()["document"]["title"] for each in answers] == ["By anna.", "By ben."]

@@ -14,15 +14,15 @@ from app.types.evaluation import JudgedQuery, JudgementFile, JudgementSource
 
 
 @pytest.fixture
-def judged(toy_house: Any) -> Judged:
-    toy_house.services.library.ensure_collection("library")
-    return Judged(toy_house.services.catalog)
+def judged(toy_services: Any) -> Judged:
+    toy_services.services.library.ensure_collection("library")
+    return Judged(toy_services.services.catalog)
 
 
 @pytest.fixture
-def add(toy_house: Any) -> Any:
+def add(toy_services: Any) -> Any:
     def add(uri: str, **metadata: str | int) -> str:
-        document, _ = toy_house.services.library.add_document(
+        document, _ = toy_services.services.library.add_document(
             "library", uri.encode(), uri=uri, media_type="text/plain", metadata=metadata
         )
         return str(document.id)
@@ -75,11 +75,11 @@ def test_grades_of_another_scale_are_brought_to_ours(judged: Judged, add: Any) -
     assert judged.queries("library")[0].grades == {documents["a"]: 3, documents["b"]: 1}
 
 
-def test_people_and_imports_are_kept_apart_and_agree_on_the_mean(judged: Judged, add: Any, toy_house: Any) -> None:
+def test_people_and_imports_are_kept_apart_and_agree_on_the_mean(judged: Judged, add: Any, toy_services: Any) -> None:
     document = add("notes://a")
     for person, grade in (("local", 0), ("ann", 1)):
         said = new_judgement(document, query="q", instruction="", grade=grade, judged_by=person)
-        toy_house.services.catalog.save_judgement(said)
+        toy_services.services.catalog.save_judgement(said)
     judged.import_files("library", table("q,a,3", "other,a,1"), name="x")
     assert judged.sources("library") == [
         JudgementSource("ann", 1, 1),

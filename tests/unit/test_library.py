@@ -12,16 +12,16 @@ from app.errors import CatalogUnavailableError, ConflictError, InputError, Unkno
 
 
 @pytest.fixture
-def library(toy_house: Any) -> Library:
-    return toy_house.services.library
+def library(toy_services: Any) -> Library:
+    return toy_services.services.library
 
 
-def test_collection_carries_the_contract_of_the_model(library: Library, toy_house: Any) -> None:
+def test_collection_carries_the_contract_of_the_model(library: Library, toy_services: Any) -> None:
     made = library.create_collection("letters", document_instruction="Identify the writer", document_steps=3)
     assert (made.fingerprint, made.dimension) == ("toy-1", 256)
     assert (made.document_instruction, made.document_steps) == ("Identify the writer", 3)
     assert made.active_index == "letters--1"
-    assert toy_house.index.exists("letters")
+    assert toy_services.index.exists("letters")
 
 
 def test_ensured_collection_is_made_once(library: Library) -> None:
@@ -41,10 +41,10 @@ def test_ensured_collection_is_made_once(library: Library) -> None:
         {"document_instruction": "a\x00b"},
     ],
 )
-def test_unusable_contract_leaves_nothing_behind(library: Library, toy_house: Any, contract: dict[str, Any]) -> None:
+def test_unusable_contract_leaves_nothing_behind(library: Library, toy_services: Any, contract: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         library.create_collection("letters", **contract)
-    assert not toy_house.index.exists("letters--1")
+    assert not toy_services.index.exists("letters--1")
 
 
 def test_document_needs_its_collection(library: Library) -> None:
@@ -63,20 +63,20 @@ def test_document_needs_its_collection(library: Library) -> None:
         {f"k{i}": i for i in range(65)},
     ],
 )
-def test_unusable_metadata_is_refused(library: Library, toy_house: Any, metadata: dict[str, Any]) -> None:
+def test_unusable_metadata_is_refused(library: Library, toy_services: Any, metadata: dict[str, Any]) -> None:
     library.ensure_collection("letters")
     with pytest.raises(InputError):
         library.add_document("letters", b"text", uri="text://1", media_type="text/plain", metadata=metadata)
-    assert toy_house.services.catalog.documents() == []
+    assert toy_services.services.catalog.documents() == []
 
 
-def test_deleted_collection_leaves_no_points_and_can_be_made_again(library: Library, toy_house: Any) -> None:
-    toy_house.add("The cat sleeps.", collection="letters")
+def test_deleted_collection_leaves_no_points_and_can_be_made_again(library: Library, toy_services: Any) -> None:
+    toy_services.add("The cat sleeps.", collection="letters")
     library.delete_collection("letters")
-    assert not toy_house.index.exists("letters--1")
+    assert not toy_services.index.exists("letters--1")
     again = library.create_collection("letters")
     assert again.active_index == "letters--2"  # a name never comes twice
-    assert toy_house.index.count("letters--2") == 0
+    assert toy_services.index.count("letters--2") == 0
 
 
 def test_shipped_sample_is_whole() -> None:
@@ -88,12 +88,12 @@ def test_shipped_sample_is_whole() -> None:
         assert check_metadata(row.metadata)["source"]
 
 
-def test_sample_is_taken_in_once_with_labels(library: Library, toy_house: Any) -> None:
+def test_sample_is_taken_in_once_with_labels(library: Library, toy_services: Any) -> None:
     rows = list(islice(sample_rows(), 5))
     assert len(library.add_sample(rows[:3])) == 3
     assert [job.collection for job in library.add_sample(rows)] == [SAMPLE_COLLECTION] * 2
     assert library.add_sample(rows) == []
-    documents = toy_house.services.catalog.documents(SAMPLE_COLLECTION)
+    documents = toy_services.services.catalog.documents(SAMPLE_COLLECTION)
     assert {each.uri: (each.title, each.metadata) for each in documents} == {
         row.uri: (row.title, row.metadata) for row in rows
     }
@@ -101,10 +101,10 @@ def test_sample_is_taken_in_once_with_labels(library: Library, toy_house: Any) -
 
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_catalog_that_goes_away_during_an_upload_leaves_no_file_that_no_document_has(
-    library: Library, toy_house: Any, monkeypatch: pytest.MonkeyPatch, is_written: bool
+    library: Library, toy_services: Any, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     library.ensure_collection("letters")
-    catalog, blobs = toy_house.services.catalog, toy_house.services.blobs
+    catalog, blobs = toy_services.services.catalog, toy_services.services.blobs
     submit_many = catalog.submit_many
 
     def goes_away(*given: Any, **named: Any) -> None:

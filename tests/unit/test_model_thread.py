@@ -57,7 +57,7 @@ def test_an_encoder_alone_computes_where_it_is_asked(model: str, threads: set[st
 def test_who_watches_the_steps_may_ask_again(model: str) -> None:
     encoder = load_encoder(model, own_thread=True)
     found: list[np.ndarray] = []
-    encoder.observe_soft_tokens(
+    encoder.watch_soft_tokens(
         ["a text"], lambda *_: found.append(encoder.encode_queries(["another"], steps=1)), steps=2
     )
     assert len(found) == 2

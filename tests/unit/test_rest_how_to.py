@@ -27,16 +27,16 @@ def example(language: str, url: str) -> str:
 
 
 @pytest.fixture
-def server_url(toy_house: Any) -> Iterator[str]:
+def server_url(toy_services: Any) -> Iterator[str]:
     """With a worker, as `gircse up` has one."""
-    server = uvicorn.Server(uvicorn.Config(create_app(toy_house.services), port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(create_app(toy_services.services), port=0, log_level="warning"))
     serving = threading.Thread(target=server.run, daemon=True)
     serving.start()
     stop = threading.Event()
 
     def work() -> None:
         while not stop.wait(0.05):
-            toy_house.work_off()
+            toy_services.work_off()
 
     working = threading.Thread(target=work, daemon=True)
     working.start()

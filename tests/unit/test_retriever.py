@@ -27,13 +27,13 @@ def seen_headers() -> list[str | None]:
 
 @pytest.fixture(scope="module")
 def server_url(
-    toy_house_class: Any, tmp_path_factory: pytest.TempPathFactory, seen_headers: list[str | None]
+    toy_services_class: Any, tmp_path_factory: pytest.TempPathFactory, seen_headers: list[str | None]
 ) -> Iterator[str]:
     with ExitStack() as opened:
-        house = toy_house_class(tmp_path_factory.mktemp("house"), opened, embedder=ToyEmbedder())
+        application = toy_services_class(tmp_path_factory.mktemp("application"), opened, embedder=ToyEmbedder())
         for text in TEXTS:
-            house.add(text, metadata={"about": "cats" if "cat" in text else "ferries"})
-        api = create_app(house.services)
+            application.add(text, metadata={"about": "cats" if "cat" in text else "ferries"})
+        api = create_app(application.services)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":

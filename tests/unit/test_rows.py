@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.types.documents import Source, SourceFault
+from app.types.documents import Source, SourceFailure
 from ingest.rows import MAX_ROW_BYTES, RowFields, read_rows
 
 
 @pytest.fixture
-def rows_of(tmp_path: Path) -> Callable[..., list[Source | SourceFault]]:
+def rows_of(tmp_path: Path) -> Callable[..., list[Source | SourceFailure]]:
     """Reads the rows of a file with this content."""
 
-    def read(content: str | bytes, *, suffix: str = ".jsonl", **fields: str) -> list[Source | SourceFault]:
+    def read(content: str | bytes, *, suffix: str = ".jsonl", **fields: str) -> list[Source | SourceFailure]:
         file = tmp_path / f"rows{suffix}"
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         return list(read_rows(file, RowFields(**fields)))
@@ -27,12 +27,12 @@ def rows_of(tmp_path: Path) -> Callable[..., list[Source | SourceFault]]:
     return read
 
 
-def told(found: list[Source | SourceFault]) -> dict[int, str]:
+def told(found: list[Source | SourceFailure]) -> dict[int, str]:
     """Number of the line → why there is no document."""
-    return {int(each.name.rpartition(" ")[2]): each.reason for each in found if isinstance(each, SourceFault)}
+    return {int(each.name.rpartition(" ")[2]): each.reason for each in found if isinstance(each, SourceFailure)}
 
 
-def uris(found: list[Source | SourceFault]) -> list[str]:
+def uris(found: list[Source | SourceFailure]) -> list[str]:
     return [each.uri.partition("#")[2] for each in found if isinstance(each, Source)]
 
 

@@ -53,7 +53,7 @@ def test_the_pages_about_the_api_may_take_their_scripts_from_elsewhere(client: T
     assert POLICY not in answer.headers
 
 
-def test_the_api_has_them(toy_house) -> None:  # type: ignore[no-untyped-def]
-    client = TestClient(create_app(toy_house.services))
+def test_the_api_has_them(toy_services) -> None:  # type: ignore[no-untyped-def]
+    client = TestClient(create_app(toy_services.services))
     for path in ("/healthz", "/api/v1/documents/absent"):
         assert HEADERS.items() <= dict(client.get(path).headers).items()

@@ -31,18 +31,18 @@ RATES = "The bank raised interest rates. Savers were glad."
 
 
 @pytest.fixture
-def filled_house(toy_house: Any) -> Any:
-    toy_house.add(CAT, metadata={"kind": "animal", "year": 1999})
-    toy_house.add(RATES, metadata={"kind": "money", "year": 2001})
-    return toy_house
+def filled_application(toy_services: Any) -> Any:
+    toy_services.add(CAT, metadata={"kind": "animal", "year": 1999})
+    toy_services.add(RATES, metadata={"kind": "money", "year": 2001})
+    return toy_services
 
 
 def ask(query: str = "cat on the sofa", **more: Any) -> SearchRequest:
     return SearchRequest(**{"query": query, "collection": "library", **more})
 
 
-def test_nearest_document_comes_first_with_all_its_facts(filled_house: Any) -> None:
-    result = filled_house.services.search.search(ask())
+def test_nearest_document_comes_first_with_all_its_facts(filled_application: Any) -> None:
+    result = filled_application.services.search.search(ask())
     first = result.hits[0]
     assert [hit.rank for hit in result.hits] == [1, 2]
     assert first.score > result.hits[1].score
@@ -55,79 +55,79 @@ def test_nearest_document_comes_first_with_all_its_facts(filled_house: Any) -> N
     assert set(result.timings_ms) == {"embed", "index", "explain", "total"}
 
 
-def test_score_is_the_cosine(toy_house_factory: Callable[..., Any]) -> None:
-    house = toy_house_factory(embedder=ToyEmbedder(dimension=4096))  # so many axes that no two words share one
-    house.add(CAT)
+def test_score_is_the_cosine(toy_services_factory: Callable[..., Any]) -> None:
+    application = toy_services_factory(embedder=ToyEmbedder(dimension=4096))  # so many axes that no two words share one
+    application.add(CAT)
     # Nine different words, of which "the" comes twice.
-    assert house.services.search.search(ask("cat")).hits[0].score == pytest.approx(1 / math.sqrt(8 + 2**2))
+    assert application.services.search.search(ask("cat")).hits[0].score == pytest.approx(1 / math.sqrt(8 + 2**2))
 
 
-def test_instruction_changes_the_ranking(filled_house: Any) -> None:
+def test_instruction_changes_the_ranking(filled_application: Any) -> None:
     texts = {
-        instruction: filled_house.services.search.search(ask("the", instruction=instruction)).hits[0].chunk.text
+        instruction: filled_application.services.search.search(ask("the", instruction=instruction)).hits[0].chunk.text
         for instruction in ("cat sofa mice", "bank rates savers")
     }
     assert texts == {"cat sofa mice": CAT, "bank rates savers": RATES}
 
 
-def test_best_sentence_is_highlighted(filled_house: Any) -> None:
-    why = filled_house.services.search.search(ask("dreams of mice")).hits[0].why
+def test_best_sentence_is_highlighted(filled_application: Any) -> None:
+    why = filled_application.services.search.search(ask("dreams of mice")).hits[0].why
     assert CAT[why.start : why.end] == "It dreams of mice."
 
 
-def test_single_sentence_highlights_itself_without_embedding(toy_house: Any) -> None:
-    toy_house.add("One sentence alone.")
-    toy_house.embedder.embedded_texts.clear()
-    hit = toy_house.services.search.search(ask("sentence")).hits[0]
+def test_single_sentence_highlights_itself_without_embedding(toy_services: Any) -> None:
+    toy_services.add("One sentence alone.")
+    toy_services.embedder.embedded_texts.clear()
+    hit = toy_services.services.search.search(ask("sentence")).hits[0]
     assert (hit.why.start, hit.why.end, hit.why.score) == (0, len("One sentence alone."), hit.score)
-    assert toy_house.embedder.embedded_texts == []
+    assert toy_services.embedder.embedded_texts == []
 
 
-def test_explanation_can_be_left_out(filled_house: Any) -> None:
-    filled_house.embedder.embedded_texts.clear()
-    result = filled_house.services.search.search(ask(), explain=False)
+def test_explanation_can_be_left_out(filled_application: Any) -> None:
+    filled_application.embedder.embedded_texts.clear()
+    result = filled_application.services.search.search(ask(), explain=False)
     assert [hit.why for hit in result.hits] == [None, None]
-    assert filled_house.embedder.embedded_texts == []
+    assert filled_application.embedder.embedded_texts == []
 
 
-def test_sentences_to_embed_are_capped(toy_house: Any) -> None:
+def test_sentences_to_embed_are_capped(toy_services: Any) -> None:
     for number in range(12):
-        toy_house.add(" ".join(f"Word{number}x{i} here." for i in range(14)))
-    toy_house.embedder.embedded_texts.clear()
-    hits = toy_house.services.search.search(ask("here", limit=100)).hits
-    assert len(toy_house.embedder.embedded_texts) <= MAX_SENTENCES
+        toy_services.add(" ".join(f"Word{number}x{i} here." for i in range(14)))
+    toy_services.embedder.embedded_texts.clear()
+    hits = toy_services.services.search.search(ask("here", limit=100)).hits
+    assert len(toy_services.embedder.embedded_texts) <= MAX_SENTENCES
     assert hits[0].why is not None
     assert hits[-1].why is None
 
 
-def test_filters_compare_metadata(filled_house: Any) -> None:
-    hits = filled_house.services.search.search(ask(filters={"kind": "money"})).hits
+def test_filters_compare_metadata(filled_application: Any) -> None:
+    hits = filled_application.services.search.search(ask(filters={"kind": "money"})).hits
     assert [hit.chunk.text for hit in hits] == [RATES]
 
 
-def test_token_bias_pulls_a_word_in(filled_house: Any) -> None:
-    plain = filled_house.services.search.search(ask("the")).hits[0].chunk.text
-    pulled = filled_house.services.search.search(ask("the", token_bias={"savers": 8.0})).hits[0].chunk.text
+def test_token_bias_pulls_a_word_in(filled_application: Any) -> None:
+    plain = filled_application.services.search.search(ask("the")).hits[0].chunk.text
+    pulled = filled_application.services.search.search(ask("the", token_bias={"savers": 8.0})).hits[0].chunk.text
     assert (plain, pulled) == (CAT, RATES)
 
 
-def test_foreign_points_are_left_out(filled_house: Any) -> None:
-    index: InMemoryVectorIndex = filled_house.index
-    vector = list(filled_house.embedder.embed_query("cat").vector)
+def test_foreign_points_are_left_out(filled_application: Any) -> None:
+    index: InMemoryVectorIndex = filled_application.index
+    vector = list(filled_application.embedder.embed_query("cat").vector)
     foreign = Point("00000000-0000-4000-8000-000000000001", vector, {"page_content": "x", "metadata": {"a": 1}})
     index.upsert("library--1", [foreign])
-    assert len(filled_house.services.search.search(ask("cat")).hits) == 2
+    assert len(filled_application.services.search.search(ask("cat")).hits) == 2
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n\t"])
-def test_empty_query_is_refused(filled_house: Any, query: str) -> None:
+def test_empty_query_is_refused(filled_application: Any, query: str) -> None:
     with pytest.raises(EmptyQueryError):
-        filled_house.services.search.search(ask(query))
+        filled_application.services.search.search(ask(query))
 
 
-def test_unknown_collection_names_the_known_ones(filled_house: Any) -> None:
+def test_unknown_collection_names_the_known_ones(filled_application: Any) -> None:
     with pytest.raises(UnknownCollectionError, match="library"):
-        filled_house.services.search.search(ask(collection="other"))
+        filled_application.services.search.search(ask(collection="other"))
 
 
 @pytest.mark.parametrize(
@@ -145,26 +145,26 @@ def test_unknown_collection_names_the_known_ones(filled_house: Any) -> None:
         ({"token_bias": {" ": 1.0}}, "empty"),
     ],
 )
-def test_unusable_input_is_told(filled_house: Any, fault: dict[str, Any], told: str) -> None:
+def test_unusable_input_is_told(filled_application: Any, fault: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        filled_house.services.search.search(ask(**fault))
+        filled_application.services.search.search(ask(**fault))
 
 
 @pytest.mark.parametrize("filters", [{"": "x"}, {"  ": "x"}, {f"k{i}": "v" for i in range(40)}])
-def test_unusable_filters_are_told(filled_house: Any, filters: dict[str, str]) -> None:
+def test_unusable_filters_are_told(filled_application: Any, filters: dict[str, str]) -> None:
     with pytest.raises(FilterError):
-        filled_house.services.search.search(ask(filters=filters))
+        filled_application.services.search.search(ask(filters=filters))
 
 
-def test_other_model_is_refused_with_what_to_do(filled_house: Any) -> None:
-    services = filled_house.services
+def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None:
+    services = filled_application.services
     other = SearchService(services.catalog, services.index, ToyEmbedder(fingerprint="toy-2"))
     with pytest.raises(FingerprintMismatchError, match="GIRCSE_MODEL"):
         other.search(ask())
 
 
-def test_result_has_the_shape_that_programs_rely_on(filled_house: Any) -> None:
-    result = json.loads(json.dumps(dataclasses.asdict(filled_house.services.search.search(ask()))))
+def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
+    result = json.loads(json.dumps(dataclasses.asdict(filled_application.services.search.search(ask()))))
     assert list(result) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
     assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs"]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]
@@ -187,11 +187,11 @@ class _Unused:
     """Refining asks no catalog: any use of this one fails."""
 
 
-def test_deleting_a_document_leaves_no_point(toy_house_factory: Callable[..., Any]) -> None:
-    house = toy_house_factory()
-    document = house.add(CAT)
-    assert house.index.count("library--1") > 0
-    house.services.library.delete_document(document.id)
-    house.work_off()
-    assert house.index.count("library--1") == 0
-    assert house.services.search.search(ask()).hits == ()
+def test_deleting_a_document_leaves_no_point(toy_services_factory: Callable[..., Any]) -> None:
+    application = toy_services_factory()
+    document = application.add(CAT)
+    assert application.index.count("library--1") > 0
+    application.services.library.delete_document(document.id)
+    application.work_off()
+    assert application.index.count("library--1") == 0
+    assert application.services.search.search(ask()).hits == ()

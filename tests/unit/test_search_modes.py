@@ -30,12 +30,12 @@ class CountingEmbedder(ToyEmbedder):
 
 
 @pytest.fixture
-def house(toy_house_factory: Callable[..., Any]) -> Any:
-    house = toy_house_factory(embedder=CountingEmbedder(dimension=4096))
-    house.add(CAT, metadata={"kind": "animal"})
-    house.add(RATES, metadata={"kind": "money"})
-    house.add(BANK, metadata={"kind": "water"})
-    return house
+def application(toy_services_factory: Callable[..., Any]) -> Any:
+    application = toy_services_factory(embedder=CountingEmbedder(dimension=4096))
+    application.add(CAT, metadata={"kind": "animal"})
+    application.add(RATES, metadata={"kind": "money"})
+    application.add(BANK, metadata={"kind": "water"})
+    return application
 
 
 def ask(query: str, mode: SearchMode = SearchMode.HYBRID, **more: Any) -> SearchRequest:
@@ -46,8 +46,8 @@ def texts(result: Any) -> list[str]:
     return [hit.chunk.text for hit in result.hits]
 
 
-def test_sparse_finds_only_what_shares_a_word(house: Any) -> None:
-    result = house.services.search.search(ask("Banks?", SearchMode.SPARSE))
+def test_sparse_finds_only_what_shares_a_word(application: Any) -> None:
+    result = application.services.search.search(ask("Banks?", SearchMode.SPARSE))
     assert texts(result) == [RATES, BANK]  # the shorter first
     assert result.mode is SearchMode.SPARSE
     assert [hit.rank for hit in result.hits] == [1, 2]
@@ -55,35 +55,35 @@ def test_sparse_finds_only_what_shares_a_word(house: Any) -> None:
     assert result.hits[0].score > result.hits[1].score > 0
 
 
-def test_sparse_never_asks_the_model(house: Any) -> None:
-    search = house.services.search.search
+def test_sparse_never_asks_the_model(application: Any) -> None:
+    search = application.services.search.search
     bare = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3), explain=False)
-    assert house.embedder.queries == 0
-    house.embedder.embedded_texts.clear()
+    assert application.embedder.queries == 0
+    application.embedder.embedded_texts.clear()
     full = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3))
-    assert house.embedder.queries == 0
-    assert house.embedder.embedded_texts == []
+    assert application.embedder.queries == 0
+    assert application.embedder.embedded_texts == []
     for result in (bare, full):
         assert (result.refinement, result.steps, result.instruction) == ((), 0, "")
     assert texts(full) == texts(bare)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_best_sentence_is_named_in_every_mode(house: Any, mode: SearchMode) -> None:
-    hits = house.services.search.search(ask("savers on a river bank", mode)).hits
+def test_the_best_sentence_is_named_in_every_mode(application: Any, mode: SearchMode) -> None:
+    hits = application.services.search.search(ask("savers on a river bank", mode)).hits
     named = {hit.chunk.text: (hit.chunk.text[hit.why.start : hit.why.end], hit.why.score) for hit in hits}
     assert named[RATES][0] == "Savers were glad."
     assert named[BANK][0] == BANK
     if mode is SearchMode.SPARSE:
         assert named[BANK][1] > 0  # BM25
         return
-    query = house.embedder.embed_query("savers on a river bank").vector
-    [own] = house.embedder.embed_documents([BANK], instruction="", steps=1)
+    query = application.embedder.embed_query("savers on a river bank").vector
+    [own] = application.embedder.embed_documents([BANK], instruction="", steps=1)
     assert named[BANK][1] == pytest.approx(sum(a * b for a, b in zip(query, own, strict=True)))  # a cosine
 
 
-def test_hybrid_carries_both_legs(house: Any) -> None:
-    search = house.services.search.search
+def test_hybrid_carries_both_legs(application: Any) -> None:
+    search = application.services.search.search
     result = search(ask("interest of the bank"))
     legs = {mode: search(ask("interest of the bank", mode)).hits for mode in (SearchMode.DENSE, SearchMode.SPARSE)}
     assert result.mode is SearchMode.HYBRID
@@ -99,18 +99,19 @@ def test_hybrid_carries_both_legs(house: Any) -> None:
     assert result.hits[0].score > result.hits[1].score
 
 
-def test_hybrid_looks_deeper_than_its_limit(house: Any) -> None:
+def test_hybrid_looks_deeper_than_its_limit(application: Any) -> None:
     """The best of both may be first of neither."""
-    everything = house.services.search.search(ask("interest of the bank"))
+    everything = application.services.search.search(ask("interest of the bank"))
     for limit in (1, 2):
         assert (
-            texts(house.services.search.search(ask("interest of the bank", limit=limit))) == texts(everything)[:limit]
+            texts(application.services.search.search(ask("interest of the bank", limit=limit)))
+            == texts(everything)[:limit]
         )
 
 
-def test_the_instruction_moves_the_dense_leg_alone(house: Any) -> None:
+def test_the_instruction_moves_the_dense_leg_alone(application: Any) -> None:
     def leg_scores(leg: SearchMode, instruction: str) -> dict[str, float]:
-        hits = house.services.search.search(ask("the bank", instruction=instruction)).hits
+        hits = application.services.search.search(ask("the bank", instruction=instruction)).hits
         return {hit.chunk.id: each.score for hit in hits for each in hit.legs if each.leg is leg}
 
     assert leg_scores(SearchMode.SPARSE, "river") == leg_scores(SearchMode.SPARSE, "")
@@ -119,21 +120,21 @@ def test_the_instruction_moves_the_dense_leg_alone(house: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_filters_hold_in_every_mode(house: Any, mode: SearchMode) -> None:
-    result = house.services.search.search(ask("the bank", mode, filters={"kind": "water"}))
+def test_filters_hold_in_every_mode(application: Any, mode: SearchMode) -> None:
+    result = application.services.search.search(ask("the bank", mode, filters={"kind": "water"}))
     assert texts(result) == [BANK]
 
 
-def test_a_query_without_known_words_finds_nothing_by_words(house: Any) -> None:
-    search = house.services.search.search
+def test_a_query_without_known_words_finds_nothing_by_words(application: Any) -> None:
+    search = application.services.search.search
     assert search(ask("zebra", SearchMode.SPARSE)).hits == ()
     assert search(ask("?!", SearchMode.SPARSE)).hits == ()
     assert texts(search(ask("?!"))) == texts(search(ask("?!", SearchMode.DENSE)))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_refuses_what_cannot_be_used(house: Any, mode: SearchMode) -> None:
-    search = house.services.search.search
+def test_every_mode_refuses_what_cannot_be_used(application: Any, mode: SearchMode) -> None:
+    search = application.services.search.search
     with pytest.raises(EmptyQueryError):
         search(ask("  ", mode))
     with pytest.raises(InputError, match="1 to 20"):
@@ -145,30 +146,30 @@ def test_every_mode_refuses_what_cannot_be_used(house: Any, mode: SearchMode) ->
 
 
 @pytest.mark.parametrize("mode", [SearchMode.SPARSE, SearchMode.HYBRID])
-def test_an_index_without_words_names_the_command(toy_house_factory: Callable[..., Any], mode: SearchMode) -> None:
-    house = toy_house_factory(index=InMemoryVectorIndex(without_words={"library--1"}))
-    house.add(CAT)
-    assert texts(house.services.search.search(ask("cat", SearchMode.DENSE))) == [CAT]
+def test_an_index_without_words_names_the_command(toy_services_factory: Callable[..., Any], mode: SearchMode) -> None:
+    application = toy_services_factory(index=InMemoryVectorIndex(without_words={"library--1"}))
+    application.add(CAT)
+    assert texts(application.services.search.search(ask("cat", SearchMode.DENSE))) == [CAT]
     with pytest.raises(ConflictError, match="gircse reindex library"):
-        house.services.search.search(ask("cat", mode))
+        application.services.search.search(ask("cat", mode))
 
 
-def ids_of(house: Any) -> dict[str, str]:
-    hits = house.services.search.search(ask("the", SearchMode.DENSE)).hits
+def ids_of(application: Any) -> dict[str, str]:
+    hits = application.services.search.search(ask("the", SearchMode.DENSE)).hits
     return {hit.chunk.text: hit.chunk.id for hit in hits}
 
 
 @pytest.mark.parametrize("mode", [SearchMode.DENSE, SearchMode.HYBRID])
-def test_more_and_less_like_a_chunk(toy_house_factory: Callable[..., Any], mode: SearchMode) -> None:
-    house = toy_house_factory(embedder=ToyEmbedder(dimension=4096))
+def test_more_and_less_like_a_chunk(toy_services_factory: Callable[..., Any], mode: SearchMode) -> None:
+    application = toy_services_factory(embedder=ToyEmbedder(dimension=4096))
     for text in ("cat mouse", "mouse trap", "river bank"):
-        house.add(text)
-    ids = ids_of(house)
+        application.add(text)
+    ids = ids_of(application)
 
     def cosine(text: str, **feedback: Any) -> float:
         [hit] = [
             each
-            for each in house.services.search.search(ask("river cat", mode, **feedback)).hits
+            for each in application.services.search.search(ask("river cat", mode, **feedback)).hits
             if each.chunk.text == text
         ]
         return hit.score if mode is SearchMode.DENSE else hit.legs[0].score
@@ -191,23 +192,23 @@ def test_the_vector_moves_as_rocchio_says() -> None:
 @pytest.mark.parametrize(
     "chunk_id", ["", "7", "x" * 5000, "\ud800", "{12345678-1234-5678-1234-567812345678}", str(uuid.UUID(int=7))]
 )
-def test_what_is_no_chunk_of_the_collection_is_refused(house: Any, side: str, chunk_id: str) -> None:
+def test_what_is_no_chunk_of_the_collection_is_refused(application: Any, side: str, chunk_id: str) -> None:
     with pytest.raises(InputError, match=r"no id of a chunk|has no chunk") as told:
-        house.services.search.search(ask("bank", **{side: (chunk_id,)}))
+        application.services.search.search(ask("bank", **{side: (chunk_id,)}))
     assert len(str(told.value)) < 500
 
 
-def test_a_chunk_of_another_collection_is_refused(house: Any) -> None:
-    house.add("Elsewhere.", collection="other")
-    [foreign] = house.services.search.search(
+def test_a_chunk_of_another_collection_is_refused(application: Any) -> None:
+    application.add("Elsewhere.", collection="other")
+    [foreign] = application.services.search.search(
         dataclasses.replace(ask("elsewhere", SearchMode.DENSE), collection="other")
     ).hits
     with pytest.raises(InputError, match="'library' has no chunk"):
-        house.services.search.search(ask("bank", like=(foreign.chunk.id,)))
+        application.services.search.search(ask("bank", like=(foreign.chunk.id,)))
 
 
-def test_feedback_is_bounded_consistent_and_for_vectors(house: Any) -> None:
-    search, ids = house.services.search.search, list(ids_of(house).values())
+def test_feedback_is_bounded_consistent_and_for_vectors(application: Any) -> None:
+    search, ids = application.services.search.search, list(ids_of(application).values())
     with pytest.raises(InputError, match="At most 16"):
         search(ask("bank", like=(ids[0],) * (MAX_FEEDBACK + 1)))
     with pytest.raises(InputError, match="liked and unliked"):

@@ -41,9 +41,9 @@ def served(app: Any) -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture
-def address(toy_house: Any) -> Iterator[tuple[str, int]]:
-    toy_house.add("The cat sleeps on the sofa.")
-    api = create_app(toy_house.services)
+def address(toy_services: Any) -> Iterator[tuple[str, int]]:
+    toy_services.add("The cat sleeps on the sofa.")
+    api = create_app(toy_services.services)
     with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as address:
         yield address
 
@@ -130,9 +130,9 @@ def test_body_in_pieces_is_taken_while_it_comes_fast_enough(address: tuple[str, 
         assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
 
 
-def test_long_answers_are_no_slow_clients(address: tuple[str, int], toy_house: Any) -> None:
+def test_long_answers_are_no_slow_clients(address: tuple[str, int], toy_services: Any) -> None:
     """Whoever waits for an answer sends nothing, and is not let go for that."""
-    search_service = toy_house.services.search
+    search_service = toy_services.services.search
     whole = search_service.search
 
     def search_slowly(*args: Any, **options: Any) -> Any:

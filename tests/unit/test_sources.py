@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import InputError
-from app.types.documents import Source, SourceFault
+from app.types.documents import Source, SourceFailure
 from ingest.rows import RowFields
 from ingest.sources import find_changed, find_files, outermost
 
@@ -39,7 +39,7 @@ def names(found, root):
 
 def reasons(found, root):
     return {
-        Path(each.name).relative_to(root).as_posix(): each.reason for each in found if isinstance(each, SourceFault)
+        Path(each.name).relative_to(root).as_posix(): each.reason for each in found if isinstance(each, SourceFailure)
     }
 
 
@@ -77,7 +77,7 @@ def test_unsupported_files_are_reported(folder):
     assert names(found, root) == ["a.txt"]
     assert set(reasons(found, root)) == {"LICENSE", "film.mp4"}
     assert "'.mp4' cannot be read" in reasons(found, root)["film.mp4"]
-    assert [fault.was_named for fault in found if isinstance(fault, SourceFault)] == [False, True]
+    assert [fault.was_named for fault in found if isinstance(fault, SourceFailure)] == [False, True]
 
 
 def test_missing_path_is_reported_and_the_rest_found(folder):
@@ -229,7 +229,7 @@ def test_broken_sidecar_holds_its_document_back(folder, text, reason):
     found = find([root])
     assert names(found, root) == ["b.txt"]
     assert reason in reasons(found, root)["a.txt"]
-    assert [fault.was_named for fault in found if isinstance(fault, SourceFault)] == [True]
+    assert [fault.was_named for fault in found if isinstance(fault, SourceFailure)] == [True]
 
 
 def test_sidecar_that_is_a_link_is_not_followed(folder, tmp_path):

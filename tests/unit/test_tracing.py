@@ -79,10 +79,10 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     collector.server.server_close()
 
 
-def test_a_search_is_one_trace_of_request_embedding_and_index(collector: Collector, toy_house: Any) -> None:
-    toy_house.add("The cat sleeps on the sofa.")
+def test_a_search_is_one_trace_of_request_embedding_and_index(collector: Collector, toy_services: Any) -> None:
+    toy_services.add("The cat sleeps on the sofa.")
     spans = open_spans("gircse")
-    metrics, parts = Metrics(spans=spans), toy_house.services
+    metrics, parts = Metrics(spans=spans), toy_services.services
     search = SearchService(parts.catalog, parts.index, parts.embedder, observer=metrics)
     client = TestClient(create_app(replace(parts, metrics=metrics, search=search)))
     question = {"query": QUERY, "collection": "library", "explain": False}

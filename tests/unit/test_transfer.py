@@ -1,4 +1,4 @@
-"""Out of one house and into another: the same documents, ids and scores; nothing of a broken archive gets in."""
+"""Out of one application and into another: the same documents, ids and scores; nothing of a broken archive gets in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
 from app.types.documents import (
     DocumentState,
-    RemovalKind,
+    GarbageKind,
     utc_now,
 )
 from app.vectors import QdrantVectorIndex
@@ -75,65 +75,67 @@ def drop_all(index: QdrantVectorIndex) -> None:
         index.drop(name)
 
 
-def transfer_of(house: Any) -> Transfer:
-    services = house.services
+def transfer_of(application: Any) -> Transfer:
+    services = application.services
     return Transfer(catalog=services.catalog, index=services.index, blobs=services.blobs, embedder=services.embedder)
 
 
-def filled(house: Any) -> Any:
+def filled(application: Any) -> Any:
     for number, text in enumerate(TEXTS):
-        house.add(text, metadata={"year": 1990 + number, "share": 0.1})
-    return house
+        application.add(text, metadata={"year": 1990 + number, "share": 0.1})
+    return application
 
 
 @pytest.fixture
-def archive(toy_house: Any, tmp_path: Path) -> Path:
+def archive(toy_services: Any, tmp_path: Path) -> Path:
     """Of three documents with a chunk each, on the index in memory."""
     path = tmp_path / "library.tar.zst"
-    assert transfer_of(filled(toy_house)).export_collection("library", path) == Transferred("library", 3, 3)
+    assert transfer_of(filled(toy_services)).export_collection("library", path) == Transferred("library", 3, 3)
     return path
 
 
 @pytest.fixture(scope="module")
-def packed(toy_house_class: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packed(toy_services_class: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, made once, for tests that only read it."""
     home = tmp_path_factory.mktemp("packed")
     with ExitStack() as opened:
-        house = filled(toy_house_class(home, opened, embedder=ToyEmbedder()))
-        transfer_of(house).export_collection("library", home / "library.tar.zst")
+        application = filled(toy_services_class(home, opened, embedder=ToyEmbedder()))
+        transfer_of(application).export_collection("library", home / "library.tar.zst")
     return home / "library.tar.zst"
 
 
 @pytest.fixture
-def elsewhere(toy_house_factory: Callable[..., Any]) -> Any:
-    return toy_house_factory("elsewhere")
+def elsewhere(toy_services_factory: Callable[..., Any]) -> Any:
+    return toy_services_factory("elsewhere")
 
 
-def hits(house: Any, collection: str = "library") -> list[tuple[str, float, object]]:
-    query = house.embedder.embed_query("cat dog ships rain far").vector
-    return [(hit.id, hit.score, hit.payload) for hit in house.index.search(collection, query, limit=10)]
+def hits(application: Any, collection: str = "library") -> list[tuple[str, float, object]]:
+    query = application.embedder.embed_query("cat dog ships rain far").vector
+    return [(hit.id, hit.score, hit.payload) for hit in application.index.search(collection, query, limit=10)]
 
 
-def differences(house: Any) -> list[object]:
-    services = house.services
+def differences(application: Any) -> list[object]:
+    services = application.services
     return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
-def is_untouched(house: Any) -> bool:
-    services = house.services
-    noted = services.catalog.reserved_names(RemovalKind.INDEX)
-    return (services.catalog.collections(), house.index.indexes(), list(services.blobs.hashes()), noted) == ([],) * 4
+def is_untouched(application: Any) -> bool:
+    services = application.services
+    noted = services.catalog.reserved_names(GarbageKind.INDEX)
+    return (services.catalog.collections(), application.index.indexes(), list(services.blobs.hashes()), noted) == (
+        [],
+    ) * 4
 
 
 @pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
 def test_another_home_and_another_store_give_the_very_same_answers(
-    toy_house_factory: Callable[..., Any],
+    toy_services_factory: Callable[..., Any],
     embedded: QdrantVectorIndex,
     server: QdrantVectorIndex,
     tmp_path: Path,
     suffix: str,
 ) -> None:
-    source, target = filled(toy_house_factory("a", index=embedded)), toy_house_factory("b", index=server)
+    source, target = filled(toy_services_factory("a", index=embedded)), toy_services_factory("b", index=server)
     # Vectors as a model gives them: every bit of the float32 is in use.
     shuffled = random.Random(7)
     for point in embedded.retrieve("library--1", list(embedded.point_ids("library--1"))):
@@ -170,37 +172,41 @@ def test_what_was_brought_in_is_not_embedded_again(packed: Path, elsewhere: Any)
     assert elsewhere.embedder.embedded_texts == []
 
 
-def test_a_copy_lives_beside_its_original(archive: Path, toy_house: Any) -> None:
-    transfer_of(toy_house).import_collection(archive, name="copy")
-    catalog = toy_house.services.catalog
-    for (_, score, payload), (_, copied_score, copied) in zip(hits(toy_house), hits(toy_house, "copy"), strict=True):
+def test_a_copy_lives_beside_its_original(archive: Path, toy_services: Any) -> None:
+    transfer_of(toy_services).import_collection(archive, name="copy")
+    catalog = toy_services.services.catalog
+    for (_, score, payload), (_, copied_score, copied) in zip(
+        hits(toy_services), hits(toy_services, "copy"), strict=True
+    ):
         # The double keeps 64 bits of a number, of which an archive takes 32.
         assert (copied["page_content"], copied_score) == (payload["page_content"], pytest.approx(score))
     assert not {each.id for each in catalog.documents("copy")} & {each.id for each in catalog.documents("library")}
     # Its ids are those that ingestion would give: nothing is embedded again.
-    toy_house.embedder.embedded_texts.clear()
+    toy_services.embedder.embedded_texts.clear()
     for document in catalog.documents("copy"):
         assert catalog.queue_again(document.id)
-    toy_house.work_off()
-    assert toy_house.embedder.embedded_texts == []
-    assert differences(toy_house) == []
-    toy_house.services.library.delete_collection("library")  # the copy keeps its files
-    assert all(toy_house.services.blobs.get(each.content_hash) for each in catalog.documents("copy"))
+    toy_services.work_off()
+    assert toy_services.embedder.embedded_texts == []
+    assert differences(toy_services) == []
+    toy_services.services.library.delete_collection("library")  # the copy keeps its files
+    assert all(toy_services.services.blobs.get(each.content_hash) for each in catalog.documents("copy"))
 
 
-def test_a_name_that_is_taken_is_refused(archive: Path, toy_house: Any) -> None:
+def test_a_name_that_is_taken_is_refused(archive: Path, toy_services: Any) -> None:
     with pytest.raises(ConflictError, match="--as NAME"):
-        transfer_of(toy_house).import_collection(archive)
+        transfer_of(toy_services).import_collection(archive)
 
 
-def test_lenses_and_judgements_come_along(toy_house: Any, elsewhere: Any, tmp_path: Path) -> None:
-    house, path = filled(toy_house), tmp_path / "library.tar.zst"
-    documents = house.services.catalog.documents()
+def test_lenses_and_judgements_come_along(toy_services: Any, elsewhere: Any, tmp_path: Path) -> None:
+    application, path = filled(toy_services), tmp_path / "library.tar.zst"
+    documents = application.services.catalog.documents()
     for lens in (new_lens("feeling", "Identify the feeling"), new_lens("topic", "Identify the topic", note="ours")):
-        house.services.catalog.save_lens(lens)
+        application.services.catalog.save_lens(lens)
     for number, document in enumerate(documents):
-        house.services.catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=number))
-    transfer_of(house).export_collection("library", path)
+        application.services.catalog.save_judgement(
+            new_judgement(document.id, query="cat", instruction="", grade=number)
+        )
+    transfer_of(application).export_collection("library", path)
     elsewhere.services.catalog.save_lens(new_lens("topic", "Identify the subject"))
     made = transfer_of(elsewhere).import_collection(path)
     assert made == Transferred("library", 3, 3, lenses_kept=("topic",))
@@ -208,7 +214,7 @@ def test_lenses_and_judgements_come_along(toy_house: Any, elsewhere: Any, tmp_pa
         "Identify the feeling",
         "Identify the subject",
     ]
-    said, original = (list(each.services.catalog.judgement_pages("library")) for each in (elsewhere, house))
+    said, original = (list(each.services.catalog.judgement_pages("library")) for each in (elsewhere, application))
     assert said == original
     assert len(said[0]) == 3
     # Under another name the documents have other ids, and each judgement is still of its document.
@@ -218,13 +224,13 @@ def test_lenses_and_judgements_come_along(toy_house: Any, elsewhere: Any, tmp_pa
     assert copied == {(document.uri, number) for number, document in enumerate(documents)}
 
 
-def test_waiting_and_failed_documents_come_along_as_such(toy_house: Any, elsewhere: Any, tmp_path: Path) -> None:
-    filled(toy_house)
-    library = toy_house.services.library
+def test_waiting_and_failed_documents_come_along_as_such(toy_services: Any, elsewhere: Any, tmp_path: Path) -> None:
+    filled(toy_services)
+    library = toy_services.services.library
     library.add_document("library", b" ", uri="empty", media_type="text/plain")
-    toy_house.work_off()
+    toy_services.work_off()
     library.add_document("library", b"Still waiting.", uri="waiting", media_type="text/plain")
-    transfer_of(toy_house).export_collection("library", tmp_path / "x.tar.gz")
+    transfer_of(toy_services).export_collection("library", tmp_path / "x.tar.gz")
     transfer_of(elsewhere).import_collection(tmp_path / "x.tar.gz")
     catalog = elsewhere.services.catalog
     states = {each.uri: each.state for each in catalog.documents()}
@@ -235,18 +241,18 @@ def test_waiting_and_failed_documents_come_along_as_such(toy_house: Any, elsewhe
 
 
 def test_another_model_is_refused_before_anything_is_touched(
-    packed: Path, toy_house_factory: Callable[..., Any]
+    packed: Path, toy_services_factory: Callable[..., Any]
 ) -> None:
-    house = toy_house_factory("other", embedder=ToyEmbedder(fingerprint="toy-2"))
+    application = toy_services_factory("other", embedder=ToyEmbedder(fingerprint="toy-2"))
     with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*GIRCSE_MODEL.*reindex"):
-        transfer_of(house).import_collection(packed)
-    assert is_untouched(house)
+        transfer_of(application).import_collection(packed)
+    assert is_untouched(application)
 
 
 @pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
-def test_no_flipped_bit_and_no_cut_gets_in(toy_house: Any, elsewhere: Any, tmp_path: Path, suffix: str) -> None:
+def test_no_flipped_bit_and_no_cut_gets_in(toy_services: Any, elsewhere: Any, tmp_path: Path, suffix: str) -> None:
     path, broken = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-    transfer_of(filled(toy_house)).export_collection("library", path)
+    transfer_of(filled(toy_services)).export_collection("library", path)
     whole, chance = path.read_bytes(), random.Random(3)
     for _ in range(40):
         data = bytearray(whole)
@@ -367,7 +373,7 @@ Transfer(
 
 
 def test_an_import_that_is_killed_leaves_no_half_collection(
-    packed: Path, toy_house_factory: Callable[..., Any], tmp_path: Path
+    packed: Path, toy_services_factory: Callable[..., Any], tmp_path: Path
 ) -> None:
     with EdgeProcess(tmp_path / "edge") as edge:
         home, connection = tmp_path / "killed", edge.start()
@@ -375,26 +381,26 @@ def test_an_import_that_is_killed_leaves_no_half_collection(
         command = [sys.executable, "-c", KILLED, str(home), connection.url, connection.token, str(packed)]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
         index = QdrantVectorIndex.over_edge(edge)
-        house = toy_house_factory("killed", index=index)
-        catalog = house.services.catalog
-        assert (catalog.collections(), index.indexes(), len(list(house.services.blobs.hashes()))) == (
+        application = toy_services_factory("killed", index=index)
+        catalog = application.services.catalog
+        assert (catalog.collections(), index.indexes(), len(list(application.services.blobs.hashes()))) == (
             [],
             ["library--1"],
             3,
         )
         in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
-        remove_unneeded(catalog=in_two_hours, index=index, blobs=house.services.blobs)
-        assert (index.indexes(), list(house.services.blobs.hashes())) == ([], [])
-        transfer_of(house).import_collection(packed)
+        remove_unneeded(catalog=in_two_hours, index=index, blobs=application.services.blobs)
+        assert (index.indexes(), list(application.services.blobs.hashes())) == ([], [])
+        transfer_of(application).import_collection(packed)
         assert index.count("library") == 3
         index.close()
 
 
-def test_a_broken_export_leaves_no_archive(toy_house: Any, tmp_path: Path) -> None:
-    filled(toy_house)
-    toy_house.index.delete_points("library--1", list(toy_house.index.point_ids("library--1"))[:1])
+def test_a_broken_export_leaves_no_archive(toy_services: Any, tmp_path: Path) -> None:
+    filled(toy_services)
+    toy_services.index.delete_points("library--1", list(toy_services.index.point_ids("library--1"))[:1])
     with pytest.raises(ConflictError, match="doctor --orphans --fix"):
-        transfer_of(toy_house).export_collection("library", tmp_path / "a.tar.zst")
+        transfer_of(toy_services).export_collection("library", tmp_path / "a.tar.zst")
     assert not list(tmp_path.glob("*a.tar*"))
 
 

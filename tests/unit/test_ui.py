@@ -37,7 +37,7 @@ from app.types.documents import (
 from app.types.search import SearchRequest, SearchResult
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
-from ui.guard import guarded, guarded_stream, read_choice, read_text, read_whole_number
+from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
 from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
@@ -171,7 +171,7 @@ def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: Sea
 def test_bad_input_is_refused_before_any_search(
     handlers: SearchHandlers, search: NoHits, values: tuple[object, ...], message: str
 ) -> None:
-    (answer,) = guarded_stream(handlers.search, outputs=3)(*values)
+    (answer,) = as_stream_handler(handlers.search, outputs=3)(*values)
     assert 'role="alert"' in answer[0]
     assert message in answer[0]
     assert answer[1:] == ("", "")
@@ -185,7 +185,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
     junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
-    assert all("incident" not in view[0] for view in guarded_stream(junked.search, outputs=3)(*values))
+    assert all("incident" not in view[0] for view in as_stream_handler(junked.search, outputs=3)(*values))
 
 
 @settings(deadline=None)
@@ -307,7 +307,7 @@ def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCa
         raise RuntimeError("password=hunter2")
 
     with caplog.at_level(logging.ERROR):
-        message, other = guarded(failing, outputs=2)()
+        message, other = as_handler(failing, outputs=2)()
     incident = caplog.records[0].args[0]  # type: ignore[index]
     assert str(incident) in message
     assert "hunter2" not in message
@@ -378,8 +378,8 @@ def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypa
 
 
 @pytest.fixture
-def client(toy_house: Any) -> Iterator[TestClient]:
-    with open_web(toy_house.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
+def client(toy_services: Any) -> Iterator[TestClient]:
+    with open_web(toy_services.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
         yield client
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import DocumentError
-from app.types.documents import Source, SourceFault
+from app.types.documents import Source, SourceFailure
 from ingest.urls import FetchLimits, UrlReader
 
 PAGE = b"<html><title>Tides</title><p>The tide comes in twice a day.</p></html>"
@@ -304,7 +304,7 @@ def test_what_cannot_be_had_is_told_and_the_rest_is_read(site: Site) -> None:
     names = Names(docs_example=["127.0.0.1"])
     base = f"http://docs.example:{site.port}"
     found = list(reader(names).read_all([f"{base}/gone", "http://", f"{base}/photo", f"{base}/page", "http://[x]/"]))
-    faults = {each.name: each.reason for each in found if isinstance(each, SourceFault)}
+    faults = {each.name: each.reason for each in found if isinstance(each, SourceFailure)}
     assert "404 Not Found" in faults[f"{base}/gone"]
     assert "'image/png'" in faults[f"{base}/photo"]
     assert {"http://", "http://[x]/"} < faults.keys()

@@ -20,17 +20,17 @@ from torch import Tensor
 from embedder.encoder import Encoder
 from embedder.fused_vocabulary import FusedMean, agrees, fused_mean
 from embedder.heads import SoftHead
-from embedder.linear import Linear
-from embedder.readers import PackedReader
-from embedder.refine import refine_states, soften
+from embedder.prefill import PackedPrefill
+from embedder.refine import refine_states, softmax_over_vocabulary
 from embedder.tiled_vocabulary import Tiles, cut
 from embedder.vocabulary import LARGE, Vocabulary, build_vocabulary
+from embedder.weight_formats import Linear
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 
 
 def plain(head: Linear, embedding: Tensor, x: Tensor, temperature: float, bias: Tensor | None) -> Tensor:
-    return soften(head(x), temperature=temperature, logit_bias=bias) @ embedding.float()
+    return softmax_over_vocabulary(head(x), temperature=temperature, logit_bias=bias) @ embedding.float()
 
 
 def random_head(entries: int, width: int, *, seed: int = 0, has_bias: bool = True) -> tuple[Linear, Tensor]:
@@ -105,7 +105,7 @@ def test_a_large_vocabulary_gives_what_a_small_one_gives(kind: str) -> None:
     expected = small.next_inputs(state, temperature=0.7, logit_bias=bias)
     torch.testing.assert_close(large.next_inputs(state, temperature=0.7, logit_bias=bias), expected)
     torch.testing.assert_close(large.logits(state), small.logits(state))
-    through = large.embed_soft(soften(large.logits(state), temperature=0.7, logit_bias=bias))
+    through = large.embed_soft(softmax_over_vocabulary(large.logits(state), temperature=0.7, logit_bias=bias))
     torch.testing.assert_close(through, expected)
 
 
@@ -146,7 +146,7 @@ def test_only_who_looks_at_soft_tokens_has_them_made(tmp_path: Path) -> None:
     seen: list[Tensor] = []
     with torch.no_grad():
         for observe in (None, lambda step, soft_token: seen.append(soft_token)):
-            refine_states(PackedReader(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, observe=observe)
+            refine_states(PackedPrefill(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, observe=observe)
     assert counts == {"mean": 4, "project": 4}
     torch.testing.assert_close(torch.stack(seen).sum(dim=-1), torch.ones(4, 1))
 

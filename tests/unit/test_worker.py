@@ -19,9 +19,9 @@ from app.errors import UnavailableError, VectorIndexUnavailableError
 from app.ports.parts import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, Findings, JobState, Point
-from ingest.lanes import Lanes
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in
+from ingest.worker_slots import WorkerSlots
 
 TWENTY = "\n".join(f"Paragraph number {number}." for number in range(20))
 
@@ -206,7 +206,7 @@ def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, ac
     """The reader watches its lane and `stop`, as the one in a process of its own does."""
     _, job = parts.submit("A book that takes an hour to read.")
     assert job is not None
-    lanes, stop, is_reading = Lanes(), threading.Event(), threading.Event()
+    lanes, stop, is_reading = WorkerSlots(), threading.Event(), threading.Event()
 
     def read(path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings:
         is_reading.set()

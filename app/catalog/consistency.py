@@ -1,0 +1,82 @@
+"""What the audit asks of the catalog: chunks page by page, whose they are, and which documents no job is at work on.
+
+And what those who watch the queue ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from sqlalchemy import delete, exists, func, select, update
+
+from app.catalog import jobs
+from app.catalog.sessions import Sessions
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
+from app.types.documents import Chunk, DocumentState, JobKind
+
+_PAGE = 1000
+
+
+class AuditQueries(Sessions):
+    def queue_age(self) -> timedelta:
+        is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
+        now = self._clock()
+        statement = select(func.min(JobRow.not_before)).where(is_waiting, JobRow.not_before <= now, ~is_paused)
+        with self._session(self._engine) as session:
+            first = session.scalar(statement)
+        return timedelta(0) if first is None else now - first
+
+    def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
+        after = ""
+        while True:
+            statement = (
+                select(ChunkRow)
+                .where(ChunkRow.index_name == index, ChunkRow.id > after)
+                .order_by(ChunkRow.id)
+                .limit(_PAGE)
+            )
+            with self._session(self._engine) as session:
+                page = [row.as_chunk() for row in session.scalars(statement)]
+            if not page:
+                return
+            yield page
+            after = page[-1].id
+
+    def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
+        statement = select(ChunkRow.id, ChunkRow.document_id).where(
+            ChunkRow.index_name == index, ChunkRow.id.in_(list(ids))
+        )
+        with self._session(self._engine) as session:
+            return dict(session.execute(statement).tuples().all())
+
+    def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
+        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
+        statement = select(DocumentRow.id, ~has_job).where(DocumentRow.id.in_(list(ids)))
+        with self._session(self._engine) as session:
+            return {document_id: bool(settled) for document_id, settled in session.execute(statement).tuples()}
+
+    def queue_again(self, document_id: str) -> bool:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            row = jobs.lock_document(session, document_id)
+            if row is None or row.state is DocumentState.FAILED:
+                return False
+            if jobs.open_job(session, document_id) is None:
+                kind = JobKind.DELETE if row.state is DocumentState.DELETING else JobKind.INGEST
+                jobs.enqueue(session, row, kind, now)
+            return True
+
+    def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
+        with self._session(self._writer) as session:
+            for table in (ChunkRow, IndexedDocumentRow):
+                statement = delete(table).where(table.index_name == index)
+                if document_id is not None:
+                    statement = statement.where(table.document_id == document_id)
+                session.execute(statement)
+            if document_id is not None:
+                active = select(CollectionRow.name).where(CollectionRow.active_index == index).scalar_subquery()
+                session.execute(
+                    update(DocumentRow)
+                    .where(DocumentRow.id == document_id, DocumentRow.collection == active)
+                    .values(chunk_count=0)
+                )

@@ -1,0 +1,37 @@
+"""Answers that are kept under the keys that callers gave, so that a request sent twice is done once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, delete, update
+
+from app.catalog.sessions import Sessions, add_unless_taken
+from app.catalog.tables import AnswerRow
+from app.types.documents import IdempotencyRecord
+
+
+class IdempotencyRecords(Sessions):
+    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            session.execute(delete(AnswerRow).where(AnswerRow.until <= now))
+            while True:
+                if add_unless_taken(session, AnswerRow(caller=caller, key=key, digest=digest, until=now + lease)):
+                    return None
+                found = session.get(AnswerRow, (caller, key), populate_existing=True)
+                if found is not None:  # else another process has just forgotten it
+                    return IdempotencyRecord(found.digest, found.status, found.body)
+
+    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
+        changed = {"status": status, "body": body, "until": self._clock() + keep}
+        with self._session(self._writer) as session:
+            session.execute(update(AnswerRow).where(*_open(caller, key)).values(changed))
+
+    def forget_answer(self, caller: str, key: str) -> None:
+        with self._session(self._writer) as session:
+            session.execute(delete(AnswerRow).where(*_open(caller, key)))
+
+
+def _open(caller: str, key: str) -> tuple[ColumnElement[bool], ...]:
+    return AnswerRow.caller == caller, AnswerRow.key == key, AnswerRow.status.is_(None)

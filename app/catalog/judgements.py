@@ -1,0 +1,159 @@
+"""What people keep in the catalog: lenses, and judgements of documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from uuid import UUID, uuid5
+
+from sqlalchemy import delete, func, insert, select, tuple_
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
+
+from app.catalog.sessions import Sessions, collection_row
+from app.catalog.tables import DocumentRow, JudgementRow, LensRow
+from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
+from app.types.documents import Judgement, Lens
+from app.types.evaluation import JudgementSource
+
+_PAGE = 500
+_JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
+
+
+class LensesAndJudgements(Sessions):
+    def lenses(self) -> list[Lens]:
+        with self._session(self._engine) as session:
+            return [row.as_lens() for row in session.scalars(select(LensRow).order_by(LensRow.name))]
+
+    def lens(self, name: str) -> Lens:
+        with self._session(self._engine) as session:
+            return _lens_row(session, name).as_lens()
+
+    def save_lens(self, lens: Lens) -> None:
+        with self._session(self._writer) as session:
+            present = session.get(LensRow, lens.name)
+            since = self._clock() if present is None else present.created_at
+            session.merge(LensRow(**asdict(lens), created_at=since))
+
+    def delete_lens(self, name: str) -> None:
+        with self._session(self._writer) as session:
+            session.delete(_lens_row(session, name))
+
+    def save_judgement(self, judgement: Judgement) -> None:
+        try:
+            self._merge(judgement)
+        except IntegrityError:  # the same person was quicker, or the document has just gone
+            self._merge(judgement)
+
+    def _merge(self, judgement: Judgement) -> None:
+        with self._session(self._writer) as session:
+            if session.get(DocumentRow, judgement.document_id) is None:
+                raise UnknownDocumentError(f"No document with the id {judgement.document_id!r}: it cannot be judged.")
+            session.merge(JudgementRow(**judgement_values(judgement)))
+
+    def delete_judgement(self, judgement: Judgement) -> bool:
+        with self._session(self._writer) as session:
+            found = session.get(JudgementRow, judgement_values(judgement)["id"])
+            if found is None:
+                return False
+            session.delete(found)
+            return True
+
+    def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
+        after = ("", "")
+        key = tuple_(JudgementRow.document_id, JudgementRow.id)
+        while True:
+            statement = (
+                select(JudgementRow)
+                .join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+                .where(DocumentRow.collection == collection, key > after)
+                .order_by(JudgementRow.document_id, JudgementRow.id)
+                .limit(_PAGE)
+            )
+            with self._session(self._engine) as session:
+                rows = list(session.scalars(statement))
+                page = [row.as_judgement() for row in rows]
+            if not page:
+                return
+            yield page
+            after = (rows[-1].document_id, rows[-1].id)
+
+    def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
+        rows = list({str(row["id"]): row for row in map(judgement_values, judgements)}.values())
+        of_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
+        try:
+            with self._session(self._writer) as session:
+                collection_row(session, collection)
+                former = JudgementRow.judged_by == judged_by, JudgementRow.document_id.in_(of_collection)
+                session.execute(delete(JudgementRow).where(*former))
+                _require_documents(session, collection, {str(row["document_id"]) for row in rows})
+                if rows:
+                    session.execute(insert(JudgementRow), rows)
+        except IntegrityError as error:
+            raise _documents_changed(collection) from error
+        return len(rows)
+
+    def judgement_sources(self, collection: str) -> list[JudgementSource]:
+        asked = (
+            select(JudgementRow.judged_by, JudgementRow.query, JudgementRow.instruction, func.count().label("said"))
+            .join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+            .where(DocumentRow.collection == collection)
+            .group_by(JudgementRow.judged_by, JudgementRow.query, JudgementRow.instruction)
+            .subquery()
+        )
+        statement = (
+            select(asked.c.judged_by, func.count(), func.sum(asked.c.said))
+            .group_by(asked.c.judged_by)
+            .order_by(asked.c.judged_by)
+        )
+        with self._session(self._engine) as session:
+            return [JudgementSource(by, queries, int(said)) for by, queries, said in session.execute(statement)]
+
+    def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        with self._session(self._engine) as session:
+            for start in range(0, len(document_ids), _PAGE):
+                page = document_ids[start : start + _PAGE]
+                # Of several documents with the same content the last pair, so the one with the smallest id, counts.
+                for alike in (DocumentRow.content_hash, DocumentRow.uri):
+                    found |= _pairs_alike(session, page, collection, alike.key)
+        return found
+
+
+def judgement_values(judgement: Judgement) -> dict[str, object]:
+    key = json.dumps([judgement.document_id, judgement.query, judgement.instruction, judgement.judged_by])
+    return {"id": str(uuid5(_JUDGEMENTS, key)), **asdict(judgement)}
+
+
+def _lens_row(session: Session, name: str) -> LensRow:
+    row = session.get(LensRow, name)
+    if row is None:
+        raise UnknownLensError(name, list(session.scalars(select(LensRow.name).order_by(LensRow.name))))
+    return row
+
+
+def _pairs_alike(session: Session, ids: Sequence[str], collection: str, attribute: str) -> dict[str, str]:
+    other = aliased(DocumentRow)
+    statement = (
+        select(DocumentRow.id, other.id)
+        .join(other, getattr(other, attribute) == getattr(DocumentRow, attribute))
+        .where(DocumentRow.id.in_(ids), other.collection == collection)
+        .order_by(DocumentRow.id, other.id.desc())
+    )
+    return {mine: theirs for mine, theirs, *_ in session.execute(statement)}
+
+
+def _require_documents(session: Session, collection: str, ids: set[str]) -> None:
+    wanted = sorted(ids)
+    for start in range(0, len(wanted), _PAGE):
+        page = wanted[start : start + _PAGE]
+        there = select(func.count()).where(DocumentRow.id.in_(page), DocumentRow.collection == collection)
+        if session.scalar(there) != len(page):
+            raise _documents_changed(collection)
+
+
+def _documents_changed(collection: str) -> ConflictError:
+    return ConflictError(
+        f"Some of the judged documents are not, or no longer, in the collection {collection!r}; do it again."
+    )

@@ -1,0 +1,39 @@
+"""Opens the application for a command. The one place where the command line reaches its heavy imports.
+
+They cost seconds (torch, SQL, Gradio), which `gircse --help` and the lighter commands must not spend.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from app.ports.parts import Catalog, Embedder
+from app.services import Services
+from app.settings import Settings, load_settings
+
+
+def wiring(part: str) -> Any:
+    """The module `part` of `app.wiring`: catalog, index, embedders, services, ingestion, transfer, web, training."""
+    return importlib.import_module(f"app.wiring.{part}")
+
+
+@contextmanager
+def open_services(settings: Settings | None = None) -> Iterator[Services]:
+    with wiring("services").open_services(settings or load_settings()) as services:
+        yield services
+
+
+def embedder_of(settings: Settings) -> Embedder:
+    """The model alone, for commands that keep nothing; loaded at its first use."""
+    embedder: Embedder = wiring("embedders").embedder_for(settings)
+    return embedder
+
+
+@contextmanager
+def open_catalog(settings: Settings | None = None) -> Iterator[Catalog]:
+    """The catalog alone, for commands that need neither model nor index."""
+    with wiring("catalog").open_catalog(settings or load_settings()) as catalog:
+        yield catalog

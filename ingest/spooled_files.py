@@ -1,0 +1,118 @@
+"""What a document becomes on its way into the index, kept on disk once it is much: its text, and rows of its chunks."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+from app.errors import FilesUnavailableError
+from app.types.documents import Chunk, TextPart
+
+_IN_MEMORY_BYTES = 4_000_000
+_CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none)
+_ROWS_PER_READ = 1_000
+
+
+class _Spool:
+    """A nameless file, so that nothing is left of it however the process ends. `folder` must not lie in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        where = None if folder is None else str(folder)
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, dir=where)  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @contextmanager
+    def _errors_translated(self) -> Iterator[None]:
+        """What the disk refuses now it may grant later."""
+        try:
+            yield
+        except OSError as error:
+            raise FilesUnavailableError(
+                f"A temporary file in {self._folder or tempfile.gettempdir()} cannot be used: "
+                f"{error.strerror or error}. Check that its disk is there, writable and not full."
+            ) from error
+
+
+class SpooledText(_Spool):
+    """Implements the port `TextSink`."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self.clear()
+
+    def clear(self) -> None:
+        self._sizes: list[int] = []
+        self.page_starts: list[int] = []
+        self.character_count = 0
+        self.has_text = False
+        with self._errors_translated():
+            self._file.seek(0)
+            self._file.truncate()
+
+    @property
+    def byte_count(self) -> int:
+        return sum(self._sizes)
+
+    def write(self, part: TextPart) -> None:
+        data = part.text.encode("utf-8", "surrogatepass")
+        with self._errors_translated():
+            self._file.write(data)
+        self._sizes.append(len(data))
+        self.page_starts += part.page_starts
+        self.character_count += len(part.text)
+        self.has_text = self.has_text or bool(part.text.strip())
+
+    def parts(self) -> Iterator[str]:
+        """One at a time: whoever reads two at once mixes them up."""
+        with self._errors_translated():
+            self._file.seek(0)
+        for size in self._sizes:
+            with self._errors_translated():
+                data = self._file.read(size)
+            yield data.decode("utf-8", "surrogatepass")
+
+
+class SpooledChunks(_Spool):
+    """The chunks of one document in their order, without their texts."""
+
+    def __init__(self, document_id: str, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self._document_id = document_id
+
+    def write(self, chunk: Chunk) -> None:
+        row = (UUID(chunk.id).bytes, bytes.fromhex(chunk.text_hash), chunk.start, chunk.end, chunk.page or 0)
+        with self._errors_translated():
+            self._file.write(_CHUNK.pack(*row))
+
+    def __iter__(self) -> Iterator[Chunk]:
+        with self._errors_translated():
+            self._file.seek(0)
+        ordinal = 0
+        while data := self._read():
+            for point_id, text_hash, start, end, page in _CHUNK.iter_unpack(data):
+                yield Chunk(
+                    id=str(UUID(bytes=point_id)),
+                    document_id=self._document_id,
+                    ordinal=ordinal,
+                    text="",
+                    text_hash=text_hash.hex(),
+                    start=start,
+                    end=end,
+                    page=page or None,
+                )
+                ordinal += 1
+
+    def _read(self) -> bytes:
+        with self._errors_translated():
+            return self._file.read(_ROWS_PER_READ * _CHUNK.size)

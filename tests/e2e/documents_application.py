@@ -1,0 +1,64 @@
+"""A service whose model is small enough to start at once: real catalog, files, readers, worker, API and pages."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from app.settings import Settings
+from app.testing import ToyEmbedder
+from app.wiring.ingestion import run_worker
+from app.wiring.web import open_web
+
+START_TIMEOUT_S = 60
+
+
+class SlowEmbedder(ToyEmbedder):
+    """Waits before each batch of documents while `gate` is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(is_recording=False)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def embed_documents(self, texts: Any, *, instruction: str, steps: int) -> list[list[float]]:
+        self.gate.wait(timeout=60)
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+
+@contextmanager
+def serving_documents(application_class: Any, home: Path, *, has_worker: bool = True) -> Iterator[tuple[str, Any]]:
+    """The address of a service on an empty home, and its application."""
+    stop, embedder = threading.Event(), SlowEmbedder()
+    with ExitStack() as opened:
+        application = application_class(home, opened, embedder=embedder)
+        # Pages of a server on this machine are fetched, as those of the internet would be.
+        application.services = replace(application.services, settings=Settings(home=home, allow_private_urls=True))
+        web = opened.enter_context(open_web(application.services))
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
+        threads = [threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)]
+        if has_worker:
+            threads.append(threading.Thread(target=run_worker, args=(application.services, stop), daemon=True))
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + START_TIMEOUT_S
+        while not server.started and time.monotonic() < until:
+            time.sleep(0.05)
+        assert server.started, f"the server did not start within {START_TIMEOUT_S} s"
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", application
+        finally:
+            embedder.gate.set()
+            server.should_exit = True
+            stop.set()
+            for thread in threads:
+                thread.join(timeout=20)

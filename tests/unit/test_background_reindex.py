@@ -1,0 +1,169 @@
+"""Indexing anew in threads of the serving process: one at a time per collection, stopped, resumed, and told of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from app.collections.background_reindex import Reindexing
+from app.collections.reindex import Reindexer
+from app.errors import ConflictError, InputError, UnavailableError, UnknownCollectionError
+from app.testing import ToyEmbedder
+from app.types.documents import Collection, Document
+from app.types.upkeep import ContractChange, ReindexState
+
+SHORTER = ContractChange(chunk_tokens=16, chunk_overlap=0)
+COUNT = 6
+
+
+class GatedEmbedder(ToyEmbedder):
+    """Documents wait while `gate` is closed; `fault` is raised once instead of embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fault: Exception | None = None
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        if list(texts) != ["a"]:  # the check of a contract
+            assert self.gate.wait(timeout=20)
+            if self.fault is not None:
+                fault, self.fault = self.fault, None
+                raise fault
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+
+@pytest.fixture
+def application(toy_services_factory: Callable[..., Any]) -> Any:
+    application = toy_services_factory(embedder=GatedEmbedder())
+    for number in range(COUNT):
+        application.add(
+            f"The harbour of town {number} has boats. Its lighthouse is old. Fishermen bring cod every day."
+        )
+    return application
+
+
+@pytest.fixture
+def reindexing_factory(application: Any) -> Iterator[Callable[[], Reindexing]]:
+    services, made = application.services, []
+
+    @contextmanager
+    def open_reindexer(is_stopping: Callable[[], bool]) -> Iterator[Reindexer]:
+        @contextmanager
+        def index_documents(documents: Sequence[Document], collection: Collection) -> Iterator[Any]:
+            with application.pipeline.index_documents(documents, collection, heartbeat=lambda *_: None) as indexed:
+                yield indexed
+
+        yield Reindexer(
+            catalog=services.catalog,
+            index=services.index,
+            blobs=services.blobs,
+            embedder=application.embedder,
+            index_documents=index_documents,
+            small_bytes=0,  # one by one
+        )
+
+    def make() -> Reindexing:
+        made.append(Reindexing(services.catalog, open_reindexer=open_reindexer))
+        return made[-1]
+
+    yield make
+    application.embedder.gate.set()
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def reindexing(reindexing_factory: Callable[[], Reindexing]) -> Reindexing:
+    return reindexing_factory()
+
+
+def wait_for(reindexing: Reindexing, state: ReindexState) -> Any:
+    until = time.monotonic() + 20
+    while (status := reindexing.status("library")).state is not state:
+        assert time.monotonic() < until, status
+        time.sleep(0.01)
+    return status
+
+
+def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reindexing: Reindexing) -> None:
+    assert reindexing.status("library").state is ReindexState.NONE
+    assert reindexing.start("library", SHORTER).total in (0, COUNT)
+    done = wait_for(reindexing, ReindexState.DONE)
+    assert (done.done, done.total, done.error, done.unreadable, done.can_roll_back) == (COUNT, COUNT, None, 0, True)
+    assert (done.contract["chunk_tokens"], done.contract["chunk_overlap"]) == (16, 0)
+    assert application.services.catalog.collection("library").active_index == "library--2"
+    assert reindexing.roll_back("library").active_index == "library--1"
+
+
+def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(application: Any, reindexing: Reindexing) -> None:
+    application.embedder.gate.clear()
+    reindexing.start("library", SHORTER)
+    running = wait_for(reindexing, ReindexState.RUNNING)
+    assert running.contract["chunk_tokens"] == 16
+    with pytest.raises(ConflictError, match="already"):
+        reindexing.start("library", ContractChange(chunk_tokens=32))
+    application.embedder.gate.set()
+    wait_for(reindexing, ReindexState.DONE)
+    reindexing.start("library", ContractChange(chunk_tokens=32))
+    wait_for(reindexing, ReindexState.DONE)
+
+
+def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, reindexing: Reindexing) -> None:
+    with pytest.raises(ConflictError, match="made like this already"):
+        reindexing.start("library", ContractChange())
+    with pytest.raises(InputError, match="chunk_tokens"):
+        reindexing.start("library", ContractChange(chunk_tokens=1))
+    with pytest.raises(UnknownCollectionError):
+        reindexing.start("other", SHORTER)
+    with pytest.raises(UnknownCollectionError):
+        reindexing.status("other")
+    with pytest.raises(ConflictError, match="no previous index"):
+        reindexing.roll_back("library")
+    reindexing.start("library", SHORTER)
+    wait_for(reindexing, ReindexState.DONE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "log says")]
+)
+def test_a_failure_says_why_and_the_next_start_goes_on(
+    application: Any, reindexing: Reindexing, fault: Exception, told: str
+) -> None:
+    application.embedder.fault = fault
+    reindexing.start("library", SHORTER)
+    failed = wait_for(reindexing, ReindexState.FAILED)
+    assert told in failed.error
+    assert "hunter2" not in failed.error
+    assert (failed.done, failed.total, failed.can_roll_back) == (0, COUNT, False)
+    assert application.services.catalog.collection("library").active_index == "library--1"
+    reindexing.start("library", ContractChange())
+    assert wait_for(reindexing, ReindexState.DONE).done == COUNT
+
+
+def test_what_a_process_left_half_built_is_seen_and_finished_by_the_next(
+    application: Any, reindexing_factory: Callable[[], Reindexing]
+) -> None:
+    first = reindexing_factory()
+    application.embedder.gate.clear()
+    first.start("library", SHORTER)
+    wait_for(first, ReindexState.RUNNING)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    application.embedder.gate.set()
+    closing.join(timeout=20)
+
+    second = reindexing_factory()
+    left = second.status("library")
+    assert (left.state, left.total, left.contract["chunk_tokens"]) == (ReindexState.HALF_BUILT, COUNT, 16)
+    assert left.done < COUNT
+    with pytest.raises(ConflictError, match="half built"):
+        second.start("library", ContractChange(chunk_tokens=64))
+    second.start("library", ContractChange(chunk_tokens=64), restart=True)
+    assert wait_for(second, ReindexState.DONE).contract["chunk_tokens"] == 64

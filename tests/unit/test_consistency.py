@@ -1,0 +1,205 @@
+"""Catalog against vectors, over the real engine: every difference is found, mended, and then there is none."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.collections.consistency import Audit, Difference, Fault
+from app.edge import EdgeProcess
+from app.types.documents import DocumentState, IndexRole, Point
+from app.vectors import QdrantVectorIndex
+
+TEXTS = ("The cat sleeps.\n\nThe dog barks.", "Ships sail.", "Rain falls.")
+VECTOR = [1.0] + [0.0] * 255
+
+
+@pytest.fixture(scope="module")
+def edge_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantVectorIndex]:
+    with EdgeProcess(tmp_path_factory.mktemp("edge")) as edge:
+        index = QdrantVectorIndex.over_edge(edge)
+        yield index
+        index.close()
+
+
+@pytest.fixture
+def application(toy_services_factory: Callable[..., Any], edge_index: QdrantVectorIndex) -> Iterator[Any]:
+    """Three documents, each searchable."""
+    application = toy_services_factory(index=edge_index)
+    for text in TEXTS:
+        application.add(text)
+    yield application
+    for name in edge_index.indexes():
+        edge_index.drop(name)
+
+
+def audit_of(application: Any) -> Audit:
+    services = application.services
+    return Audit(catalog=services.catalog, index=services.index, blobs=services.blobs)
+
+
+def look(application: Any) -> list[Difference]:
+    return list(audit_of(application).differences())
+
+
+def faults(application: Any) -> Counter[Fault]:
+    found: Counter[Fault] = Counter()
+    for difference in look(application):
+        found[difference.fault] += difference.count
+    return found
+
+
+def mend(application: Any, *, removes_unmanaged: bool = False) -> None:
+    audit = audit_of(application)
+    for difference in audit.differences():
+        audit.mend(difference, removes_unmanaged=removes_unmanaged)
+    application.work_off()
+
+
+def point(number: int, document_id: str | None) -> Point:
+    keys = ("title", "uri", "ordinal", "start", "end", "page", "text_hash")
+    metadata = {} if document_id is None else {"document_id": document_id, **dict.fromkeys(keys, "x")}
+    return Point(str(uuid.UUID(int=number)), VECTOR, {"page_content": "text", "metadata": metadata})
+
+
+def answers(application: Any) -> list[tuple[str, float, object]]:
+    query = application.embedder.embed_query("cat dog ships rain").vector
+    return [(hit.id, hit.score, hit.payload) for hit in application.index.search("library", query, limit=10)]
+
+
+def test_a_application_in_order_shows_no_difference(application: Any) -> None:
+    assert look(application) == []
+
+
+def test_points_that_are_gone_are_made_again(application: Any) -> None:
+    before = answers(application)
+    application.index.delete_points("library--1", [before[0][0], before[1][0]])
+    assert faults(application) == {Fault.MISSING_POINTS: 2}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+
+
+def test_points_without_a_chunk_are_removed(application: Any) -> None:
+    document = application.services.catalog.documents()[0]
+    before = answers(application)
+    application.index.upsert("library--1", [point(1, document.id), point(2, str(uuid.UUID(int=7)))])
+    assert faults(application) == {Fault.STALE_POINTS: 1, Fault.LOST_POINTS: 1}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+
+
+def test_a_point_that_names_another_document_gets_its_own_payload_back(application: Any) -> None:
+    before = answers(application)
+    stolen = application.index.retrieve("library--1", [before[0][0]])[0]
+    other = str(uuid.UUID(int=7))
+    application.index.upsert("library--1", [replace(stolen, payload=point(1, other).payload)])
+    assert faults(application) == {Fault.WRONG_POINTS: 1}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+
+
+def test_foreign_points_and_collections_stay_unless_asked(application: Any) -> None:
+    index = application.index
+    index.upsert("library--1", [point(1, None)])
+    for name in ("somebody", "other--1", "orphan--3"):
+        index.create(name, dimension=2)
+    index.point_to("other", "other--1")  # of another installation on the same server
+    assert faults(application) == {Fault.UNMANAGED_POINTS: 1, Fault.UNMANAGED_INDEX: 2, Fault.UNNAMED_INDEX: 1}
+    mend(application)
+    assert faults(application) == {Fault.UNMANAGED_POINTS: 1, Fault.UNMANAGED_INDEX: 2}
+    mend(application, removes_unmanaged=True)
+    assert look(application) == []
+    assert index.indexes() == ["library--1"]
+
+
+def test_numbered_foreign_points_can_be_removed(application: Any) -> None:
+    application.index.client.upsert("library--1", [{"id": 5, "vector": VECTOR, "payload": {}}])
+    assert faults(application) == {Fault.UNMANAGED_POINTS: 1}
+    mend(application, removes_unmanaged=True)
+    assert look(application) == []
+
+
+def test_everything_comes_back_after_all_of_qdrant_was_deleted(application: Any) -> None:
+    application.add("Another collection.", collection="letters")
+    before = answers(application)
+    for name in application.index.indexes():
+        application.index.drop(name)
+    assert faults(application) == {Fault.MISSING_INDEX: 2, Fault.MISSING_POINTS: len(before) + 1, Fault.WRONG_ALIAS: 2}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+    assert application.index.count("letters") == 1
+
+
+def test_a_public_name_that_means_another_index_is_put_right(application: Any) -> None:
+    application.index.create("library--9", dimension=256)
+    application.index.point_to("library", "library--9")
+    mend(application)
+    assert application.index.aliases() == {"library": "library--1"}
+    mend(application)
+    assert (look(application), application.index.indexes()) == ([], ["library--1"])
+
+
+def test_what_a_job_is_at_work_on_is_left_to_it(application: Any) -> None:
+    services = application.services
+    document = services.catalog.documents()[0]
+    services.library.add_document("library", b"New text.", uri=document.uri, media_type="text/plain")
+    application.index.upsert("library--1", [point(1, document.id)])
+    application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
+    assert look(application) == []
+
+
+def test_remains_of_a_document_that_cannot_be_read_are_removed(application: Any) -> None:
+    services = application.services
+    document = services.catalog.documents()[0]
+    services.library.add_document("library", b" ", uri=document.uri, media_type="text/plain")
+    application.work_off()
+    assert services.catalog.document(document.id).state is DocumentState.FAILED
+    application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
+    application.index.upsert("library--1", [point(1, document.id)])
+    assert set(faults(application)) == {Fault.MISSING_POINTS, Fault.STALE_POINTS}
+    mend(application)
+    assert look(application) == []
+    assert application.index.count("library--1", document_id=document.id) == 0
+
+
+def test_files_that_no_document_has_are_removed(application: Any) -> None:
+    blobs = application.services.blobs
+    kept = set(blobs.hashes())
+    blobs.put(b"left by a crash")
+    assert faults(application) == {Fault.UNNEEDED_FILES: 1}
+    mend(application)
+    assert set(blobs.hashes()) == kept
+
+
+def test_an_index_in_the_making_is_no_orphan_until_its_lease_ends(application: Any) -> None:
+    catalog = application.services.catalog
+    for lease in (timedelta(minutes=1), timedelta(0)):
+        application.index.create(catalog.reserve_index("letters", lease=lease), dimension=2)
+    assert look(application) == []  # the one whose lease has ended is removed on the way
+    assert application.index.indexes() == ["letters--1", "library--1"]
+
+
+def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(application: Any) -> None:
+    catalog, index = application.services.catalog, application.index
+    present = catalog.collection("library")
+    for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
+        name = catalog.reserve_index("library", lease=timedelta(minutes=1))
+        catalog.add_building_index(replace(present, active_index=name))
+        for document in catalog.documents("library"):
+            assert catalog.record_indexed(name, document, [])
+        if role is IndexRole.PREVIOUS:
+            index.create(name, dimension=256)
+            catalog.switch_index("library", IndexRole.BUILDING)
+            catalog.switch_index("library", IndexRole.PREVIOUS)
+            index.drop(name)
+    assert faults(application)[Fault.MISSING_INDEX] == 2
+    mend(application)
+    assert catalog.standby("library", IndexRole.PREVIOUS) is None
+    assert catalog.count_unindexed("library", "library--3") == len(TEXTS)
+    assert look(application) == []

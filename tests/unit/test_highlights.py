@@ -1,0 +1,226 @@
+"""Which sentence explains a hit, and what of it need not be computed again."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import UnknownCollectionError
+from app.runtime.lru import LRUCache
+from app.search.highlights import MAX_SENTENCES, Explainer
+from app.testing import ToyEmbedder
+from app.types.documents import Collection
+from app.types.search import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
+
+CAT = "The cat sleeps on the sofa. It dreams of mice."
+RATES = "The bank raised interest rates. Savers were glad."
+
+
+class CountingEmbedder(ToyEmbedder):
+    """Knows how often a query was embedded."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=4096)
+        self.query_count = 0
+
+    def embed_query(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        self.query_count += 1
+        return super().embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
+
+
+@pytest.fixture
+def collection() -> Collection:
+    return Collection(
+        name="library",
+        fingerprint="toy-1",
+        dimension=4096,
+        document_instruction="",
+        document_steps=1,
+        chunk_tokens=200,
+        chunk_overlap=30,
+        active_index="library--1",
+    )
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture
+def counted_application(toy_services_factory: Callable[..., Any], embedder: CountingEmbedder) -> Any:
+    application = toy_services_factory(embedder=embedder)
+    application.add(CAT)
+    application.add(RATES)
+    application.embedder.embedded_texts.clear()
+    return application
+
+
+def hit(text: str, *, score: float = 0.5, legs: tuple[LegRank, ...] = ()) -> Hit:
+    return Hit(1, score, HitDocument("d", "t", "u", {}), HitChunk("c", text, 0, len(text), None), legs=legs)
+
+
+def marked(found: Hit) -> str:
+    assert found.why is not None
+    return found.chunk.text[found.why.start : found.why.end]
+
+
+def test_explaining_after_a_search_gives_what_the_search_would_have_given(counted_application: Any) -> None:
+    service = counted_application.services.search
+    request = SearchRequest("dreams of mice", "library", token_bias={"cat": 1.0})
+    later = service.explain(service.search(request, explain=False), request)
+
+    at_once = service.search(request)
+    assert later.hits == at_once.hits
+    assert marked(later.hits[0]) == "It dreams of mice."
+    assert set(later.timings_ms) == {"embed", "index", "explain", "total"}
+    assert later.timings_ms["total"] >= later.timings_ms["explain"]
+
+
+def test_the_query_is_embedded_once(counted_application: Any, embedder: CountingEmbedder) -> None:
+    service = counted_application.services.search
+    request = SearchRequest("dreams of mice", "library")
+    service.explain(service.search(request, explain=False), request)
+    service.search(replace(request, limit=1))
+    assert embedder.query_count == 1
+
+    for other in ({"steps": 1}, {"instruction": "mice"}, {"token_bias": {"mice": 1.0}}, {"query": "mice"}):
+        service.search(replace(request, **other), explain=False)
+    assert embedder.query_count == 5
+
+
+def test_sentences_are_embedded_once_whatever_the_query(counted_application: Any, embedder: CountingEmbedder) -> None:
+    service = counted_application.services.search
+    service.search(SearchRequest("dreams of mice", "library"))
+    assert len(embedder.embedded_texts) == 4
+
+    answer = service.search(SearchRequest("cat on the sofa", "library"))
+    assert marked(answer.hits[0]) == "The cat sleeps on the sofa."
+    assert len(embedder.embedded_texts) == 4
+
+
+def test_hits_can_be_explained_in_portions(counted_application: Any) -> None:
+    service = counted_application.services.search
+    request = SearchRequest("dreams of mice", "library")
+    plain = service.search(request, explain=False)
+    first = service.explain(replace(plain, hits=plain.hits[:1]), request)
+    whole = service.explain(replace(plain, hits=(*first.hits, *plain.hits[1:])), request)
+    assert whole.hits == service.search(request).hits
+
+
+def test_a_mark_that_is_there_stays(collection: Collection, embedder: CountingEmbedder) -> None:
+    explainer = Explainer(embedder)
+    (first,) = explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=collection, mode=SearchMode.DENSE)
+    again = explainer.explain([first], vector(embedder, "sofa"), collection=collection, mode=SearchMode.DENSE)
+    assert again == (first,)
+
+
+def test_a_sentence_is_embedded_again_under_another_instruction(
+    collection: Collection, embedder: CountingEmbedder
+) -> None:
+    explainer = Explainer(embedder)
+    instructed = replace(collection, document_instruction="mice")
+    for each in (collection, instructed, collection):
+        explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=each, mode=SearchMode.DENSE)
+    assert len(embedder.embedded_texts) == 4
+
+
+def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(
+    collection: Collection, embedder: CountingEmbedder
+) -> None:
+    legs = (LegRank(SearchMode.SPARSE, 1, 7.0), LegRank(SearchMode.DENSE, 2, 0.25))
+    (found,) = Explainer(embedder).explain(
+        [hit("One sentence alone.", score=0.9, legs=legs)],
+        vector(embedder, "sentence"),
+        collection=collection,
+        mode=SearchMode.HYBRID,
+    )
+    assert found.why is not None
+    assert found.why.score == 0.25
+    assert embedder.embedded_texts == []
+
+
+def test_hits_past_the_cap_are_marked_by_the_next_call(collection: Collection, embedder: CountingEmbedder) -> None:
+    count = MAX_SENTENCES // 10
+    hits = [hit(" ".join(f"Word{number}x{place} here." for place in range(10))) for number in range(count + 2)]
+    explainer = Explainer(embedder)
+    once = explainer.explain(hits, vector(embedder, "here"), collection=collection, mode=SearchMode.DENSE)
+    assert [each.why is not None for each in once] == [True] * count + [False] * 2
+
+    twice = explainer.explain(once, vector(embedder, "here"), collection=collection, mode=SearchMode.DENSE)
+    assert all(each.why is not None for each in twice)
+
+
+def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory(collection: Collection) -> None:
+    answers: list[weakref.ref[np.ndarray]] = []
+
+    class ArrayEmbedder(ToyEmbedder):
+        def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> Any:
+            found = np.asarray(super().embed_documents(texts, instruction=instruction, steps=steps), np.float32)
+            answers.append(weakref.ref(found))
+            return found
+
+    embedder = ArrayEmbedder(dimension=4096)
+    explainer = Explainer(embedder)
+    for _ in range(2):
+        explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=collection, mode=SearchMode.DENSE)
+    gc.collect()
+    assert [answer() is None for answer in answers] == [True]
+
+
+def test_a_collection_that_is_gone_is_told(counted_application: Any) -> None:
+    service = counted_application.services.search
+    request = SearchRequest("mice", "library")
+    plain = service.search(request, explain=False)
+    counted_application.services.library.delete_collection("library")
+    with pytest.raises(UnknownCollectionError):
+        service.explain(plain, request)
+
+
+def test_many_threads_explain_the_same_hits_alike(collection: Collection, embedder: CountingEmbedder) -> None:
+    explainer = Explainer(embedder)
+    hits = [hit(CAT), hit(RATES)]
+
+    def explain(query: str) -> tuple[str, ...]:
+        found = explainer.explain(hits, vector(embedder, query), collection=collection, mode=SearchMode.DENSE)
+        return tuple(marked(each) for each in found)
+
+    queries = ["mice dreams savers glad", "sofa cat bank"] * 20
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(explain, queries))
+    assert set(found[::2]) == {("It dreams of mice.", "Savers were glad.")}
+    assert set(found[1::2]) == {("The cat sleeps on the sofa.", "The bank raised interest rates.")}
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 6))))
+def test_what_was_used_last_is_remembered(size: int, uses: list[tuple[bool, int]]) -> None:
+    recent: LRUCache[int, int] = LRUCache(size)
+    order: list[int] = []  # of keys, the one used last at the end
+    for number, (is_asked, key) in zip(itertools.count(), uses, strict=False):
+        if is_asked:
+            assert (recent.get(key) is not None) == (key in order)
+            order = [*(each for each in order if each != key), *([key] if key in order else [])]
+        else:
+            recent.keep({key: number})
+            order = [*(each for each in order if each != key), key][-size:]
+
+
+def vector(embedder: ToyEmbedder, text: str) -> tuple[float, ...]:
+    return ToyEmbedder.embed_query(embedder, text).vector
