@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
 from app.catalog.access import AccessLedger
-from app.catalog.consistency import AuditQueries
+from app.catalog.consistency import ConsistencyQueries
 from app.catalog.facets import Facets
 from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
@@ -45,7 +45,7 @@ class SqlCatalog(
     JobLedger,
     ShardLedger,
     IndexLedger,
-    AuditQueries,
+    ConsistencyQueries,
     Restoring,
     DocumentLists,
     Facets,
