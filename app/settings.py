@@ -19,7 +19,7 @@ from app.errors import InputError
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, as containers are given theirs."""
+    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, the way containers get secrets."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = os.environ.get(f"GIRCSE_{field_name.upper()}_FILE") if _is_secret(field) else None
@@ -131,7 +131,7 @@ class Settings(LogSettings):
         default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
     )
     shard_documents: int = Field(
-        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
+        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` holds at a time."
     )
     access_control: bool = Field(
         default=False, description="Users log in and programs show keys. Needed to listen on more than this machine."
@@ -144,7 +144,7 @@ class Settings(LogSettings):
         default=None,
         ge=1,
         le=1_024,
-        description="Searches in hand at a time. Up to three times as many wait, half as many once many are refused; "
+        description="Searches in flight at a time. Up to three times as many wait, half as many once many are refused; "
         "the rest are answered 429. Default: 1, or one for every two cores with an embedding server; 16 or so when "
         "that has a GPU.",
     )
@@ -152,7 +152,7 @@ class Settings(LogSettings):
         default=1, gt=0, le=60, description="A search that has waited so long is answered 429."
     )
     requests_at_once: int | None = Field(
-        default=None, ge=1, le=1_024, description="Other requests to the API in hand at a time. Default: 16 or more."
+        default=None, ge=1, le=1_024, description="Other requests to the API in flight at a time. Default: 16 or more."
     )
     worker_metrics_port: int | None = Field(
         default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."

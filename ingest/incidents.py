@@ -1,4 +1,4 @@
-"""Faults that nobody has thought of: logged whole under an id that the person also sees."""
+"""Unexpected errors: logged with traceback under an id that the user also sees."""
 
 from __future__ import annotations
 

@@ -76,8 +76,9 @@ class FolderWatch:
         self._stop.set()
         self._thread.join()
 
-    def settled(self, *, wait_s: float) -> set[Path]:
-        """Waits for changes and gives those paths that are quiet by now. Raises UnavailableError when it is deaf."""
+    def quiet_paths(self, *, wait_s: float) -> set[Path]:
+        """Waits for changes; gives paths unchanged for `quiet_s`. Raises UnavailableError when the folders cannot be
+        watched."""
         self._receive(wait_s)
         return self._quiet.take()
 

@@ -153,7 +153,7 @@ class SqlCatalog(
     def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
         statement = (
             select(DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash)
-            # Not LIKE, which on SQLite takes upper for lower case.
+            # Not LIKE, which ignores case on SQLite.
             .where(DocumentRow.collection == collection, func.substr(DocumentRow.uri, 1, len(uri_prefix)) == uri_prefix)
             .order_by(DocumentRow.uri, DocumentRow.id)
         )

@@ -1,4 +1,4 @@
-"""Wakes idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
+"""Notifies idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def listening(engine: Engine) -> Iterator[JobListener]:
 
 
 class _SqliteListener:
-    """Looks whether any other connection has changed the file: of all that SQLite tells it is the nearest to a bell."""
+    """Polls `PRAGMA data_version`, which changes when another connection writes: SQLite has no notifications."""
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         self._engine = engine

@@ -115,7 +115,7 @@ def _secret_files() -> list[Path]:
 
 
 def _is_out_of_reach(path: Path) -> bool:
-    """In a folder that lets nobody else in, or that only this container has."""
+    """In a folder closed to other users, or on a mount of this container alone."""
     if path.is_relative_to(CONTAINER_SECRETS):
         return True
     return any(not parent.stat().st_mode & 0o011 for parent in path.absolute().parents)
@@ -196,10 +196,10 @@ def check_collections(settings: Settings) -> Finding:
     fingerprint = _embedder(settings).fingerprint
     with open_catalog(settings) as catalog:
         collections = catalog.collections()
-    foreign = [each.name for each in collections if each.fingerprint != fingerprint]
-    if foreign:
+    others = [each.name for each in collections if each.fingerprint != fingerprint]
+    if others:
         advice = "Set GIRCSE_MODEL to that model, or run `gircse reindex NAME`."
-        return Finding(False, f"written by another model: {', '.join(foreign)}", advice)
+        return Finding(False, f"written by another model: {', '.join(others)}", advice)
     return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
 
 

@@ -224,7 +224,7 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
 
 
 def _check_vector(config: messages.CreateCollection, using: str, vector: list[float] | SparseVector) -> None:
-    """Edge finds these faults too, but raises them as bare `Exception`, which cannot be told from its own faults."""
+    """Edge finds these errors too, but raises a bare `Exception`, as for internal errors."""
     is_sparse = isinstance(vector, SparseVector)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"

@@ -53,7 +53,7 @@ def dense_of(vector: object) -> list[float] | None:
 
 
 def raw_id(point_id: str) -> int | str:
-    """Ids of ours are UUIDs; foreign points may be numbered."""
+    """Our ids are UUIDs; unmanaged points may have numbers."""
     return int(point_id) if point_id.isdecimal() else point_id
 
 

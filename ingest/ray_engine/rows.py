@@ -91,7 +91,7 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 
 
 def written(row: ChunkRow) -> ChunkRow:
-    """Without what nobody needs once it is in the index."""
+    """Without the columns that are not needed after the index was written."""
     return ChunkRow(row.job_id, replace(row.chunk, text=""))
 
 

@@ -33,7 +33,7 @@ _ROWS_PER_TABLE = 256
 _PATIENCE_S = 60.0  # with a part that is away for a moment: a run that breaks costs more
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
-# What code may raise at a document that nobody has thought of; it must not take the others with it.
+# Unexpected errors of one document, which must not fail the batch.
 UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
