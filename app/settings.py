@@ -1,4 +1,4 @@
-"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all faults at once."""
+"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all errors at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 class LogSettings(BaseSettings):
-    """What the command line needs before any command; a fault in another setting is that command's matter."""
+    """What the command line needs before any command; errors of other settings are left to that command."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="ignore")
 
@@ -242,7 +242,7 @@ class Settings(LogSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
+    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every error."""
     given = {name: value for name, value in overrides.items() if value is not None}
     with _errors_told():
         return Settings(**given)  # type: ignore[arg-type]
@@ -283,9 +283,9 @@ def _read_secret(name: str, path: Path) -> str:
 
 def _error_lines(error: ValidationError) -> list[str]:
     lines = []
-    for fault in error.errors(include_url=False, include_input=False):
-        name = f"GIRCSE_{str(fault['loc'][0]).upper()}: " if fault["loc"] else ""
-        lines.append(f"  {name}{fault['msg'].removeprefix('Value error, ')}")
+    for each in error.errors(include_url=False, include_input=False):
+        name = f"GIRCSE_{str(each['loc'][0]).upper()}: " if each["loc"] else ""
+        lines.append(f"  {name}{each['msg'].removeprefix('Value error, ')}")
     return lines
 
 

@@ -119,5 +119,5 @@ class FolderWatch:
                 ignore_permission_denied=True,
             ):
                 self._batches.put({path for _, name in changes if self._is_wanted(path := Path(name))})
-        except (OSError, RuntimeError) as error:  # the library's own fault is a RuntimeError
+        except (OSError, RuntimeError) as error:  # the library's own error is a RuntimeError
             self._batches.put(error)

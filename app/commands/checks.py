@@ -74,8 +74,8 @@ def check_versions(settings: Settings) -> Finding:
     detail = f"Python {platform.python_version()}, {versions}"
     if not (wrong or missing):
         return Finding(True, detail)
-    faults = [*wrong, *(f"{name} is not installed" for name in missing)]
-    return Finding(False, f"{detail}; {'; '.join(faults)}", f"Run: pip install '{PRODUCT}[app]'")
+    errors = [*wrong, *(f"{name} is not installed" for name in missing)]
+    return Finding(False, f"{detail}; {'; '.join(errors)}", f"Run: pip install '{PRODUCT}[app]'")
 
 
 def check_device(settings: Settings) -> Finding:
@@ -94,18 +94,18 @@ def check_disk(settings: Settings) -> Finding:
 
 def check_permissions(settings: Settings) -> Finding:
     """Who else may write into the home, and who may read a secret."""
-    home, faults = settings.home, []
+    home, errors = settings.home, []
     home.mkdir(parents=True, exist_ok=True)
     if not os.access(home, os.W_OK | os.X_OK):
-        faults.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
+        errors.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
     elif stat.S_IMODE(home.stat().st_mode) & 0o022:
-        faults.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
+        errors.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
     own = [home / "admin-secret", *home.glob("edge/edge.json")]
     for path in [*own, *_secret_files()]:
         if path.exists() and path.stat().st_mode & 0o077 and not _is_out_of_reach(path):
-            faults.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
-    if faults:
-        return Finding(False, "; ".join(fault for fault, _ in faults), " ".join(advice for _, advice in faults))
+            errors.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
+    if errors:
+        return Finding(False, "; ".join(error for error, _ in errors), " ".join(advice for _, advice in errors))
     return Finding(True, f"{home} and the secrets are this user's alone to change")
 
 

@@ -105,10 +105,10 @@ class _Following:
         if told := ", ".join(f"{count} {what}" for count, what in counts if count):
             typer.echo(f"{_now()}  {told}")
         complaints = Complaints()
-        for fault in followed.faults:
-            if self._skipped.get(fault.name) != fault.reason:  # once is enough
-                self._skipped[fault.name] = fault.reason
-                complaints.add(fault.name, fault.reason)
+        for error in followed.errors:
+            if self._skipped.get(error.name) != error.reason:  # once is enough
+                self._skipped[error.name] = error.reason
+                complaints.add(error.name, error.reason)
         complaints.tell("skipped")
 
 

@@ -32,11 +32,11 @@ def list_collections(shards: Shards, path: PathParams, body: bytes) -> object:
 def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
     name, shards = path["name"], optimizer.shards
     info, config = shards.shard(name).info(), shards.config(name)
-    fault = optimizer.fault(name)
+    error = optimizer.error(name)
     params = config.model_dump(include={"vectors", "sparse_vectors"})
     return {
         "status": _status(optimizer, name),
-        "optimizer_status": "ok" if fault is None else {"error": fault},
+        "optimizer_status": "ok" if error is None else {"error": error},
         "indexed_vectors_count": info.indexed_vectors_count,
         "points_count": info.points_count,
         "segments_count": info.segments_count,
@@ -206,7 +206,7 @@ def _status(optimizer: Optimizer, name: str) -> str:
     """Grey is Qdrant's word for what could be optimised, and waits to be asked for: here after a crash."""
     if optimizer.is_running(name):
         return "yellow"
-    if optimizer.fault(name) is not None:
+    if optimizer.error(name) is not None:
         return "red"
     return "grey" if optimizer.shards.awaits_optimizing(name) else "green"
 

@@ -65,7 +65,7 @@ class Optimizer:
     def stage(self, name: str) -> Stage | None:
         return self._stages[self.shards.resolve(name)] if self.is_running(name) else None
 
-    def fault(self, name: str) -> str | None:
+    def error(self, name: str) -> str | None:
         """Why the last run failed."""
         task = self._tasks.get(self.shards.resolve(name))
         if task is None or not task.done() or task.cancelled():

@@ -159,11 +159,11 @@ def _refused(request: Request, error: Exception) -> Response:
 def _malformed(request: Request, error: Exception) -> Response:
     """An unknown field is a feature of Qdrant that is not served; anything else is the caller's mistake."""
     assert isinstance(error, ValidationError)
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    for fault in faults:
-        if fault["type"] == "extra_forbidden":
-            return _refused(request, unsupported(f"the field `{_location(fault['loc'])}` of this request"))
-    first = faults[0]
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            return _refused(request, unsupported(f"the field `{_location(detail['loc'])}` of this request"))
+    first = details[0]
     return _failure(400, f"Format error in JSON body: {_location(first['loc'])}: {first['msg']}", _started(request))
 
 

@@ -44,7 +44,7 @@ class Metrics:
             buckets=_STAGE_BUCKETS,
             registry=self.registry,
         )
-        self._faults = Counter(
+        self._errors = Counter(
             "gircse_stage_faults", "Stages that ended in an error.", ("stage",), registry=self.registry
         )
         self._lookups = Counter(
@@ -74,7 +74,7 @@ class Metrics:
             try:
                 yield
             except BaseException:
-                self._faults.labels(stage).inc()
+                self._errors.labels(stage).inc()
                 raise
             finally:
                 self._stages.labels(stage).observe(time.perf_counter() - started)

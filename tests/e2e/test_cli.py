@@ -205,13 +205,13 @@ def test_hostile_text_cannot_steer_the_terminal(run: Run, notes: Path) -> None:
         (["fly"], 2, "fly"),
     ],
 )
-def test_faults_are_one_clear_message(run: Run, arguments: list[str], code: int, told: str) -> None:
+def test_errors_are_one_clear_message(run: Run, arguments: list[str], code: int, told: str) -> None:
     result = run(*arguments, code=code)
     assert told in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_faults_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIRCSE_PORT", "seven")
     monkeypatch.setenv("GIRCSE_LEASE_S", "0")
     result = run("documents", "list", code=1)

@@ -85,13 +85,13 @@ def test_another_model_is_reported_on_the_document(parts: IngestParts, worker_of
 
 
 class FaultyEmbedder(ToyEmbedder):
-    """Has a fault that nobody thought of."""
+    """Raises an unexpected error."""
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         raise ZeroDivisionError("division by zero")
 
 
-def test_an_unexpected_fault_is_logged_under_the_id_that_the_job_shows_and_tried_again(
+def test_an_unexpected_error_is_logged_under_the_id_that_the_job_shows_and_tried_again(
     parts: IngestParts, worker_of: Callable[..., Worker], caplog: pytest.LogCaptureFixture
 ) -> None:
     document, job = parts.submit("Text.")
@@ -110,7 +110,7 @@ def test_an_unexpected_fault_is_logged_under_the_id_that_the_job_shows_and_tried
     assert parts.catalog.document(document.id).state is DocumentState.READY
 
 
-def test_a_fault_that_stays_is_dead_after_five_attempts(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+def test_an_error_that_stays_is_dead_after_five_attempts(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
     _, job = parts.submit("Text.")
     assert job is not None
     worker = worker_of(parts.pipeline(FaultyEmbedder()))
@@ -233,7 +233,7 @@ def test_a_read_in_flight_is_interrupted_and_the_job_let_go(parts: IngestParts, 
     if act == "cancel":
         parts.catalog.retry(job.id)
     parts.catalog.resume()
-    # It is due at once, as if it had not been taken: there was no fault to wait for.
+    # It is due at once, as if it had not been taken: there was no error to wait for.
     assert Worker(catalog=parts.catalog, pipeline=parts.pipeline(), owner="successor").run_once() is True
 
 
