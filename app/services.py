@@ -1,4 +1,4 @@
-"""The parts of a running application, put together by `app/wiring.py` and handed to every door."""
+"""The parts of a running application, built in `app/wiring` and given to every interface."""
 
 from __future__ import annotations
 

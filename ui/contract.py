@@ -1,4 +1,4 @@
-"""What the pages are given from outside: frozen values and protocols. Knows neither Gradio nor any implementation."""
+"""What the pages need from the application: frozen values and protocols. Knows no Gradio, no implementation."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+    """What runs here, for every user of the pages: no address, path or key.
 
-    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    `faithfulness` is what was measured of the highlights, in Markdown; empty where nothing was.
     """
 
     model_name: str
@@ -97,7 +97,7 @@ class Collections(Protocol):
 
 
 class Fetching(Protocol):
-    """Brings web pages in, whether or not anybody watches; each raises GircseError with the reason."""
+    """Fetches web pages in the background; each raises GircseError with the reason."""
 
     def add(self, collection: str, urls: Sequence[str]) -> None: ...
     def fetches(self, collection: str) -> list[Fetch]: ...
@@ -106,7 +106,7 @@ class Fetching(Protocol):
 
 
 class Reindexing(Protocol):
-    """Indexes collections anew, whether or not anybody watches; each raises GircseError with the reason."""
+    """Re-indexes collections in the background; each raises GircseError with the reason."""
 
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
     def status(self, name: str) -> ReindexStatus: ...

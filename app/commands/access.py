@@ -32,7 +32,7 @@ Password = Annotated[bool, typer.Option("--password", help="Ask for a password, 
 
 @contextmanager
 def open_accounts() -> Iterator[GuardedAccounts]:
-    """On behalf of whoever sits at the machine."""
+    """In the name of the operator."""
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
