@@ -18,10 +18,9 @@ from unittest import mock
 import numpy as np
 
 from app.search import retrieval as lookup
-from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
-from app.types.search import Hit, SearchRequest
+from app.types.search import MAX_LIMIT, Hit, SearchRequest
 from benchmarks.hybrid import COLLECTIONS, Judged, best_documents, ingest, open_application, per_query, read_judged
 from embedder.evaluation.data import is_tuning
 

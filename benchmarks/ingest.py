@@ -38,6 +38,7 @@ from app.collections.intake import Intake
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.services import Services
 from app.settings import load_settings
+from app.testing import text_source
 from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
@@ -220,7 +221,7 @@ def print_stages(corpus: Path, folder: Path) -> None:
     with open_services(load_settings(home=folder / "stages")) as services:
         for name in ("warm-up", COLLECTION):
             services.library.create_collection(name, document_steps=STEPS)
-        services.library.add_document("warm-up", b"Warms up.", uri="warm-up", media_type="text/plain")
+        services.library.add_document("warm-up", text_source("warm-up", b"Warms up."))
         take_in(services, corpus)
         stages = measure_stages(services)
         held = services.catalog.counted_collection(COLLECTION)

@@ -12,8 +12,8 @@ from typing import Any
 import gradio as gr
 from starlette.requests import HTTPConnection
 
-from app.access.principal import Principal, acting_as
 from app.errors import InputError
+from app.types.access import Principal, acting_as
 from ui.uploads import require_upload
 
 _REFUSAL = "The page sent what this server cannot read. Load it again."
@@ -43,7 +43,7 @@ def check_inputs(site: gr.Blocks) -> None:
 
 
 def _principal_of(request: Any) -> Principal | None:
-    """None: nobody was let in, and the as_handler services refuse."""
+    """None: nobody was let in, and the authorized services refuse."""
     found = getattr(request, "request", request)  # Gradio wraps Starlette's
     return found.scope.get("state", {}).get("principal") if isinstance(found, HTTPConnection) else None
 
