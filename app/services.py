@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.collections.library import Library
 from app.ports.evaluation import Evaluations
-from app.ports.parts import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
+from app.ports.parts import BlobStore, Catalog, SharedEmbedder, TokenCounter, VectorIndex
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.settings import Settings
@@ -21,7 +21,7 @@ class Services:
     catalog: Catalog
     index: VectorIndex
     blobs: BlobStore
-    embedder: BatchEmbedder
+    embedder: SharedEmbedder
     token_counter: TokenCounter
     search: SearchService
     library: Library

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from app.types.search import QueryEmbedding
 from app.wiring.embedding import LocalEmbedder
-
-_TOGETHER = 32
 
 
 class KeepingEmbedder(LocalEmbedder):
@@ -58,13 +56,6 @@ class KeepingEmbedder(LocalEmbedder):
             found = super().embed_documents(list(new.values()), instruction=instruction, steps=steps)
             self._keep(dict(zip(new, np.array(found, dtype=np.float32), strict=True)))
         return [self._kept[key].tolist() for key in keys]
-
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        for start in range(0, len(texts), _TOGETHER):
-            places = range(start, min(start + _TOGETHER, len(texts)))
-            yield places, self.embed_documents([texts[each] for each in places], instruction=instruction, steps=steps)
 
     def _key(self, side: str, instruction: str, steps: int, text: str) -> bytes:
         parts = (self.fingerprint, side, instruction, str(steps), text)
