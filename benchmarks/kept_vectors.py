@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from app.types.search import QueryEmbedding
 from app.wiring.embedding import LocalEmbedder
+from embedder.refinement import Refinement
 
 _TOGETHER = 32
 
@@ -41,15 +41,15 @@ class KeepingEmbedder(LocalEmbedder):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         if instruction is None or token_bias:
             return super().embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
-        steps = steps or self.default_query_steps
+        steps = steps or self.info.default_query_steps
         key = self._key("query", instruction, steps, text)
         if key not in self._kept:
             found = super().embed_query(text, instruction=instruction, steps=steps)
             self._keep({key: np.array(found.vector, dtype=np.float32)})
-        return QueryEmbedding(tuple(self._kept[key].tolist()), instruction, steps, ())
+        return Refinement(text, instruction, self._kept[key])
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         keys = [self._key("document", instruction, steps, text) for text in texts]
@@ -67,7 +67,7 @@ class KeepingEmbedder(LocalEmbedder):
             yield places, self.embed_documents([texts[each] for each in places], instruction=instruction, steps=steps)
 
     def _key(self, side: str, instruction: str, steps: int, text: str) -> bytes:
-        parts = (self.fingerprint, side, instruction, str(steps), text)
+        parts = (self.info.fingerprint, side, instruction, str(steps), text)
         return hashlib.sha256("\0".join(parts).encode()).digest()
 
     def _keep(self, new: Mapping[bytes, np.ndarray]) -> None:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
     from embedder.langchain import GircseEmbeddings
+    from embedder.model_info import ModelInfo
+    from embedder.refinement import Refinement, RefinementStep, RefinementToken
     from embedder.retriever import GircseRetriever
-    from embedder.tokens import Refinement, RefinementStep, RefinementToken
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -22,6 +23,7 @@ __all__ = [
     "Encoder",
     "GircseEmbeddings",
     "GircseRetriever",
+    "ModelInfo",
     "ModelNotFoundError",
     "Refinement",
     "RefinementStep",
@@ -38,9 +40,10 @@ _HOMES = {
     "Encoder": "encoder",
     "GircseEmbeddings": "langchain",
     "GircseRetriever": "retriever",
-    "Refinement": "tokens",
-    "RefinementStep": "tokens",
-    "RefinementToken": "tokens",
+    "ModelInfo": "model_info",
+    "Refinement": "refinement",
+    "RefinementStep": "refinement",
+    "RefinementToken": "refinement",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
     "read_model_card": "checkpoint",

@@ -15,7 +15,8 @@ from typing import Self
 
 from app.errors import UnavailableError
 from app.ports.parts import BatchEmbedder
-from app.types.search import QueryEmbedding
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement
 
 MAX_TEXTS = 384  # of a joint call; a request for more is a call of its own
 ENOUGH_TEXTS = 16  # with more in a call a text costs the model as much
@@ -89,35 +90,11 @@ class JointEmbedder:
 
         Every thread that has used PyTorch keeps helpers of its own; where these are more than the cores, all are slow.
         """
-        self._model.submit(lambda: self._embedder.model_name).result()
+        self._model.submit(lambda: self._embedder.info).result()
 
     @property
-    def model_name(self) -> str:
-        return self._embedder.model_name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._embedder.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self._embedder.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self._embedder.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self._embedder.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self._embedder.max_steps
+    def info(self) -> ModelInfo:
+        return self._embedder.info
 
     def embed_query(
         self,
@@ -126,7 +103,7 @@ class JointEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """At once: a query waits for no documents."""
         return self._embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
 

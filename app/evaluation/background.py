@@ -72,7 +72,7 @@ class _Run:
 def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
     """With a search of their own, so that what people asked lately stays remembered in theirs."""
     search = SearchService(catalog, index, embedder)
-    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
+    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.info.max_steps))
 
 
 def unknown_run(run_id: str) -> NotFoundError:

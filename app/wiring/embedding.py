@@ -10,7 +10,8 @@ from typing import Self
 import embedder
 from app.errors import ConflictError, InputError, NotFoundError
 from app.settings import Settings
-from app.types.search import QueryEmbedding, RefinementStep, Token
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement
 
 
 class LocalEmbedder:
@@ -62,32 +63,8 @@ class LocalEmbedder:
             return self._loaded
 
     @property
-    def model_name(self) -> str:
-        return self._encoder.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self._encoder.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self._encoder.contract.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self._encoder.contract.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self._encoder.contract.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self._encoder.max_steps
+    def info(self) -> ModelInfo:
+        return self._encoder.info
 
     @property
     def is_on_cpu(self) -> bool:
@@ -99,7 +76,7 @@ class LocalEmbedder:
         return self._encoder
 
     def is_ready(self) -> bool:
-        return bool(self.embed_query("ready?", instruction="", steps=1).vector)
+        return self.embed_query("ready?", instruction="", steps=1).vector.size > 0
 
     def close(self) -> None:
         """The model stays in memory: another one may hold it, too."""
@@ -111,17 +88,11 @@ class LocalEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         with errors_translated():
-            found = self._encoder.refine(
+            return self._encoder.refine(
                 text, instruction=instruction, steps=steps, token_bias=token_bias, tolerance=self._query_tolerance
             )
-        return QueryEmbedding(
-            vector=tuple(found.vector.tolist()),
-            instruction=found.instruction,
-            steps=found.step_count,
-            refinement=_refinement_steps(found),
-        )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         with errors_translated():
@@ -143,17 +114,6 @@ def tokenizer_json(model: str) -> str:
     """The model's tokenizer, for processes that count tokens without the model."""
     with errors_translated():
         return embedder.load_model_tokenizer(model).to_str()
-
-
-def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
-    return tuple(
-        RefinementStep(
-            step=step.step,
-            tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
-            remaining=float(left),
-        )
-        for step, left in zip(found.steps, found.remaining, strict=False)  # baselines have a vector, but no steps
-    )
 
 
 @contextmanager

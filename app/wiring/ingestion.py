@@ -118,7 +118,7 @@ def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
     while not stop.is_set():
         try:
             embedder.load()
-            log.info("The worker has the model %s", embedder.model_name)
+            log.info("The worker has the model %s", embedder.info.name)
         except GircseError as error:
             if str(error) != told:
                 told = str(error)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from embedder.tokens import Refinement, RefinementStep
+from embedder.refinement import Refinement, RefinementStep
 
 Ids = tuple[int, ...]
 

@@ -198,7 +198,9 @@ def test_a_query_waits_for_no_documents(joint_of: Callable[..., JointEmbedder], 
     embedder.gate.clear()
     with ThreadPoolExecutor(1) as pool:
         documents = pool.submit(joint.embed_documents, ["book"], instruction="", steps=1)
-        assert joint.embed_query("note", steps=1).vector == ToyEmbedder().embed_query("note", steps=1).vector
+        assert list(joint.embed_query("note", steps=1).vector) == list(
+            ToyEmbedder().embed_query("note", steps=1).vector
+        )
         assert not documents.done()
         embedder.gate.set()
 
