@@ -1,4 +1,4 @@
-"""The parts of a running application, as `app.wiring` joins them: for commands, workers and `authorize`."""
+"""The parts of a running application, built in `app/wiring` and given to every interface."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
-        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # which nobody asks
+        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
         with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
             authorized = authorize(services, fetching=fetching, reindexing=reindexing)
             schema = create_app(authorized, embeddings=openai_routes(server)).openapi()

@@ -1,6 +1,6 @@
 """What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble.
 
-Travels as JSON in a hidden field and in the page's address, so whatever comes in is checked as a stranger's.
+Travels as JSON in a hidden field and in the page's address, so it is checked like any untrusted input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the pages are given from outside, as frozen values. Knows neither Gradio nor any implementation."""
+"""What the pages need from the application: frozen values and protocols. Knows no Gradio, no implementation."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+    """What runs here, for every user of the pages: no address, path or key.
 
-    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    `faithfulness` is what was measured of the highlights, in Markdown; empty where nothing was.
     """
 
     model_name: str

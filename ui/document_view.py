@@ -50,7 +50,7 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
     """The document, where it belongs to the collection. Raises InputError and NotFoundError."""
     name = catalog.collection(read_choice(collection, name="collection")).name
     document = catalog.document(read_choice(document_id, name="document"))
-    if document.collection != name:  # nobody reads or changes what another collection holds through this one
+    if document.collection != name:  # authorization was checked for this collection alone
         raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
     return document
 

@@ -1,4 +1,4 @@
-"""The evaluate page without Gradio: plain values of a stranger in, plans, runs and HTML out."""
+"""The evaluate page without Gradio: untrusted plain values in, plans, runs and HTML out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search page without Gradio: plain values of a stranger in, HTML out."""
+"""The search page without Gradio: untrusted plain values in, HTML out."""
 
 from __future__ import annotations
 

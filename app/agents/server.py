@@ -195,7 +195,7 @@ def _result(answer: Any) -> CallToolResult:
 
 @contextmanager
 def _told_as_tool_errors() -> Iterator[None]:
-    """A model reads what was wrong, and may mend it; of a fault of ours it gets the id that the log names."""
+    """A model reads what was wrong and may correct it; of an internal error it gets only the id in the log."""
     try:
         yield
     except GircseError as error:

@@ -1,4 +1,4 @@
-"""The catalog's part of jobs. Each method is a transaction around what app.catalog.jobs does."""
+"""The job ledger of the catalog: each method is a transaction around functions of app.catalog.jobs."""
 
 from __future__ import annotations
 

@@ -81,13 +81,13 @@ class Reindexing:
         if building is not None:
             total = self._catalog.counted_collection(name).document_count
             done = total - self._catalog.count_unindexed(name, building.active_index)
-            is_fault = error is not None and not isinstance(error, StoppedError)
+            is_error = error is not None and not isinstance(error, StoppedError)
             return ReindexStatus(
                 name,
-                ReindexState.FAILED if is_fault else ReindexState.HALF_BUILT,
+                ReindexState.FAILED if is_error else ReindexState.HALF_BUILT,
                 done,
                 total,
-                _reason(error) if is_fault else None,
+                _reason(error) if is_error else None,
                 contract=_contract_of(building),
                 can_roll_back=can_roll_back,
             )

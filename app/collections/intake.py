@@ -62,9 +62,9 @@ class Intake:
         return [key for keys in self._gone.values() for key in keys]
 
     def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Taken | SourceFailure]:
-        """What became of each, the faults among them passed on, in about their order.
+        """What became of each, the errors among them passed on, in about their order.
 
-        Raises UnavailableError alone: whatever is wrong with a source itself is its fault.
+        Raises UnavailableError alone: an error of one source is in what became of it.
         """
         for batch in _batches(sources):
             yield from [each for each in batch if isinstance(each, SourceFailure)]
@@ -153,7 +153,7 @@ class Followed:
     """What a look at a folder led to."""
 
     job_ids: list[str] = field(default_factory=list)
-    faults: list[SourceFailure] = field(default_factory=list)
+    errors: list[SourceFailure] = field(default_factory=list)
     moved: int = 0
     deleted: int = 0
 
@@ -184,7 +184,7 @@ class FolderMirror:
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
         for taken in intake.add_all(self._find(self.root, paths)):
             if isinstance(taken, SourceFailure):
-                followed.faults.append(taken)
+                followed.errors.append(taken)
             elif taken.job is not None:
                 followed.job_ids.append(taken.job.id)
                 followed.moved += taken.has_moved

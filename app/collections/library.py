@@ -179,7 +179,7 @@ class Library:
                 self._unsettled.update(each.content_hash for each in new.values())
                 raise
             outcomes |= zip(new, added, strict=True)
-            # A garbage_item that was under way takes the bytes unless it sees the rows, which came after its last look.
+            # A garbage collection that runs now removes the bytes unless it sees the rows, written after its last look.
             missing = {
                 number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
             }

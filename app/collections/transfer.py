@@ -208,7 +208,7 @@ class _ChunkShards:
         if absent:
             raise ConflictError(
                 f"Document {absent[0].document_id} changes during the export, or has lost points. Wait until its jobs "
-                "are done; if it happens again, `gircse doctor --orphans --fix` mends it."
+                "are done; if it happens again, `gircse check --fix` mends it."
             )
         self._shards += 1
         lines = (ChunkLine.of(chunk, points[chunk.id]) for chunk in chunks)

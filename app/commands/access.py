@@ -31,7 +31,7 @@ Password = Annotated[bool, typer.Option("--password", help="Ask for a password, 
 
 @contextmanager
 def open_accounts() -> Iterator[AuthorizedAccounts]:
-    """On behalf of whoever sits at the machine."""
+    """In the name of the operator."""
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()

@@ -23,7 +23,7 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, by which a document could steer the terminal."""
+    """`text` without control characters, with which a document could control the terminal."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
@@ -48,10 +48,10 @@ def print_refinement(embedding: Refinement) -> None:
         Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.step_count}", "dim")
     )
     stdout.print(refinement_table(embedding.steps))
-    settled = settled_step(embedding.steps)
-    if settled is not None:
+    converged = settled_step(embedding.steps)
+    if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
-        stdout.print(Text(f"settled at step {settled} of {embedding.step_count}: {left}", "dim"))
+        stdout.print(Text(f"converged at step {converged} of {embedding.step_count}: {left}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:

@@ -42,12 +42,12 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
 
 @dataclass(slots=True)
 class Report:
-    """`faults`: what was asked, and what was wrong with the answer."""
+    """`errors`: what was asked, and what was wrong with the answer."""
 
     cases: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)  # 2xx, by operation
-    faults: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -118,7 +118,7 @@ def ask_operation(operation: Any, services: Services, report: Report, cases: int
         try:
             case.validate_response(answer, checks=checks)
         except FailureGroup as group:
-            report.faults += [f"{operation.label}: {fault}\n{case.as_curl_command()}" for fault in group.exceptions]
+            report.errors += [f"{operation.label}: {error}\n{case.as_curl_command()}" for error in group.exceptions]
 
     ask()
 
@@ -155,8 +155,8 @@ def main() -> None:
         wait_until_read(services)
         report = fuzz(services, cases=chosen.cases, first_seed=chosen.seed)
     print(f"{report.cases} cases in {report.seconds:.0f} s: {dict(sorted(report.statuses.items()))}")
-    print("\n\n".join(report.faults))
-    sys.exit(bool(report.faults))
+    print("\n\n".join(report.errors))
+    sys.exit(bool(report.errors))
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ async def test_what_is_wrong_is_told_in_words(application: Any) -> None:
         assert "No document has the id" in await refusal(client, "fetch_document", document_id="nope")
 
 
-async def test_fault_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 

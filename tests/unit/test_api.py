@@ -236,7 +236,7 @@ def test_not_ready_when_a_part_is_away(toy_services: Any, check: Any) -> None:
 def test_unexpected_error_is_logged_under_the_id_that_is_shown(
     client: TestClient, toy_services: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    toy_services.embedder.dimension = 0  # a fault that nothing foresees: division by zero inside the embedder
+    toy_services.embedder.dimension = 0  # an error that nothing foresees: division by zero inside the embedder
     problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 500)
     assert problem["error_id"] in caplog.text
     assert "ZeroDivisionError" in caplog.text

@@ -70,7 +70,7 @@ def test_search_that_cannot_be_answered_is_a_problem_and_no_stream(client: TestC
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_services: Any) -> None:
+def test_error_in_the_middle_is_the_last_event(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise VectorIndexUnavailableError("The engine has just gone.")
 
@@ -80,7 +80,7 @@ def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_services:
     assert (data["status"], data["detail"]) == (503, "The engine has just gone.")
 
 
-def test_unexpected_fault_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_services: Any) -> None:
+def test_unexpected_error_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 

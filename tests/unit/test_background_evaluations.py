@@ -256,7 +256,7 @@ def test_a_query_that_cannot_be_searched_for_is_named_and_left_out(evaluations: 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_unforeseen_fault_ends_the_run_and_not_the_server(evaluations: Evaluations, application: Any) -> None:
+def test_an_unforeseen_error_ends_the_run_and_not_the_server(evaluations: Evaluations, application: Any) -> None:
     fig = application.add("fig").id
     judge(application, "broken", {fig: 1})
     run = wait(evaluations, evaluations.start(PLAN))

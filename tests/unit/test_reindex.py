@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.reindex import Reindexer
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
@@ -126,7 +126,7 @@ def searched(application: Any) -> list[str]:
 
 def differences(application: Any) -> list[object]:
     services = application.services
-    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+    return list(ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
 def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: Any) -> None:

@@ -132,7 +132,7 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("error", "told"),
     [
         ({"limit": 0}, "1 to 100"),
         ({"limit": 101}, "1 to 100"),
@@ -146,9 +146,9 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
         ({"token_bias": {" ": 1.0}}, "empty"),
     ],
 )
-def test_unusable_input_is_told(filled_application: Any, fault: dict[str, Any], told: str) -> None:
+def test_unusable_input_is_told(filled_application: Any, error: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        filled_application.services.search.search(ask(**fault))
+        filled_application.services.search.search(ask(**error))
 
 
 @pytest.mark.parametrize("filters", [{"": "x"}, {"  ": "x"}, {f"k{i}": "v" for i in range(40)}])

@@ -22,7 +22,7 @@ import zstandard
 
 from app.catalog import SqlCatalog, connect
 from app.collections.archive import ArchiveWriter, read_members, verify
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import remove_unneeded
 from app.collections.transfer import Transfer, Transferred
 from app.edge import EdgeProcess
@@ -116,7 +116,7 @@ def hits(application: Any, collection: str = "library") -> list[tuple[str, float
 
 def differences(application: Any) -> list[object]:
     services = application.services
-    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+    return list(ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
 def is_untouched(application: Any) -> bool:
@@ -399,7 +399,7 @@ def test_an_import_that_is_killed_leaves_no_half_collection(
 def test_a_broken_export_leaves_no_archive(toy_services: Any, tmp_path: Path) -> None:
     filled(toy_services)
     toy_services.index.delete_points("library--1", list(toy_services.index.point_ids("library--1"))[:1])
-    with pytest.raises(ConflictError, match="doctor --orphans --fix"):
+    with pytest.raises(ConflictError, match="check --fix"):
         transfer_of(toy_services).export_collection("library", tmp_path / "a.tar.zst")
     assert not list(tmp_path.glob("*a.tar*"))
 
