@@ -11,6 +11,7 @@ from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, Se
 if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
+    from embedder.engine.engine import Engine
     from embedder.langchain import GircseEmbeddings
     from embedder.model_info import ModelInfo
     from embedder.refinement import Refinement, RefinementStep, RefinementToken
@@ -21,6 +22,7 @@ __all__ = [
     "ContractError",
     "EmbedderError",
     "Encoder",
+    "Engine",
     "GircseEmbeddings",
     "GircseRetriever",
     "ModelInfo",
@@ -38,6 +40,7 @@ __all__ = [
 _HOMES = {
     "DEFAULT_MODEL": "checkpoint",
     "Encoder": "encoder",
+    "Engine": "engine.engine",
     "GircseEmbeddings": "langchain",
     "GircseRetriever": "retriever",
     "ModelInfo": "model_info",

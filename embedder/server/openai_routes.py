@@ -11,8 +11,9 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from embedder.engine.errors import InvalidRequestError
 from embedder.model_info import ModelInfo
-from embedder.server.errors import InvalidRequestError, UnknownModelError
+from embedder.server.errors import UnknownModelError
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (

@@ -12,8 +12,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from embedder.engine.errors import RefusedError
 from embedder.refinement import Refinement, RefinementStep
-from embedder.server.errors import RefusedError
 from embedder.server.failures import ProblemRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (
