@@ -1,4 +1,4 @@
-"""A service with access control over a small application: own and foreign collections, and somebody of each role."""
+"""A small service with access control: one visible and one hidden collection, and a user of each role."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from app.wiring.web import open_web
 from embedder.server.openai_routes import openai_routes
 
 ADMIN_SECRET = "gs_the-secret-of-the-admin-of-this-test"
-OWN, FOREIGN = "own", "foreign"
-MARKER = "zebrafish"  # stands in all that is foreign
+OWN, HIDDEN = "own", "hidden"
+MARKER = "zebrafish"  # stands in all that is hidden
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from app.search.highlights_bm25 import MAX_SENTENCES, explain_by_words
 from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode
 
-CAT = "The cat sleeps on the sofa. It dreams of mice. The house is quiet."
+CAT = "The cat sleeps on the sofa. It dreams of mice. The room is quiet."
 RATES = "The bank raised interest rates. The savers of the town were glad."
 
 

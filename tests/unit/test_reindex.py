@@ -26,10 +26,10 @@ from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
 
 TEXTS = [
-    f"The {animal} sleeps in the {place}.\n\nIt wakes up at {hour} and looks around for something to eat."
+    f"The {animal} sleeps in the {place}.\n\nIt gets up at {hour} and looks around for something to eat."
     for animal, place, hour in zip(
         ("cat", "dog", "owl", "fox", "bee", "eel"),
-        ("house", "barn", "tree", "den", "hive", "sea"),
+        ("hut", "barn", "tree", "den", "hive", "sea"),
         range(6),
         strict=True,
     )
@@ -287,7 +287,7 @@ def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: A
     application.work_off()
     texts = " ".join(text for (text, _), _ in contents(application).values())
     assert all(part in texts for part in ("A new text.", "The cat has left.", "The eel has left.", "owl", "fox"))
-    assert not any(part in texts for part in ("dog", "bee", "house", "sea"))
+    assert not any(part in texts for part in ("dog", "bee", "hut", "sea"))
     assert differences(application) == []
 
 

@@ -200,11 +200,11 @@ def test_what_is_no_chunk_of_the_collection_is_refused(application: Any, side: s
 
 def test_a_chunk_of_another_collection_is_refused(application: Any) -> None:
     application.add("Elsewhere.", collection="other")
-    [foreign] = application.services.search.search(
+    [other] = application.services.search.search(
         dataclasses.replace(ask("elsewhere", SearchMode.DENSE), collection="other")
     ).hits
     with pytest.raises(InputError, match="'library' has no chunk"):
-        application.services.search.search(ask("bank", like=(foreign.chunk.id,)))
+        application.services.search.search(ask("bank", like=(other.chunk.id,)))
 
 
 def test_feedback_is_bounded_consistent_and_for_vectors(application: Any) -> None:

@@ -131,7 +131,7 @@ def test_body_in_pieces_is_taken_while_it_comes_fast_enough(address: tuple[str, 
 
 
 def test_long_answers_are_no_slow_clients(address: tuple[str, int], toy_services: Any) -> None:
-    """Whoever waits for an answer sends nothing, and is not let go for that."""
+    """A client that waits for an answer sends nothing, and is not disconnected."""
     search_service = toy_services.services.search
     whole = search_service.search
 

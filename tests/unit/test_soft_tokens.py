@@ -94,7 +94,7 @@ def test_no_probability_is_lost_and_no_token_is_new_twice(steps: list[Refinement
         ([0.02, 0.02, 0.0], 1),  # just at the tolerance
     ],
 )
-def test_a_vector_has_settled_once_it_stays_near_the_final_one(remaining: list[float], expected: int | None) -> None:
+def test_a_vector_has_converged_once_it_stays_near_the_final_one(remaining: list[float], expected: int | None) -> None:
     steps = [RefinementStep(number, (), left) for number, left in enumerate(remaining, start=1)]
 
     assert settled_step(steps, tolerance=0.02) == expected
@@ -102,7 +102,7 @@ def test_a_vector_has_settled_once_it_stays_near_the_final_one(remaining: list[f
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=20), st.floats(0, 2), st.floats(0, 2))
-def test_a_wider_tolerance_never_settles_later(remaining: list[float], one: float, other: float) -> None:
+def test_a_wider_tolerance_never_converges_later(remaining: list[float], one: float, other: float) -> None:
     steps = [RefinementStep(number, (), left) for number, left in enumerate([*remaining, 0.0], start=1)]
 
     narrow, wide = settled_step(steps, min(one, other)), settled_step(steps, max(one, other))

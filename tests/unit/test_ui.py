@@ -1,4 +1,4 @@
-"""The page's handlers, called as a stranger would call them, and the page as a server gives it out."""
+"""The page's handlers, called with untrusted values, and the page as a server gives it out."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ def upload_client() -> TestClient:
     return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
 
 
-def hand_in(client: TestClient, path: str, **extra: object) -> str:
+def post_file(client: TestClient, path: str, **extra: object) -> str:
     """What the button sends, and all that the server streams back."""
     (button,) = (each["id"] for each in client.get("/config").json()["dependencies"])
     file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
@@ -450,7 +450,7 @@ def test_an_upload_is_read_but_no_other_file_of_the_server(upload_client: TestCl
     secret.write_text("hunter2")
     with upload_client:
         uploaded = upload_client.post("/gradio_api/upload", files={"files": ("note.txt", b"a note")}).json()[0]
-        assert "a note" in hand_in(upload_client, uploaded)
+        assert "a note" in post_file(upload_client, uploaded)
         for extra in ({}, {"is_stream": True}):
-            assert "hunter2" not in hand_in(upload_client, str(secret), **extra)
+            assert "hunter2" not in post_file(upload_client, str(secret), **extra)
     assert secret.exists()
