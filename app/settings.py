@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import InputError
+
+log = logging.getLogger(__name__)
+
+# What somebody's environment may still name; it decides nothing any more.
+REMOVED = ("EMBEDDER_BATCH_S", "EMBEDDER_DOCUMENT_WAIT_S", "EMBEDDER_DOCUMENT_TOKENS", "WORKER_LANES")
 
 
 class SecretFiles(PydanticBaseSettingsSource):
@@ -97,19 +103,10 @@ class Settings(LogSettings):
     embedder_batch_tokens: int = Field(
         default=8_192, ge=64, description="`gircse embedder`: most tokens of a batch; a GPU takes more."
     )
-    embedder_batch_s: float = Field(
-        default=0.2, gt=0, description="`gircse embedder`: a batch of documents is made to take about so many seconds."
-    )
     embedder_query_wait_s: float = Field(
         default=0.05,
         gt=0,
         description="`gircse embedder`: a query is answered 429 that would take longer, and 1.8 times a lone one.",
-    )
-    embedder_document_wait_s: float = Field(
-        default=120, gt=0, description="`gircse embedder`: documents that would wait longer are answered 429."
-    )
-    embedder_document_tokens: int = Field(
-        default=2_000_000, ge=1, description="`gircse embedder`: tokens of documents that may wait."
     )
     embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts of one request for embeddings.")
     embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens of one request for embeddings.")
@@ -118,9 +115,6 @@ class Settings(LogSettings):
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
-    worker_lanes: int = Field(
-        default=4, ge=1, le=64, description="Books, or blocks of small documents, that a worker takes in at a time."
-    )
     max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
     max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")
     max_document_characters: int = Field(default=20_000_000, ge=1, description="Longest text of a document.")
@@ -244,6 +238,9 @@ class Settings(LogSettings):
 def load_settings(**overrides: object) -> Settings:
     """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every error."""
     given = {name: value for name, value in overrides.items() if value is not None}
+    for name in REMOVED:
+        if os.environ.get(f"GIRCSE_{name}"):
+            log.warning("GIRCSE_%s is no setting any more and changes nothing; take it out of the environment.", name)
     with _errors_told():
         return Settings(**given)  # type: ignore[arg-type]
 

@@ -24,7 +24,6 @@ from app.collections.library import sample_rows
 from app.commands.composition import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.runtime.metrics_server import serving_metrics
-from app.runtime.slow_clients import PromptProtocol
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.settings import Settings, load_settings
@@ -192,7 +191,6 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             web = opened.enter_context(open_web(services))
         config = uvicorn.Config(
             web,
-            http=PromptProtocol,
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _MODEL_POLL_S = 2.0
 _CPU_PATIENCE_S = 5.0
+_DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    slots = WorkerSlots(services.settings.worker_lanes)
+    slots = WorkerSlots(_DOCUMENTS_AT_A_TIME)
 
     def is_stopping() -> bool:
         return stop.is_set() or slots.is_leaving()

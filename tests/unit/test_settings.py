@@ -120,3 +120,11 @@ def test_a_way_to_keep_vectors_is_one_of_three(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("GIRCSE_QUANTIZATION", "int4")
     with pytest.raises(InputError, match="GIRCSE_QUANTIZATION"):
         load_settings()
+
+
+def test_settings_that_are_gone_change_nothing_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GIRCSE_WORKER_LANES", "many")
+    load_settings()
+    assert "GIRCSE_WORKER_LANES" in caplog.text
