@@ -204,7 +204,10 @@ def explain(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> li
         for rank, hit in enumerate(hits, start=1)
     ]
     explained = Explainer(local).explain(
-        plain, hits[0].query_vector.tolist(), collection=collection, mode=SearchMode.DENSE
+        plain,
+        hits[0].query_vector.tolist(),
+        document_instruction=collection.document_instruction,
+        mode=SearchMode.DENSE,
     )
     return [hit.why.start if hit.why else -1 for hit in explained]
 

@@ -28,11 +28,10 @@ from tqdm.auto import tqdm
 
 from app.search.fusion import DENSE_WEIGHT, fuse
 from app.search.retrieval import CANDIDATES
-from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import JobState, ScoredPoint, Source
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import MAX_LIMIT, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Self
 
 from app.errors import LeaseLostError, UnavailableError
-from app.ports.catalog import ShardLedger
+from app.ports.ledger import ShardLedger
 from app.types.documents import Job
 
 log = logging.getLogger(__name__)

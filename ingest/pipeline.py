@@ -16,8 +16,8 @@ from pathlib import Path
 
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
-from app.ports.catalog import IngestedDocument
-from app.ports.parts import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
+from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.documents import (
     READ_PROGRESS,
@@ -32,7 +32,7 @@ from app.types.documents import (
     Span,
     TextPart,
 )
-from app.vectors.point_ids import PointIds
+from app.types.point_ids import PointIds
 from ingest.points import IngestReport, PointWriter
 from ingest.spooled_files import SpooledChunks, SpooledText
 
@@ -71,7 +71,7 @@ class IngestPipeline:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         blobs: BlobStore,
         index: VectorIndex,
         embedder: Embedder,

@@ -13,8 +13,8 @@ from datetime import timedelta
 from functools import partial
 
 from app.errors import GircseError, LeaseLostError, UnavailableError
+from app.ports.ledger import JobListener, Ledger
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Catalog, JobListener
 from app.types.documents import Job, JobKind
 from ingest.incidents import log_incident
 from ingest.leases import LeaseKeeper
@@ -49,7 +49,7 @@ class Worker:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         pipeline: IngestPipeline,
         owner: str,
         lease: timedelta = DEFAULT_LEASE,
@@ -220,7 +220,7 @@ class Worker:
 class _InFlight:
     """The jobs of one slot: their leases, until the worker stops."""
 
-    def __init__(self, catalog: Catalog, leases: LeaseKeeper, stop: threading.Event) -> None:
+    def __init__(self, catalog: Ledger, leases: LeaseKeeper, stop: threading.Event) -> None:
         self._catalog = catalog
         self._leases = leases
         self._stop = stop

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import GircseError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 
 
 def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from app.errors import EmptyQueryError, GircseError, InputError
+from app.ports.services import Search
 from app.search.lenses import lenses_of
 from app.types.search import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
-from ui.contract import SearchService
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import LensHandlers
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
@@ -52,7 +52,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareHandlers(LensHandlers):
-    search_service: SearchService
+    search_service: Search
     default_steps: int
     max_steps: int
 
@@ -66,7 +66,7 @@ class CompareHandlers(LensHandlers):
         for place, look in enumerate(looks):
             answers[place] = self._find(look.request)
             yield _view(looks, answers)
-        answers = [self._explain(look.request, answer) for look, answer in zip(looks, answers, strict=True)]
+        answers = [self._explain(answer) for answer in answers]
         yield _view(looks, answers)
 
     def compare_again(self, *values: object) -> Iterator[CompareView]:
@@ -130,11 +130,11 @@ class CompareHandlers(LensHandlers):
         except GircseError as error:
             return error
 
-    def _explain(self, request: SearchRequest, answer: Answer | GircseError | None) -> Answer | GircseError | None:
+    def _explain(self, answer: Answer | GircseError | None) -> Answer | GircseError | None:
         if not isinstance(answer, Answer) or not answer.result.hits:
             return answer
         try:
-            return replace(answer, result=self.search_service.explain(answer.result, request))
+            return replace(answer, result=self.search_service.explain(answer.result))
         except GircseError as error:
             return error
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.parts import Catalog
-from app.types.documents import Collection, Document, TextWindow
-from app.types.search import SearchRequest, SearchResult
-from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from app.ports.services import Collections, Fetching, Reindexing, Search, Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,55 +61,6 @@ class AboutInfo:
     faithfulness: str = ""
 
 
-class SearchService(Protocol):
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
-        """Raises GircseError when the request cannot be answered."""
-        ...
-
-    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult:
-        """The same result, whose hits say why they were found."""
-        ...
-
-
-class Texts(Protocol):
-    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        """Those of the characters [start, end) that a document has. Raises GircseError with the reason."""
-        ...
-
-
-class Collections(Protocol):
-    """Makes and deletes collections; each raises GircseError with the reason."""
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        document_instruction: str | None = None,
-        document_steps: int | None = None,
-        chunk_tokens: int = ...,
-        chunk_overlap: int = ...,
-    ) -> Collection: ...
-    def ensure_collection(self, name: str) -> Collection: ...
-    def delete_collection(self, name: str) -> None: ...
-
-
-class Fetching(Protocol):
-    """Fetches web pages in the background; each raises GircseError with the reason."""
-
-    def add(self, collection: str, urls: Sequence[str]) -> None: ...
-    def fetches(self, collection: str) -> list[Fetch]: ...
-    def retry(self, collection: str, url: str) -> None: ...
-    def forget(self, collection: str, url: str) -> None: ...
-
-
-class Reindexing(Protocol):
-    """Re-indexes collections in the background; each raises GircseError with the reason."""
-
-    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
-    def status(self, name: str) -> ReindexStatus: ...
-    def roll_back(self, name: str) -> Collection: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
@@ -120,7 +68,7 @@ class PageParts:
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
 
-    search: SearchService
+    search: Search
     catalog: Catalog
     texts: Texts
     collections: Collections

@@ -10,9 +10,10 @@ from typing import Any
 import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Texts
 from app.types.documents import Document
-from ui.contract import PageParts, Texts
+from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data, read_choice
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
 

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from app.errors import GircseError, InputError
+from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.parts import Catalog
 from app.search.lenses import lenses_of
 from app.types.evaluation import (
     EvaluationPlan,

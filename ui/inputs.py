@@ -12,8 +12,8 @@ from typing import Any
 import gradio as gr
 from starlette.requests import HTTPConnection
 
-from app.access.principal import Principal, acting_as
 from app.errors import InputError
+from app.types.access import Principal, acting_as
 from ui.uploads import require_upload
 
 _REFUSAL = "The page sent what this server cannot read. Load it again."

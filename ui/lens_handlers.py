@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.search.lenses import find_lens, lenses_of
 from ui.choices import read_choices
 from ui.handler_inputs import read_choice

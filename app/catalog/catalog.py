@@ -23,7 +23,7 @@ from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
-from app.ports.catalog import IngestedDocument
+from app.ports.ledger import IngestedDocument
 from app.types.documents import (
     CONTRACT,
     Chunk,

@@ -13,7 +13,7 @@ from app.catalog import jobs, notifications
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
-from app.ports.parts import JobListener
+from app.ports.ledger import JobListener
 from app.types.documents import Job, JobReport, JobState
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import errors_translated, unavailable
-from app.ports.parts import JobListener
+from app.ports.ledger import JobListener
 
 _CHANNEL = "gircse_job"
 _SQLITE_LOOK_S = 0.1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from app.collections.reindex import Reindexer, ReindexReport
 from app.errors import ConflictError, GircseError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
@@ -37,7 +37,7 @@ class _Run:
 class Reindexing:
     """Safe to use from several threads. A run that ended is remembered until the next one of its collection."""
 
-    def __init__(self, catalog: Catalog, *, open_reindexer: OpenReindexer) -> None:
+    def __init__(self, catalog: Ledger, *, open_reindexer: OpenReindexer) -> None:
         self._catalog = catalog
         self._open_reindexer = open_reindexer
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="reindex")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
-from app.ports.parts import BlobStore, Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, VectorIndex
 from app.search.service import CHUNK_KEYS
 from app.types.documents import Chunk, Collection, GarbageKind, IndexRole, Point
 
@@ -54,7 +55,7 @@ class Difference:
 
 
 class ConsistencyCheck:
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs

@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 
 from app.collections.library import Library
 from app.errors import ConflictError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
 Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFailure]]  # a folder, and where in it to look
@@ -110,7 +110,7 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
         yield batch
 
 
-def documents_below(catalog: Catalog, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
+def documents_below(catalog: Ledger, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
     """The documents of these files and of all files below these folders, rows of a file among them."""
     wanted = set(paths)
     if not wanted:
@@ -164,7 +164,7 @@ class FolderMirror:
     Raises ConflictError, and deletes nothing, when the folder is not the one any more that it was at the beginning.
     """
 
-    def __init__(self, library: Library, catalog: Catalog, collection: str, root: Path, find: Find) -> None:
+    def __init__(self, library: Library, catalog: Ledger, collection: str, root: Path, find: Find) -> None:
         self._library = library
         self._catalog = catalog
         self._collection = collection

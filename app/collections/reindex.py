@@ -16,8 +16,8 @@ from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.collections.library import check_contract
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
-from app.ports.catalog import IngestedDocument
-from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
+from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.documents import CONTRACT, Collection, Document, IndexRole
 from app.types.upkeep import ContractChange
@@ -54,7 +54,7 @@ class Reindexer:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         index: VectorIndex,
         blobs: BlobStore,
         embedder: Embedder,

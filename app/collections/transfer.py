@@ -30,9 +30,10 @@ from app.collections.archive_records import (
 from app.collections.garbage import remove_unneeded
 from app.collections.library import check_collection_name
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
-from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
-from app.vectors.point_ids import PointIds
+from app.types.point_ids import PointIds
 
 Tell = Callable[[int], None]
 
@@ -52,7 +53,7 @@ class Transferred:
 
 
 class Transfer:
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from pydantic import TypeAdapter
 from rich.console import Console, Group, RenderableType
@@ -26,9 +28,10 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
-def json_of(value: object, *, indent: int | None = 2) -> str:
-    """A dataclass as JSON: field for field what the REST API answers."""
-    return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
+def json_of(value: Any, *, indent: int | None = 2) -> str:
+    """A dataclass as JSON: field for field what the REST API answers, without what its repr leaves out."""
+    hidden = {each.name for each in fields(value) if not each.repr}
+    return TypeAdapter(type(value)).dump_json(value, indent=indent, exclude=hidden).decode()
 
 
 def print_search(result: SearchResult) -> None:

@@ -14,10 +14,7 @@ from app.commands.composition import embedder_of, open_services
 from app.search.lenses import instruction_through
 from app.search.service import refine_query
 from app.settings import load_settings
-from app.types.search import SearchMode, SearchRequest
-
-BOOST = 5.0
-SUPPRESS = -10.0
+from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest
 
 Instruction = Annotated[
     str | None,

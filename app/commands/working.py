@@ -14,7 +14,7 @@ import typer
 from app.commands import console
 from app.commands.composition import wiring
 from app.errors import ConflictError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import JobKind, JobReport, JobState
@@ -75,7 +75,7 @@ class JobFollower:
     Looks at the oldest first, since jobs are done about in their order.
     """
 
-    def __init__(self, catalog: Catalog, *, tells_cancelled: bool = True) -> None:
+    def __init__(self, catalog: Ledger, *, tells_cancelled: bool = True) -> None:
         self._catalog = catalog
         self._tells_cancelled = tells_cancelled
         self._waiting: OrderedDict[bytes, None] = OrderedDict()

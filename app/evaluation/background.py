@@ -17,7 +17,8 @@ from time import monotonic
 from app.errors import ConflictError, GircseError, InputError, NotFoundError
 from app.evaluation.evaluate import Evaluator, PreparedEvaluation
 from app.evaluation.scoring import differences
-from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
 from app.types.documents import utc_now
 from app.types.evaluation import (
@@ -68,7 +69,7 @@ class _Run:
         )
 
 
-def evaluations_over(*, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
+def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
     """With a search service of its own, so that its queries do not evict the users' from the cache."""
     search = SearchService(catalog, index, embedder)
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))

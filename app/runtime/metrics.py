@@ -14,7 +14,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.errors import GircseError
-from app.ports.parts import Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import VectorIndex
 from app.runtime.tracing import NO_SPANS, Spans
 from app.types.documents import JobState
 
@@ -119,7 +120,7 @@ class _Size:
 class ApplicationCollector(Collector):
     """Reads catalog and index at each scrape. An unavailable part is reported as such, beside the others."""
 
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
         self._catalog = catalog
         self._index = index
         self._is_worker_there = is_worker_running

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import TypeVar, cast
+from typing import cast
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
+from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.highlights import Explainer
 from app.search.highlights_bm25 import explain_by_words
-from app.search.retrieval import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
+from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_points, is_own
 from app.types.documents import (
     Collection,
     Metadata,
     require_text,
 )
-from app.types.search import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
+from app.types.search import (
+    MAX_BIAS,
+    MAX_BIASED_WORDS,
+    MAX_FILTERS,
+    MAX_LIMIT,
+    Hit,
+    HitChunk,
+    HitDocument,
+    QueryEmbedding,
+    SearchMode,
+    SearchRequest,
+    SearchResult,
+)
 
-MAX_LIMIT = 100
-MAX_BIAS = 10.0
-MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
-MAX_FILTERS = 32
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
-
-Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 _NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
@@ -66,44 +73,35 @@ class SearchService:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
-                collection, points = self._ask_index(
-                    collection, lambda name: find_points(self._index, name, request, query.vector)
-                )
+                collection, found = self._ask_index(collection, request, query.vector)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=_hits(points),
+            hits=_hits(found.points),
             refinement=query.refinement,
             timings_ms=timings_ms,
             mode=request.mode,
+            vector=found.vector,
+            document_instruction=collection.document_instruction,
         )
-        return self.explain(result, request) if explain else result
+        return self.explain(result) if explain else result
 
-    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
-        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+    def explain(self, result: SearchResult) -> SearchResult:
+        """The result of a search without `explain`, or one with only some of its hits, whose hits carry `why`.
 
-        The vectors of the query and of sentences that were seen lately are not computed again.
+        Neither the query nor sentences that were seen lately are embedded again.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = explain_by_words(result.hits, request.query, mode=result.mode)
+            hits = explain_by_words(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
-                hits = self._explain_by_vector(hits, result, request)
+                hits = self._explainer.explain(
+                    hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
+                )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
-
-    def _explain_by_vector(
-        self, hits: tuple[Hit, ...], result: SearchResult, request: SearchRequest
-    ) -> tuple[Hit, ...]:
-        collection = self._catalog.collection(result.collection)
-        require_same_model(collection, self._embedder)
-        query = self._embed(request)
-        collection, vector = self._ask_index(
-            collection, lambda name: moved_vector(self._index, name, request, query.vector)
-        )
-        return self._explainer.explain(hits, vector, collection=collection, mode=result.mode)
 
     def refine(
         self,
@@ -134,12 +132,14 @@ class SearchService:
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
 
-    def _ask_index(self, collection: Collection, ask: Callable[[str], Answer]) -> tuple[Collection, Answer]:
+    def _ask_index(
+        self, collection: Collection, request: SearchRequest, vector: Sequence[float]
+    ) -> tuple[Collection, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, ask(name)
+                return collection, find_points(self._index, name, request, vector)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:

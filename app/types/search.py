@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.types.documents import Metadata
+
+MAX_LIMIT = 100
+MAX_BIAS = 10.0
+MAX_BIASED_WORDS = 64
+MAX_FILTERS = 32
+MAX_FEEDBACK = 16  # chunks on either side
+BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
 
 
 class SearchMode(StrEnum):
@@ -111,3 +118,6 @@ class SearchResult:
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
     mode: SearchMode = SearchMode.DENSE
+    # What `explain` goes on with; no interface shows them.
+    vector: Sequence[float] = field(default=(), repr=False)
+    document_instruction: str = field(default="", repr=False)

@@ -25,7 +25,8 @@ from app.errors import (
     NotFoundError,
     UnavailableError,
 )
-from app.ports.parts import BlobStore, Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
@@ -54,7 +55,7 @@ class ShardEngine:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         index: VectorIndex,
         blobs: BlobStore,
         pipeline: Pipeline,

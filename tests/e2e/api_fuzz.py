@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import schemathesis
+from api_application import api_of
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -24,13 +25,13 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
 from app.commands.serve import running_worker
 from app.errors import DocumentError
 from app.services import Services
 from app.settings import load_settings
+from app.testing import text_source
 from app.types.documents import DocumentState, Lens, Source
 from app.wiring.ingestion import open_reindexer
 from app.wiring.services import open_services
@@ -61,7 +62,7 @@ def open_api(services: Services) -> Iterator[FastAPI]:
         catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
     with closing(reindexing), closing(Fetching(catalog, services.library, read_url=fetch_nothing)) as fetching:
-        yield create_app(
+        yield api_of(
             services, read_url=fetch_nothing, fetching=fetching, reindexing=reindexing, max_body_bytes=1_000_000
         )
 
@@ -70,7 +71,7 @@ def fill(services: Services) -> dict[str, str]:
     """Makes sure that there is something to find; what ids stand for in paths and queries."""
     services.library.ensure_collection(COLLECTION)
     text = "The cat sleeps on the sofa."
-    document, _ = services.library.add_document(COLLECTION, text.encode(), uri="cat", media_type="text/plain")
+    document, _ = services.library.add_document(COLLECTION, text_source("cat", text))
     job = services.catalog.latest_jobs([document.id])[document.id]
     services.catalog.save_lens(Lens(COLLECTION, "Identify the feeling."))
     return {"document_id": document.id, "job_id": job.id, "collection": COLLECTION, "name": COLLECTION}

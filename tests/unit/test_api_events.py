@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.errors import VectorIndexUnavailableError
 
 EVENTS = {"accept": "text/event-stream"}
@@ -18,7 +18,7 @@ EVENTS = {"accept": "text/event-stream"}
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("The cat sleeps on the sofa. It dreams of mice.")
-    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
+    return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
 
 
 def events_of(answer: Any) -> list[tuple[str, Any]]:

@@ -13,6 +13,7 @@ import pytest
 
 from app.collections.consistency import ConsistencyCheck, Difference, Inconsistency
 from app.edge import EdgeProcess
+from app.testing import text_source
 from app.types.documents import DocumentState, IndexRole, Point
 from app.vectors import QdrantVectorIndex
 
@@ -156,7 +157,7 @@ def test_a_public_name_that_means_another_index_is_put_right(application: Any) -
 def test_what_a_job_is_at_work_on_is_left_to_it(application: Any) -> None:
     services = application.services
     document = services.catalog.documents()[0]
-    services.library.add_document("library", b"New text.", uri=document.uri, media_type="text/plain")
+    services.library.add_document("library", text_source(document.uri, b"New text."))
     application.index.upsert("library--1", [point(1, document.id)])
     application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
     assert look(application) == []
@@ -165,7 +166,7 @@ def test_what_a_job_is_at_work_on_is_left_to_it(application: Any) -> None:
 def test_remains_of_a_document_that_cannot_be_read_are_removed(application: Any) -> None:
     services = application.services
     document = services.catalog.documents()[0]
-    services.library.add_document("library", b" ", uri=document.uri, media_type="text/plain")
+    services.library.add_document("library", text_source(document.uri, b" "))
     application.work_off()
     assert services.catalog.document(document.id).state is DocumentState.FAILED
     application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])

@@ -12,6 +12,7 @@ import pytest
 
 from app.collections.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
+from app.testing import text_source
 from app.types.documents import DocumentKey, Source, SourceFailure
 from app.types.search import SearchRequest
 from ingest.sources import find_changed
@@ -178,7 +179,7 @@ def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_servi
     row = Source(name="row", uri=f"{file.as_uri()}#1", media_type="text/plain", data=b"A row.")
     (taken,) = intake.add_all([row])
     assert not isinstance(taken, SourceFailure)
-    library.add_document("library", b"x", uri="https://example.org/", media_type="text/plain")
+    library.add_document("library", text_source("https://example.org/", b"x"))
     below = documents_below(toy_services.services.catalog, "library", [file])
     assert [key.uri for key in below] == [row.uri]
     assert not is_gone(below[0])
