@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from app.search.soft_tokens import group_refinement, settled_step
+from app.search.soft_tokens import converged_step, group_refinement
 from app.types.documents import CountedCollection, Document, Lens, MetadataValue, TextWindow
 from app.types.search import Hit, QueryEmbedding, SearchResult
 
@@ -148,7 +148,7 @@ def reading_answer(found: QueryEmbedding) -> ReadingAnswer:
         for group in group_refinement(found.refinement)
     ]
     return ReadingAnswer(
-        instruction=found.instruction, steps=found.steps, settled_step=settled_step(found.refinement), groups=groups
+        instruction=found.instruction, steps=found.steps, settled_step=converged_step(found.refinement), groups=groups
     )
 
 

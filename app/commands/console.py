@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.search.soft_tokens import CONVERGENCE_TOLERANCE, group_refinement, settled_step
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.search import Hit, QueryEmbedding, RefinementStep, SearchResult
 
 TOKENS_PER_GROUP = 12
@@ -48,7 +48,7 @@ def print_search(result: SearchResult) -> None:
 def print_refinement(embedding: QueryEmbedding) -> None:
     stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
     stdout.print(refinement_table(embedding.refinement))
-    converged = settled_step(embedding.refinement)
+    converged = converged_step(embedding.refinement)
     if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
         stdout.print(Text(f"converged at step {converged} of {embedding.steps}: {left}", "dim"))

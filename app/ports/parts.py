@@ -58,7 +58,7 @@ class BatchEmbedder(Embedder, Protocol):
         self, texts: Sequence[str], *, instruction: str, steps: int
     ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
         """As `embed_documents`, batch by batch: the places of its texts and their vectors. Between two batches the
-        model is free for others, and nothing more is computed when nobody asks for the next one.
+        model is free for others, and nothing more is computed once the iteration stops.
 
         Texts of a length share a batch, so that little is padded, and so more of them are better.
         """
@@ -208,7 +208,7 @@ class BlobStore(Protocol):
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         """Removes bytes and text unless they are needed, which is asked after they were put aside.
 
-        Whoever adds a document looks after its row is there whether the bytes still are; so none can get lost.
+        Adding a document checks for the bytes once its row is there; so none can get lost.
         """
         ...
 

@@ -158,7 +158,7 @@ def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
 
 @contextmanager
 def errors_translated() -> Iterator[None]:
-    """The library's errors as the core's, so that every door shows them alike."""
+    """The library's errors as the core's."""
     try:
         yield
     except embedder.TextError as error:

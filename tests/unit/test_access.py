@@ -364,7 +364,7 @@ def test_a_collection_of_others_is_as_one_that_is_not_there(toy_services: Any) -
     assert "theirs" not in str(unknown.value)
 
 
-def test_whoever_acts_is_forgotten_afterwards() -> None:
+def test_the_principal_is_forgotten_afterwards() -> None:
     with acting_as(OPERATOR):
         assert current_principal() is OPERATOR
     assert current_principal() is None

@@ -102,7 +102,7 @@ async def test_document_is_read_in_windows(application: Any) -> None:
         assert rest.structured_content["next_start"] is None
 
 
-async def test_reading_of_a_query_is_shown_as_words(application: Any) -> None:
+async def test_soft_tokens_of_a_query_are_shown_as_words(application: Any) -> None:
     async with client_of(application) as client:
         reading = (await ask(client, "refine", text="the cat", steps=7)).structured_content
         assert [each["words"] for each in reading["groups"]] == [["cat"], ["cat"]]

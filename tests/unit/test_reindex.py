@@ -119,7 +119,7 @@ def searched(application: Any) -> list[str]:
     """By a service that remembers no query, as that of another process."""
     services = application.services
     service = SearchService(services.catalog, services.index, services.embedder)
-    result = service.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
+    result = service.search(SearchRequest("who sleeps in the tree", "library"), highlight=False)
     return [hit.chunk.text for hit in result.hits]
 
 

@@ -85,7 +85,7 @@ def test_single_sentence_highlights_itself_without_embedding(toy_services: Any) 
 
 def test_explanation_can_be_left_out(filled_application: Any) -> None:
     filled_application.embedder.embedded_texts.clear()
-    result = filled_application.services.search.search(ask(), explain=False)
+    result = filled_application.services.search.search(ask(), highlight=False)
     assert [hit.why for hit in result.hits] == [None, None]
     assert filled_application.embedder.embedded_texts == []
 

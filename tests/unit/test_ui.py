@@ -51,7 +51,7 @@ class NoHits:
     def __init__(self) -> None:
         self.requests: list[SearchRequest] = []
 
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
+    def search(self, request: SearchRequest, /, *, highlight: bool = True) -> SearchResult:
         self.requests.append(request)
         return SearchResult(request.query, request.instruction or "", 1, request.collection, (), (), {})
 
