@@ -6,7 +6,8 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Self
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
@@ -16,7 +17,6 @@ from app.types.search import QueryEmbedding, RefinementStep, Token
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _INSTRUCTION_WEIGHT = 0.5
-_BATCH_SIZE = 32
 
 
 def text_source(
@@ -88,14 +88,8 @@ class ToyEmbedder:
             self.embedded_texts.extend(texts)
         return [self._vector(_word_weights(text, instruction)) for text in texts]
 
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        places = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
-        for start in range(0, len(texts), _BATCH_SIZE):
-            batch = places[start : start + _BATCH_SIZE]
-            found = self.embed_documents([texts[place] for place in batch], instruction=instruction, steps=steps)
-            yield batch, found
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
+        return self
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return [match.span() for match in _TOKEN.finditer(text)]

@@ -84,19 +84,15 @@ def fill(services: Services, count: int) -> None:
     collection = services.library.create_collection(COLLECTION)
     rows = list(sample_rows())
     texts = [row.text for row in rows]
-    batches = services.embedder.embed_in_batches(texts, instruction="", steps=collection.document_steps)
-    real = np.empty((len(texts), collection.dimension), dtype=np.float32)
-    with tqdm(total=len(texts), desc="embed real texts", unit="text") as bar:
-        for places, vectors in batches:
-            real[list(places)] = vectors
-            bar.update(len(places))
+    vectors = services.embedder.embed_documents(texts, instruction="", steps=collection.document_steps)
+    real = np.array(vectors, dtype=np.float32)
     spread = fit_spread(real)
-    vectors = spread.draw(count, seed=0)
+    drawn = spread.draw(count, seed=0)
     for start in tqdm(range(0, count, _UPSERTED), desc="load", unit_scale=_UPSERTED, unit="chunk"):
         numbers = range(start, min(start + _UPSERTED, count))
         services.index.upsert(
             collection.active_index,
-            [_point(number, texts[number % len(texts)], vectors[number].tolist()) for number in numbers],
+            [_point(number, texts[number % len(texts)], drawn[number].tolist()) for number in numbers],
         )
     print(f"optimised in {optimize_index(services.index, collection.active_index).seconds:.0f} s", flush=True)
 

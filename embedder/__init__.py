@@ -11,6 +11,7 @@ from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, Se
 if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
+    from embedder.engine.engine import Engine
     from embedder.langchain import GircseEmbeddings
     from embedder.retriever import GircseRetriever
     from embedder.tokens import Refinement, RefinementStep, RefinementToken
@@ -20,6 +21,7 @@ __all__ = [
     "ContractError",
     "EmbedderError",
     "Encoder",
+    "Engine",
     "GircseEmbeddings",
     "GircseRetriever",
     "ModelNotFoundError",
@@ -36,6 +38,7 @@ __all__ = [
 _HOMES = {
     "DEFAULT_MODEL": "checkpoint",
     "Encoder": "encoder",
+    "Engine": "engine.engine",
     "GircseEmbeddings": "langchain",
     "GircseRetriever": "retriever",
     "Refinement": "tokens",

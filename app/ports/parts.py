@@ -53,14 +53,11 @@ class Embedder(Protocol):
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
 
 
-class BatchEmbedder(Embedder, Protocol):
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        """As `embed_documents`, batch by batch: the places of its texts and their vectors. Between two batches the
-        model is free for others, and nothing more is computed once the iteration stops.
+class SharedEmbedder(Embedder, Protocol):
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Embedder:
+        """The same model for ingestion: queries overtake its texts between two batches.
 
-        Texts of a length share a batch, so that little is padded, and so more of them are better.
+        `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
         """
         ...
 

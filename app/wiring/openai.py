@@ -16,7 +16,8 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
-from embedder.server.errors import NotServingError, RefusedError, refusal_of_status
+from embedder.engine.errors import NotServingError, RefusedError
+from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
 from embedder.server.protocol import (
     CUT_HEADER,
@@ -39,7 +40,7 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
     if isinstance(embedder, RemoteEmbedder):
         yield openai_routes(ForwardingSource(embedder, settings), input_type=input_type)
     elif isinstance(embedder, LocalEmbedder):
-        with importlib.import_module("app.wiring.engine").open_source(embedder, settings) as source:
+        with importlib.import_module("app.wiring.engine").open_source(embedder) as source:
             yield openai_routes(source, input_type=input_type)
     else:
         yield None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, Self
 
 import httpx
@@ -18,13 +19,12 @@ from tokenizers import Tokenizer
 from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
 from app.settings import Settings
 from app.types.search import QueryEmbedding, RefinementStep, Token
+from app.wiring.embedding import is_small
 from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
 
 TEXTS_PER_REQUEST = 64
 CHARACTERS_PER_REQUEST = 400_000
 REQUESTS_AT_ONCE = 4  # of one call for documents: so replicas behind one address all have something to do
-# A call of so little is somebody who waits, for the explanation of a hit for instance.
-_SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 _CONNECT_S = 2.0
 _CONNECTIONS = 64
@@ -32,6 +32,7 @@ _QUERY_PATIENCE_S = 1.5  # with a server that has too much to do
 _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
+_LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
 _BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
 _FAULTS_OF_A_TEXT = frozenset({"computation_failed", "not_a_vector"})
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteEmbedder:
-    """Implements `BatchEmbedder` and `TokenCounter`. Asks for the model's facts at the first use.
+    """Implements `SharedEmbedder` and `TokenCounter`. Asks for the model's facts at the first use.
 
     Several servers may stand behind the address: none keeps anything between two requests, and every answer says which
     model gave it.
@@ -57,6 +58,7 @@ class RemoteEmbedder:
         self._facts: ModelFacts | None = None
         self._card: str | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
+        self._is_leaving: Callable[[], bool] | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -72,6 +74,11 @@ class RemoteEmbedder:
 
     def close(self) -> None:
         self._client.close()
+
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
+        ingesting = copy.copy(self)  # over the same connections
+        ingesting._is_leaving = is_leaving
+        return ingesting
 
     @property
     def facts(self) -> ModelFacts:
@@ -160,17 +167,30 @@ class RemoteEmbedder:
         )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        vectors: list[list[float]] = [[]] * len(texts)
-        is_small = len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
-        for rows, found in self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=not is_small):
-            for row, vector in zip(rows, found, strict=True):
-                vectors[row] = vector
-        return vectors
+        """In requests of bounded size; the server joins them with those of others."""
+        is_bulk = self._is_leaving is not None or not is_small(texts)
+        parts = plan_parts(texts)
 
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        yield from self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=True)
+        def embed(rows: Sequence[int]) -> list[list[float]]:
+            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
+
+        if len(parts) <= 1 and self._is_leaving is None:
+            return embed(range(len(texts))) if parts else []
+        vectors: list[list[float]] = [[]] * len(texts)
+        pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
+        try:
+            waiting = {pool.submit(embed, rows): rows for rows in parts}
+            while waiting:
+                for done in wait(waiting, timeout=_LEAVING_POLL_S, return_when=FIRST_COMPLETED).done:
+                    for row, vector in zip(waiting.pop(done), done.result(), strict=True):
+                        vectors[row] = vector
+                if waiting and self._is_leaving is not None and self._is_leaving():
+                    raise EmbedderUnavailableError(
+                        "Embedding was interrupted: the job is to be left. It is done later."
+                    )
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return vectors
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return list(self._ready_tokenizer()[2].encode(text, add_special_tokens=False).offsets)
@@ -185,28 +205,6 @@ class RemoteEmbedder:
                 found = self._ask(lambda: self._client.get("/api/v1/tokenizer"), patience_s=_DOCUMENT_PATIENCE_S).text
                 self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
             return self._tokenizer
-
-    def _embed_in_parts(
-        self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        def embed(rows: Sequence[int]) -> list[list[float]]:
-            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
-
-        parts = plan_parts(texts)
-        if len(parts) == 1:
-            yield parts[0], embed(parts[0])
-            return
-        pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
-        waiting: dict[Future[list[list[float]]], Sequence[int]] = {}
-        try:
-            for rows in parts:
-                waiting[pool.submit(embed, rows)] = rows
-                if len(waiting) >= REQUESTS_AT_ONCE:
-                    yield from _done_of(waiting)
-            while waiting:
-                yield from _done_of(waiting)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _embed_part(self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool) -> list[list[float]]:
         body = {
@@ -317,13 +315,6 @@ def plan_parts(texts: Sequence[str]) -> list[list[int]]:
             characters = len(texts[row])
         parts[-1].append(row)
     return parts if texts else []
-
-
-def _done_of(
-    waiting: dict[Future[list[list[float]]], Sequence[int]],
-) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-        yield waiting.pop(future), future.result()
 
 
 def said_by(answer: httpx.Response) -> tuple[str, str | None]:

@@ -8,7 +8,8 @@ import hmac
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from embedder.server.errors import RefusedError, TooLargeError, UnauthorisedError
+from embedder.engine.errors import RefusedError, TooLargeError
+from embedder.server.errors import UnauthorisedError
 from embedder.server.failures import failure_at
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})

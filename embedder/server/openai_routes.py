@@ -11,7 +11,8 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from embedder.server.errors import InvalidRequestError, UnknownModelError
+from embedder.engine.errors import InvalidRequestError
+from embedder.server.errors import UnknownModelError
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (

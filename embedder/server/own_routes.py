@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from embedder.server.errors import RefusedError
+from embedder.engine.errors import RefusedError
 from embedder.server.failures import ProblemRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (

@@ -1,9 +1,8 @@
-"""The engine for an event loop: tokenises off its thread, waits, and leaves the line when the caller is cancelled."""
+"""The engine for an event loop: tokenises off its thread, waits, and gives its texts up when it is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,10 +14,11 @@ from typing import TypeVar
 import numpy as np
 
 from embedder.contract import resolve_defaults
+from embedder.engine.engine import Engine, late_error
+from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
+from embedder.engine.work import Answer, Item, Priority, document_items, query_item
 from embedder.errors import TextError
 from embedder.prompts import PromptIds
-from embedder.server.engine import Engine
-from embedder.server.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
 from embedder.server.protocol import (
     Embedded,
     EmbedTask,
@@ -30,11 +30,9 @@ from embedder.server.protocol import (
     Step,
     Word,
 )
-from embedder.server.work import Answer, Item, Key, Lane, Variant
 from embedder.tokens import Refinement, RefinementStep
 
 _TOKENISERS = 2
-_numbers = itertools.count(1)
 Result = TypeVar("Result")
 
 
@@ -100,16 +98,19 @@ class EngineSource:
             )
         instruction, steps = self._resolve(task.input_type, task.instruction, task.steps)
         is_small = task.input_type is InputType.QUERY or len(task.texts) <= limits.small_inputs
-        lane = Lane.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Lane.QUERY
-        self._engine.line.check_room_for(len(task.texts), lane)
-        prompts = await self._read(task.texts, instruction, lane)
+        priority = Priority.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Priority.QUERY
+        self._engine.scheduler.check_room_for(len(task.texts), priority)
+        prompts = await self._read(task.texts, instruction, priority)
         tokens = sum(len(each.ids) for each in prompts)
         cut = sum(each.length > len(each.ids) for each in prompts)
         self._check_tokens(task, prompts, tokens)
         if task.is_bulk is None and tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
-            lane = Lane.DOCUMENT
-        keys = [Key(each.ids, steps, Variant(), wants_words=False) for each in prompts]
-        vectors = await self._vectors(task.texts, keys, lane)
+            priority = Priority.DOCUMENT
+        deadline = self._deadline(priority)
+        answers = await self._answers(
+            document_items(prompts, task.texts, steps=steps, priority=priority, deadline=deadline)
+        )
+        vectors = np.stack([each.vector for each in answers])
         return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._facts.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
@@ -126,43 +127,23 @@ class EngineSource:
                     param="input",
                 )
 
-    async def _vectors(self, texts: Sequence[str], keys: Sequence[Key], lane: Lane) -> np.ndarray:
-        recent = self._engine.recent
-        vectors = np.empty((len(keys), self._facts.dimension), dtype=np.float32)
-        deadline = self._deadline(lane)
-        rows: list[int] = []
-        items: list[Item] = []
-        for row, key in enumerate(keys):
-            known = None if recent is None else recent.get(key.ids, key.steps, variant=key.variant)
-            if known is not None:
-                vectors[row] = known
-            else:
-                rows.append(row)
-                items.append(Item(key, lane, deadline, text=texts[row][:40]))
-        self._engine.metrics.note_cached(len(keys) - len(rows))
-        if items:
-            answers = await self._answers(items, rows)
-            vectors[rows] = [each.vector for each in answers]
-        return vectors
-
     async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refined:
         instruction, steps = self._resolve(InputType.QUERY, task.instruction, task.steps)
         if task.tolerance is not None and not 0 <= task.tolerance <= 2:
             raise InvalidRequestError(f"tolerance is {task.tolerance}, but must lie within 0 and 2.", param="tolerance")
-        self._engine.line.check_room_for(1, Lane.QUERY)
-        (prompt,) = await self._read([task.text], instruction, Lane.QUERY)
-        # A step that is told at once cannot be taken back when the text turns out to have settled before others.
-        alone = next(_numbers) if on_step is not None and task.tolerance is not None else 0
-        variant = Variant(tuple(sorted(task.token_bias.items())), task.tolerance, alone)
-        item = Item(
-            Key(prompt.ids, steps, variant, wants_words=True),
-            Lane.QUERY,
-            self._deadline(Lane.QUERY),
-            text=task.text,
+        self._engine.scheduler.check_room_for(1, Priority.QUERY)
+        (prompt,) = await self._read([task.text], instruction, Priority.QUERY)
+        item = query_item(
+            prompt,
+            task.text,
             instruction=instruction,
+            steps=steps,
+            token_bias=task.token_bias,
+            tolerance=task.tolerance,
+            deadline=self._deadline(Priority.QUERY),
             on_step=None if on_step is None else _in_this_loop(on_step),
         )
-        (answer,) = await self._answers([item], [0])
+        (answer,) = await self._answers([item])
         assert answer.refinement is not None
         return refined_of(answer.refinement, fingerprint=self._facts.fingerprint)
 
@@ -174,7 +155,7 @@ class EngineSource:
             )
         return instruction, steps
 
-    async def _read(self, texts: Sequence[str], instruction: str, lane: Lane) -> list[PromptIds]:
+    async def _read(self, texts: Sequence[str], instruction: str, priority: Priority) -> list[PromptIds]:
         started = time.monotonic()
         read = partial(self._engine.encoder.read_prompts, list(texts), instruction)
         try:
@@ -186,25 +167,28 @@ class EngineSource:
                 raise
             raise NotServingError("This server is shutting down.", retry_after_s=5) from None
         finally:
-            self._engine.metrics.note_tokenised(lane, time.monotonic() - started)
+            self._engine.metrics.note_tokenised(priority, time.monotonic() - started)
 
-    def _deadline(self, lane: Lane) -> float:
+    def _deadline(self, priority: Priority) -> float:
         limits = self._engine.limits
-        return time.monotonic() + (limits.query_deadline_s if lane is Lane.QUERY else limits.document_deadline_s)
+        return time.monotonic() + (
+            limits.query_deadline_s if priority is Priority.QUERY else limits.document_deadline_s
+        )
 
-    async def _answers(self, items: Sequence[Item], rows: Sequence[int]) -> list[Answer]:
+    async def _answers(self, items: Sequence[Item]) -> list[Answer]:
         """In the order of `items`. Raises the first error among them, with the place of its text in the request."""
-        chosen = self._engine.enter(items)
+        chosen = self._engine.submit(items)
         try:
             answers = [item.answer for item in chosen]
-            to_begin_s = max(item.deadline for item in chosen) - time.monotonic()
-            if not await _are_done(answers, timeout_s=to_begin_s):
-                self._engine.expire(chosen, also_begun=False)
-                if not await _are_done(answers, timeout_s=self._engine.limits.compute_s):
-                    self._engine.expire(chosen, also_begun=True)
+            to_begin_s = max(item.deadline for item in items) - time.monotonic()
+            has_all = await _are_done(answers, timeout_s=to_begin_s)
+            if not has_all and not any(item.is_waiting for item in chosen):
+                has_all = await _are_done(answers, timeout_s=self._engine.limits.compute_s)
+            if not has_all:
+                raise late_error()
         finally:
-            self._engine.line.leave(chosen)
-        for row, item in zip(rows, chosen, strict=True):
+            self._engine.scheduler.leave(chosen)
+        for row, item in enumerate(chosen):
             error = item.answer.exception() if item.answer.done() else None
             if error is not None:
                 raise _at(error, row)

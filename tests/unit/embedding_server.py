@@ -18,8 +18,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from embedder import Encoder
-from embedder.server.engine import Engine
-from embedder.server.limits import Limits
+from embedder.engine.engine import Engine
+from embedder.engine.limits import Limits
 from embedder.server.service import EngineSource
 
 Ids = tuple[int, ...]

@@ -78,7 +78,7 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.server.errors"), "draws the tree of errors")
+LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "draws the tree of errors")
 
 
 def module_name(path: Path) -> str:

@@ -71,15 +71,11 @@ def test_what_cannot_be_embedded_is_refused(encoder: Encoder, texts: list[str], 
 
 def test_the_port_gives_the_same_and_tells_errors_as_its_own(model: Path) -> None:
     local = LocalEmbedder(str(model))
-    found = {
-        row: vector
-        for rows, vectors in local.embed_in_batches(TEXTS, instruction="", steps=2)
-        for row, vector in zip(rows, vectors, strict=True)
-    }
-    expected = local.embed_documents(TEXTS, instruction="", steps=2)
-    np.testing.assert_allclose([found[row] for row in range(len(TEXTS))], expected, atol=1e-5)
+    found = local.for_ingestion(lambda: False).embed_documents(TEXTS, instruction="", steps=2)
+    expected = load_encoder(str(model)).encode_documents(TEXTS, instruction="", steps=2)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     with pytest.raises(InputError):
-        next(local.embed_in_batches(["fine", " "], instruction="", steps=2))
+        local.embed_documents(["fine", " "], instruction="", steps=2)
 
 
 def test_what_remains_of_a_step_is_its_distance_from_the_final_vector(model: Path, encoder: Encoder) -> None:

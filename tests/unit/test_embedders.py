@@ -32,8 +32,9 @@ from app.errors import (
     EmbedderUnavailableError,
     FingerprintMismatchError,
     InputError,
+    UnavailableError,
 )
-from app.ports.parts import BatchEmbedder, TokenCounter
+from app.ports.parts import SharedEmbedder, TokenCounter
 from app.search.fingerprints import require_same_model
 from app.settings import Settings
 from app.types.documents import Collection
@@ -43,8 +44,8 @@ from app.wiring.engine import listening_socket, port_of
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder, plan_parts
 from embedder import GircseEmbeddings, load_encoder
+from embedder.engine.engine import Engine
 from embedder.server.application import create_application
-from embedder.server.engine import Engine
 
 KEY = "a-secret"
 TEXTS = ["a river runs to the sea", "two\nlines", "  leading blanks", "naïve façade 河", "word " * 1000, "a"]
@@ -74,7 +75,7 @@ def remote(url: str) -> Iterator[RemoteEmbedder]:
     embedder.close()
 
 
-class Both(BatchEmbedder, TokenCounter):
+class Both(SharedEmbedder, TokenCounter):
     """What is asked of each."""
 
 
@@ -117,14 +118,11 @@ def test_documents(embedder: Both, model: str) -> None:
     found = embedder.embed_documents(TEXTS, instruction="", steps=2)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     many = [f"{text} {number}" for number in range(60) for text in TEXTS]
-    vectors: dict[int, list[float]] = {}
-    for rows, batch in embedder.embed_in_batches(many, instruction="Look at it", steps=1):
-        assert not vectors.keys() & set(rows)
-        vectors.update(zip(rows, batch, strict=True))
-    assert sorted(vectors) == list(range(len(many)))
+    ingesting = embedder.for_ingestion(lambda: False)
+    ingested = ingesting.embed_documents(many, instruction="Look at it", steps=1)
     whole = embedder.embed_documents(many, instruction="Look at it", steps=1)
-    np.testing.assert_allclose([vectors[row] for row in range(len(many))], whole, atol=1e-6)
-    assert list(embedder.embed_in_batches([], instruction="", steps=1)) == []
+    np.testing.assert_allclose(ingested, whole, atol=1e-6)
+    assert ingesting.embed_documents([], instruction="", steps=1) == []
     assert embedder.embed_documents([], instruction="", steps=1) == []
 
 
@@ -142,6 +140,18 @@ def test_documents(embedder: Both, model: str) -> None:
 def test_what_cannot_be_used(embedder: Both, ask: Callable[[Both], object]) -> None:
     with pytest.raises(InputError):
         ask(embedder)
+
+
+def test_documents_of_a_job_that_is_to_be_left_are_not_waited_for(embedder: Both) -> None:
+    asked = [0]
+
+    def is_leaving() -> bool:
+        asked[0] += 1
+        return asked[0] > 1
+
+    many = [f"text {number} of a book " + "word " * 60 for number in range(300)]
+    with pytest.raises(UnavailableError, match="interrupted"):
+        embedder.for_ingestion(is_leaving).embed_documents(many, instruction="", steps=20)
 
 
 def test_tokens_are_counted_alike(embedder: Both, local: LocalEmbedder) -> None:
@@ -250,8 +260,7 @@ def test_documents_wait_for_a_busy_server_and_queries_not_long(url: str) -> None
     with between(answer) as before:
         remote = RemoteEmbedder(before)
         many = [f"text {number}" for number in range(130)]
-        (_, first), *_ = remote.embed_in_batches(many, instruction="", steps=1)
-        assert len(first[0]) == 32
+        assert len(remote.for_ingestion(lambda: False).embed_documents(many, instruction="", steps=1)) == 130
         with pytest.raises(EmbedderBusyError, match="too much"):
             remote.embed_query("a river")
         assert 1 < asked.count("/api/v1/refine") < 60

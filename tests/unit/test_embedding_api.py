@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder.engine.limits import Limits
 from embedder.server.application import create_application
-from embedder.server.limits import Limits
 from embedder.server.protocol import InputType
 from embedder.server.serving import ListenError, listen
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from embedder.server.line import Line
-from embedder.server.work import Answer, Item, Lane
+from embedder.engine.scheduler import Scheduler
+from embedder.engine.work import Answer, Item, Priority
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -40,27 +40,27 @@ class Metrics:
         self._halved = Counter(f"{_PREFIX}_out_of_memory", "Batches without memory.", registry=registry)
         self._alive = Gauge(f"{_PREFIX}_alive", "1 while the thread that computes runs.", registry=registry)
 
-    def watch(self, line: Line) -> None:
-        for lane in Lane:
-            self._depth.labels(lane).set_function(partial(line.depth, lane))
-            self._waiting_tokens.labels(lane).set_function(partial(line.tokens, lane))
-            self._age.labels(lane).set_function(partial(line.age_s, lane))
+    def watch(self, scheduler: Scheduler) -> None:
+        for lane in Priority:
+            self._depth.labels(lane).set_function(partial(scheduler.depth, lane))
+            self._waiting_tokens.labels(lane).set_function(partial(scheduler.tokens, lane))
+            self._age.labels(lane).set_function(partial(scheduler.age_s, lane))
 
     def note_alive(self, is_alive: bool) -> None:
         self._alive.set(is_alive)
 
     def note_batch(self, batch: Sequence[Item]) -> None:
-        lane = batch[0].lane
+        lane = batch[0].priority
         self._batch_texts.labels(lane).observe(len(batch))
         tokens = sum(item.tokens for item in batch)
         self._batch_tokens.labels(lane).observe(tokens)
         self._tokens.labels(lane).inc(tokens)
         self._steps.labels(lane).inc(sum(item.key.steps for item in batch))
 
-    def note_tokenised(self, lane: Lane, seconds: float) -> None:
+    def note_tokenised(self, lane: Priority, seconds: float) -> None:
         self._stages.labels("tokenise", lane).observe(seconds)
 
-    def note_answer(self, lane: Lane, answer: Answer) -> None:
+    def note_answer(self, lane: Priority, answer: Answer) -> None:
         self._stages.labels("queue", lane).observe(answer.queued_s)
         self._stages.labels("compute", lane).observe(answer.computed_s)
 
