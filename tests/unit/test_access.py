@@ -1,4 +1,4 @@
-"""Users, keys, sessions and the gate, without HTTP."""
+"""Users, keys, sessions and the authorizer, without HTTP."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
         load_admin_secret(Settings(home=tmp_path, admin_secret="admin"))
 
 
-# The gate
+# The authorizer
 
 
 def test_without_anybody_nothing_is_let_through(toy_services: Any) -> None:
