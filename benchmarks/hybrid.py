@@ -93,7 +93,7 @@ def main() -> None:
         open_services(Settings(home=options.home or Path(folder))) as services,
     ):
         found = {each.name: search(services, each) for each in judged}
-        model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
+        model = f"{services.embedder.info.name}, {services.embedder.info.default_query_steps} query steps"
     minilm = MiniLmEmbedder()
     for each in judged:
         rank_baselines(minilm, each, found[each.name])

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from embedder.encoder import Encoder
     from embedder.engine.engine import Engine
     from embedder.langchain import GircseEmbeddings
+    from embedder.model_info import ModelInfo
+    from embedder.refinement import Refinement, RefinementStep, RefinementToken
     from embedder.retriever import GircseRetriever
-    from embedder.tokens import Refinement, RefinementStep, RefinementToken
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -24,6 +25,7 @@ __all__ = [
     "Engine",
     "GircseEmbeddings",
     "GircseRetriever",
+    "ModelInfo",
     "ModelNotFoundError",
     "Refinement",
     "RefinementStep",
@@ -41,9 +43,10 @@ _HOMES = {
     "Engine": "engine.engine",
     "GircseEmbeddings": "langchain",
     "GircseRetriever": "retriever",
-    "Refinement": "tokens",
-    "RefinementStep": "tokens",
-    "RefinementToken": "tokens",
+    "ModelInfo": "model_info",
+    "Refinement": "refinement",
+    "RefinementStep": "refinement",
+    "RefinementToken": "refinement",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
     "read_model_card": "checkpoint",

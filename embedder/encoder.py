@@ -16,12 +16,14 @@ from embedder.backbone import Backbone
 from embedder.batching import pad, plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
+from embedder.model_info import ModelInfo
 from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_convergence
 from embedder.prefill import PackedPrefill, PaddedPrefill
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
+from embedder.refinement import Refinement, RefinementStep
 from embedder.templates import TEMPLATES
-from embedder.tokens import Refinement, RefinementStep, TopTokens, bias_vector, word_of
+from embedder.tokens import TopTokens, bias_vector, word_of
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -64,6 +66,21 @@ class Encoder:
     @property
     def max_steps(self) -> int:
         return min(MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+
+    @property
+    def info(self) -> ModelInfo:
+        contract = self.contract
+        return ModelInfo(
+            name=contract.name,
+            fingerprint=contract.fingerprint,
+            dimension=self.dimension,
+            max_length=contract.max_length,
+            max_steps=self.max_steps,
+            default_query_instruction=contract.default_query_instruction,
+            default_query_steps=contract.default_query_steps,
+            default_document_instruction=contract.default_document_instruction,
+            default_document_steps=contract.default_document_steps,
+        )
 
     @property
     def device(self) -> str:
@@ -206,8 +223,7 @@ class Encoder:
         self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0
     ) -> Refinement:
         """What a person can read of a row: of all steps that were observed, as many as there are `prefixes` (K, D)."""
-        steps = self.words_of(observed, row)[: len(prefixes)]
-        return Refinement(text=text, instruction=instruction, vector=prefixes[-1], prefix_vectors=prefixes, steps=steps)
+        return Refinement.of_prefixes(text, instruction, prefixes, self.words_of(observed, row))
 
     def watch_soft_tokens(
         self,

@@ -33,8 +33,9 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
-from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
 
@@ -59,7 +60,7 @@ class AuthorizedSearch:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         self._authorizer.require_role()
         return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
 

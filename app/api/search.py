@@ -20,7 +20,8 @@ from app.ports.services import Search
 from app.search.lenses import instruction_through
 from app.search.soft_tokens import RefinementGroup, converged_step, group_refinement
 from app.search.stages import search_in_stages
-from app.types.search import QueryEmbedding, SearchRequest
+from app.types.search import SearchRequest
+from embedder.refinement import Refinement
 
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -67,7 +68,7 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
         return service.search(request, highlight=question.explain)
 
     @routes.post("/refine", response_model=RefinementAnswer)
-    def refine(question: RefineQuestion) -> QueryEmbedding:
+    def refine(question: RefineQuestion) -> Refinement:
         """The vector of a query and the tokens of every refinement step."""
         return _refine(question)
 
@@ -78,11 +79,9 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
         Without the vector; `settled_step` is the first step from which on more of them change next to nothing.
         """
         found = _refine(question)
-        return Reading(
-            found.instruction, found.steps, converged_step(found.refinement), group_refinement(found.refinement)
-        )
+        return Reading(found.instruction, found.step_count, converged_step(found.steps), group_refinement(found.steps))
 
-    def _refine(question: RefineQuestion) -> QueryEmbedding:
+    def _refine(question: RefineQuestion) -> Refinement:
         return service.refine(
             question.text, instruction=question.instruction, steps=question.steps, token_bias=question.token_bias
         )

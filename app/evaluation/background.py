@@ -72,7 +72,7 @@ class _Run:
 def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
     """With a search service of its own, so that its queries do not evict the users' from the cache."""
     search = SearchService(catalog, index, embedder)
-    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
+    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.info.max_steps))
 
 
 def unknown_run(run_id: str) -> NotFoundError:

@@ -18,27 +18,15 @@ from app.types.documents import (
     TextPart,
     TextWindow,
 )
-from app.types.search import QueryEmbedding
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement
 
 
 class Embedder(Protocol):
-    """Turns texts into L2-normalised vectors of `dimension` numbers. Safe to call from several threads."""
+    """Turns texts into L2-normalised vectors of `info.dimension` numbers. Safe to call from several threads."""
 
     @property
-    def model_name(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    @property
-    def default_document_instruction(self) -> str: ...
-    @property
-    def default_document_steps(self) -> int: ...
-    @property
-    def default_query_steps(self) -> int: ...
-    @property
-    def max_steps(self) -> int: ...
-
+    def info(self) -> ModelInfo: ...
     def embed_query(
         self,
         text: str,
@@ -46,7 +34,7 @@ class Embedder(Protocol):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """Raises InputError (from app.errors) when the text, instruction, steps or bias cannot be used."""
         ...
 

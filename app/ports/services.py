@@ -11,8 +11,9 @@ from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
-from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from embedder.refinement import Refinement
 
 
 class Search(Protocol):
@@ -28,7 +29,7 @@ class Search(Protocol):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """What the model makes of a query, without a search."""
         ...
 

@@ -10,6 +10,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import cast
 
+import numpy as np
+
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
@@ -25,25 +27,14 @@ from app.types.documents import (
     Metadata,
     require_text,
 )
-from app.types.search import (
-    MAX_BIAS,
-    MAX_BIASED_WORDS,
-    MAX_FILTERS,
-    MAX_LIMIT,
-    Hit,
-    HitChunk,
-    HitDocument,
-    QueryEmbedding,
-    SearchMode,
-    SearchRequest,
-    SearchResult,
-)
+from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
+from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
-_NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
+_NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 
 
 class SearchService:
@@ -55,7 +46,7 @@ class SearchService:
         self._index = index
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
-        self._queries: LRUCache[tuple[object, ...], QueryEmbedding] = LRUCache(KEPT_QUERIES)
+        self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
         """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
@@ -68,19 +59,19 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            query = _NO_EMBEDDING
+            query = _NOTHING
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, query.vector)
+                collection, found = self._ask_index(collection, request, query.vector.tolist())
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
-            steps=query.steps,
+            steps=query.step_count,
             collection=collection.name,
             hits=_hits(found.points),
-            refinement=query.refinement,
+            refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             vector=found.vector,
@@ -110,7 +101,7 @@ class SearchService:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """What the model makes of a query, without a search. The last ones are remembered."""
         key = (text, instruction, steps, tuple((token_bias or {}).items()))
         found = self._queries.get(key)
@@ -127,7 +118,7 @@ class SearchService:
             yield
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
-    def _embed(self, request: SearchRequest) -> QueryEmbedding:
+    def _embed(self, request: SearchRequest) -> Refinement:
         return self.refine(
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
@@ -154,7 +145,7 @@ def refine_query(
     instruction: str | None = None,
     steps: int | None = None,
     token_bias: Mapping[str, float] | None = None,
-) -> QueryEmbedding:
+) -> Refinement:
     """What the model makes of a query, without a search."""
     _check_query(text)
     _check_refinement(embedder, instruction, steps, token_bias or {})
@@ -180,9 +171,9 @@ def _check_refinement(
 ) -> None:
     if instruction is not None:
         require_text(instruction, name="instruction")
-    most = embedder.max_steps
+    most = embedder.info.max_steps
     if steps is not None and not 1 <= steps <= most:
-        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.info.name}, not {steps}.")
     _check_token_bias(token_bias)
 
 

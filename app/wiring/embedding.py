@@ -11,11 +11,12 @@ from typing import Self
 import embedder
 from app.errors import ConflictError, EmbedderUnavailableError, InputError, NotFoundError
 from app.settings import Settings
-from app.types.search import QueryEmbedding, RefinementStep, Token
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError
 from embedder.engine.limits import Limits
 from embedder.engine.work import Priority
+from embedder.model_info import ModelInfo
 from embedder.model_thread import on_model_thread
+from embedder.refinement import Refinement
 
 # A call of so little is somebody who waits, for the highlights of a hit for instance.
 _SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
@@ -68,32 +69,8 @@ class LocalEmbedder:
         return self.engine.encoder
 
     @property
-    def model_name(self) -> str:
-        return self._encoder.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self._encoder.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self._encoder.contract.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self._encoder.contract.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self._encoder.contract.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self._encoder.max_steps
+    def info(self) -> ModelInfo:
+        return self._encoder.info
 
     @property
     def is_on_cpu(self) -> bool:
@@ -114,17 +91,11 @@ class LocalEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         with errors_translated():
-            found = self.engine.refine(
+            return self.engine.refine(
                 text, instruction=instruction, steps=steps, token_bias=token_bias, tolerance=self._query_tolerance
             )
-        return QueryEmbedding(
-            vector=tuple(found.vector.tolist()),
-            instruction=found.instruction,
-            steps=found.step_count,
-            refinement=_refinement_steps(found),
-        )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         priority = self._priority or (Priority.QUERY if is_small(texts) else Priority.DOCUMENT)
@@ -177,12 +148,8 @@ def limits_of(settings: Settings) -> Limits:
         max_inputs=settings.embedder_max_inputs,
         max_request_tokens=settings.embedder_max_tokens,
         batch_tokens=settings.embedder_batch_tokens,
-        batch_s=settings.embedder_batch_s,
         query_wait_s=settings.embedder_query_wait_s,
-        document_wait_s=settings.embedder_document_wait_s,
         query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
-        document_deadline_s=2.5 * settings.embedder_document_wait_s,
-        document_tokens=settings.embedder_document_tokens,
         cache_mb=settings.vector_cache_mb,
     )
 
@@ -196,17 +163,6 @@ def tokenizer_json(model: str) -> str:
     """The model's tokenizer, for processes that count tokens without the model."""
     with errors_translated():
         return embedder.load_model_tokenizer(model).to_str()
-
-
-def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
-    return tuple(
-        RefinementStep(
-            step=step.step,
-            tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
-            remaining=float(left),
-        )
-        for step, left in zip(found.steps, found.remaining, strict=False)  # baselines have a vector, but no steps
-    )
 
 
 @contextmanager

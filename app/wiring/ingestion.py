@@ -112,7 +112,7 @@ def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
     told = ""
     while not stop.is_set():
         try:
-            log.info("The worker has the model %s", embedder.model_name)
+            log.info("The worker has the model %s", embedder.info.name)
         except GircseError as error:
             if str(error) != told:
                 told = str(error)

@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
 from embedder.engine.errors import NotServingError, RefusedError
+from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
 from embedder.server.protocol import (
@@ -26,7 +27,6 @@ from embedder.server.protocol import (
     Embedded,
     EmbedTask,
     InputType,
-    ModelFacts,
 )
 
 _DOCUMENT_TIMEOUTS = 10  # as many times what a query may take
@@ -56,9 +56,9 @@ class ForwardingSource:
         self._options = client_options(embedder.url, secret, timeout_s=settings.embedder_timeout_s * _DOCUMENT_TIMEOUTS)
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
-    async def facts(self) -> ModelFacts:
+    async def info(self) -> ModelInfo:
         try:
-            return await run_in_threadpool(lambda: self._embedder.facts)
+            return await run_in_threadpool(lambda: self._embedder.info)
         except UnavailableError as error:
             raise NotServingError(str(error), retry_after_s=5) from None
 

@@ -18,9 +18,10 @@ from tokenizers import Tokenizer
 
 from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
 from app.settings import Settings
-from app.types.search import QueryEmbedding, RefinementStep, Token
 from app.wiring.embedding import is_small
-from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType
 
 TEXTS_PER_REQUEST = 64
 CHARACTERS_PER_REQUEST = 400_000
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteEmbedder:
-    """Implements `SharedEmbedder` and `TokenCounter`. Asks for the model's facts at the first use.
+    """Implements `SharedEmbedder` and `TokenCounter`. Asks for the model's info at the first use.
 
     Several servers may stand behind the address: none keeps anything between two requests, and every answer says which
     model gave it.
@@ -55,8 +56,7 @@ class RemoteEmbedder:
         self._timeout_s = timeout_s
         self._client = httpx.Client(**client_options(self.url, api_key, timeout_s=timeout_s))
         self._lock = threading.Lock()
-        self._facts: ModelFacts | None = None
-        self._card: str | None = None
+        self._info: ModelInfo | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
         self._is_leaving: Callable[[], bool] | None = None
 
@@ -81,54 +81,19 @@ class RemoteEmbedder:
         return ingesting
 
     @property
-    def facts(self) -> ModelFacts:
+    def info(self) -> ModelInfo:
         with self._lock:
-            if self._facts is None:
-                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S).json()
-                self._card = found.pop("card", None)
-                self._facts = ModelFacts(**found)
-            return self._facts
-
-    @property
-    def card(self) -> str | None:
-        """The Markdown that the model brings along."""
-        _ = self.facts
-        return self._card
-
-    @property
-    def model_name(self) -> str:
-        return self.facts.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self.facts.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self.facts.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self.facts.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self.facts.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self.facts.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self.facts.max_steps
+            if self._info is None:
+                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S)
+                self._info = ModelInfo(**found.json())
+            return self._info
 
     def wait_until_there(self) -> None:
         """Until the server tells of its model."""
         told = ""
         while True:
             try:
-                _ = self.facts
+                _ = self.info
                 return
             except EmbedderUnavailableError as error:
                 if str(error) != told:
@@ -150,7 +115,7 @@ class RemoteEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         body = {
             "text": text,
             "instruction": instruction,
@@ -159,12 +124,8 @@ class RemoteEmbedder:
             "tolerance": self._query_tolerance,
         }
         found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S).json()
-        return QueryEmbedding(
-            vector=tuple(found["vector"]),
-            instruction=found["instruction"],
-            steps=found["steps"],
-            refinement=tuple(_step_of(step) for step in found["refinement"]),
-        )
+        refinement = tuple(_step_of(step) for step in found["refinement"])
+        return Refinement(text, found["instruction"], np.array(found["vector"], dtype=np.float32), refinement)
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         """In requests of bounded size; the server joins them with those of others."""
@@ -199,7 +160,7 @@ class RemoteEmbedder:
         return self._ready_tokenizer()[1]
 
     def _ready_tokenizer(self) -> tuple[str, str, Tokenizer]:
-        fingerprint = self.fingerprint
+        fingerprint = self.info.fingerprint
         with self._lock:
             if self._tokenizer is None or self._tokenizer[0] != fingerprint:
                 found = self._ask(lambda: self._client.get("/api/v1/tokenizer"), patience_s=_DOCUMENT_PATIENCE_S).text
@@ -221,13 +182,13 @@ class RemoteEmbedder:
     def _post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float, timeout_s: float | None = None
     ) -> httpx.Response:
-        fingerprint = self.fingerprint
+        fingerprint = self.info.fingerprint
         timeout = timeout_of(timeout_s or self._timeout_s)
         answer = self._ask(lambda: self._client.post(path, json=body, timeout=timeout), patience_s=patience_s)
         found = answer.headers.get(FINGERPRINT_HEADER)
         if found != fingerprint:
             with self._lock:
-                self._facts = None
+                self._info = None
             raise EmbedderUnavailableError(
                 f"The embedding server at {self.url} has changed its model, from {fingerprint[:12]} to "
                 f"{str(found)[:12]}. Ask again; where several servers stand behind the address, give them one model."
@@ -328,5 +289,5 @@ def said_by(answer: httpx.Response) -> tuple[str, str | None]:
 
 
 def _step_of(step: Mapping[str, Any]) -> RefinementStep:
-    tokens = tuple(Token(each["token"], each["probability"]) for each in step["tokens"])
+    tokens = tuple(RefinementToken(each["token"], each["probability"]) for each in step["tokens"])
     return RefinementStep(step["step"], tokens, step["remaining"])

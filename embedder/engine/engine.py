@@ -21,7 +21,7 @@ from embedder.engine.scheduler import Scheduler
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
 from embedder.model_thread import model_thread
 from embedder.pooling import check_tolerance
-from embedder.tokens import Refinement
+from embedder.refinement import Refinement
 from embedder.vector_cache import VectorCache
 
 _DEAD = "The engine has ended after an error; the log says why. Start the process again."

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # they bring in torch
+from embedder.refinement import Refinement, RefinementStep
+
+if TYPE_CHECKING:  # it brings in torch
     from embedder.prompts import PromptIds
-    from embedder.tokens import Refinement, RefinementStep
 
 _numbers = itertools.count(1)
 _TEXT_IN_ERRORS = 40  # characters

@@ -18,19 +18,16 @@ from embedder.engine.engine import Engine, late_error
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
 from embedder.engine.work import Answer, Item, Priority, document_items, query_item
 from embedder.errors import TextError
+from embedder.model_info import ModelInfo
 from embedder.prompts import PromptIds
+from embedder.refinement import Refinement, RefinementStep
 from embedder.server.protocol import (
     Embedded,
     EmbedTask,
     InputType,
-    ModelFacts,
     OnStep,
-    Refined,
     RefineTask,
-    Step,
-    Word,
 )
-from embedder.tokens import Refinement, RefinementStep
 
 _TOKENISERS = 2
 Result = TypeVar("Result")
@@ -42,29 +39,18 @@ class EngineSource:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._tokenisers = ThreadPoolExecutor(_TOKENISERS, thread_name_prefix="gircse-tokenise")
-        contract = engine.encoder.contract
-        self._facts = ModelFacts(
-            name=contract.name,
-            fingerprint=contract.fingerprint,
-            dimension=engine.encoder.dimension,
-            max_length=contract.max_length,
-            max_steps=engine.encoder.max_steps,
-            default_query_instruction=contract.default_query_instruction,
-            default_query_steps=contract.default_query_steps,
-            default_document_instruction=contract.default_document_instruction,
-            default_document_steps=contract.default_document_steps,
-        )
+        self._info = engine.encoder.info
 
     def close(self) -> None:
         self._tokenisers.shutdown(wait=False, cancel_futures=True)
 
-    async def facts(self) -> ModelFacts:
-        return self._facts
+    async def info(self) -> ModelInfo:
+        return self._info
 
     async def embed(self, task: EmbedTask) -> Embedded:
         return await self._counting(self._embed(task))
 
-    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refined:
+    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
         return await self._counting(self._refine(task, on_step))
 
     async def is_ready(self) -> bool:
@@ -111,7 +97,7 @@ class EngineSource:
             document_items(prompts, task.texts, steps=steps, priority=priority, deadline=deadline)
         )
         vectors = np.stack([each.vector for each in answers])
-        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._facts.fingerprint)
+        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._info.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
         most = self._engine.limits.max_request_tokens
@@ -120,14 +106,14 @@ class EngineSource:
                 f"{tokens} tokens in one request; at most {most} are taken. Send the texts in parts.", param="input"
             )
         for index, each in enumerate(prompts):
-            if not task.may_cut and each.length > self._facts.max_length:
+            if not task.may_cut and each.length > self._info.max_length:
                 raise InvalidRequestError(
                     f"Text {index} has {each.length} tokens with its instruction; the model reads "
-                    f"{self._facts.max_length}. Split it, or let it be cut with truncate=true.",
+                    f"{self._info.max_length}. Split it, or let it be cut with truncate=true.",
                     param="input",
                 )
 
-    async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refined:
+    async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refinement:
         instruction, steps = self._resolve(InputType.QUERY, task.instruction, task.steps)
         if task.tolerance is not None and not 0 <= task.tolerance <= 2:
             raise InvalidRequestError(f"tolerance is {task.tolerance}, but must lie within 0 and 2.", param="tolerance")
@@ -145,13 +131,13 @@ class EngineSource:
         )
         (answer,) = await self._answers([item])
         assert answer.refinement is not None
-        return refined_of(answer.refinement, fingerprint=self._facts.fingerprint)
+        return answer.refinement
 
     def _resolve(self, input_type: InputType, instruction: str | None, steps: int | None) -> tuple[str, int]:
         instruction, steps = resolve_defaults(self._engine.encoder.contract, input_type, instruction, steps)
-        if not 1 <= steps <= self._facts.max_steps:
+        if not 1 <= steps <= self._info.max_steps:
             raise InvalidRequestError(
-                f"steps is {steps}, but must lie within 1 and {self._facts.max_steps}.", param="steps"
+                f"steps is {steps}, but must lie within 1 and {self._info.max_steps}.", param="steps"
             )
         return instruction, steps
 
@@ -232,16 +218,6 @@ def _in_this_loop(on_step: OnStep) -> Callable[[RefinementStep], None]:
 
     def tell(step: RefinementStep) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(on_step, _step_of(step, 0.0))
+            loop.call_soon_threadsafe(on_step, step)
 
     return tell
-
-
-def _step_of(step: RefinementStep, remaining: float) -> Step:
-    return Step(step.step, tuple(Word(each.token, each.probability) for each in step.tokens), remaining)
-
-
-def refined_of(found: Refinement, *, fingerprint: str) -> Refined:
-    # Baselines have a vector, but no steps.
-    steps = tuple(_step_of(step, float(left)) for step, left in zip(found.steps, found.remaining, strict=False))
-    return Refined(found.instruction, found.step_count, steps, tuple(found.vector.tolist()), fingerprint)

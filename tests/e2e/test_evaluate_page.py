@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
-from app.types.search import QueryEmbedding
 from app.wiring.web import open_web
+from embedder.refinement import Refinement
 
 pytestmark = pytest.mark.xdist_group("evaluate-page")
 
@@ -38,7 +38,7 @@ class PatientEmbedder(ToyEmbedder):
 
     wait_s = 0.0
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         time.sleep(self.wait_s)
         return super().embed_query(text, **options)
 

@@ -26,7 +26,7 @@ Ids = tuple[int, ...]
 
 
 class WatchedEncoder:
-    """The encoder it is given. Without `unblocked` batches are held up; `meddle` may raise, or change what was computed."""
+    """The encoder it is given. Batches wait until `unblocked` is set; `meddle` may raise, or change results."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder

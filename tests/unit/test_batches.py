@@ -79,7 +79,7 @@ def test_the_port_gives_the_same_and_tells_errors_as_its_own(model: Path) -> Non
 
 
 def test_what_remains_of_a_step_is_its_distance_from_the_final_vector(model: Path, encoder: Encoder) -> None:
-    found = LocalEmbedder(str(model)).embed_query("a river runs", steps=5).refinement
+    found = LocalEmbedder(str(model)).embed_query("a river runs", steps=5).steps
     shorter = [encoder.refine("a river runs", steps=count).vector for count in range(1, 6)]
     expected = [1 - float(vector @ shorter[-1]) for vector in shorter]
 
@@ -98,7 +98,7 @@ def test_a_query_takes_no_more_steps_than_it_needs_where_that_is_set(model: Path
     needed = next(number for number, each in enumerate(moved, start=2) if each <= tolerance)
 
     found = LocalEmbedder(str(model), query_tolerance=tolerance).embed_query(text, steps=steps)
-    assert found.steps == len(found.refinement) == needed < steps
+    assert found.step_count == needed < steps
     np.testing.assert_allclose(found.vector, prefixes[needed - 1], atol=1e-5)
     embeddings = GircseEmbeddings(model=str(model), tolerance=tolerance, query_steps=steps, dtype="float32")
     np.testing.assert_allclose(embeddings.embed_query(text), found.vector, atol=1e-5)

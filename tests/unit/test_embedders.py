@@ -85,16 +85,7 @@ def embedder(request: pytest.FixtureRequest) -> Both:
 
 
 def test_facts_are_the_model_s(embedder: Both, local: LocalEmbedder) -> None:
-    for fact in (
-        "model_name",
-        "fingerprint",
-        "dimension",
-        "default_document_instruction",
-        "default_document_steps",
-        "default_query_steps",
-        "max_steps",
-    ):
-        assert getattr(embedder, fact) == getattr(local, fact)
+    assert replace(embedder.info, card=None) == local.info
 
 
 @pytest.mark.parametrize("instruction", [None, "", "Look at the place"])
@@ -104,13 +95,13 @@ def test_queries(embedder: Both, model: str, instruction: str | None) -> None:
         "a river", instruction=instruction, steps=3, token_bias={"river": 2.0}
     )
     np.testing.assert_allclose(found.vector, expected.vector, atol=1e-6)
-    assert (found.instruction, found.steps) == (instruction or "", 3)
-    assert [step.step for step in found.refinement] == [1, 2, 3]
-    ours = [{token.token: token.probability for token in step.tokens} for step in found.refinement]
+    assert (found.instruction, found.step_count) == (instruction or "", 3)
+    assert [step.step for step in found.steps] == [1, 2, 3]
+    ours = [{token.token: token.probability for token in step.tokens} for step in found.steps]
     theirs = [{token.token: token.probability for token in step.tokens} for step in expected.steps]
     assert all(one == pytest.approx(other, abs=1e-6) for one, other in zip(ours, theirs, strict=True))
-    assert found.refinement[-1].remaining == 0.0
-    assert embedder.embed_query("a river").steps == embedder.default_query_steps
+    assert found.steps[-1].remaining == 0.0
+    assert embedder.embed_query("a river").step_count == embedder.info.default_query_steps
 
 
 def test_documents(embedder: Both, model: str) -> None:
@@ -197,10 +188,10 @@ from app.wiring.nodes import SettingsParts
 from app.wiring.services import open_services
 from app.wiring.web import open_web
 with open_services(load_settings()) as services, open_web(services):
-    assert services.search.refine("a river", steps=1).vector
+    assert services.search.refine("a river", steps=1).vector.size
     assert services.embedder.embed_documents(["a river"], instruction="", steps=1)
     assert services.token_counter.token_offsets("a river")
-    assert SettingsParts(load_settings(), None, "").embedder().fingerprint == services.embedder.fingerprint
+    assert SettingsParts(load_settings(), None, "").embedder().info.fingerprint == services.embedder.info.fingerprint
 print([name for name in ("torch", "transformers", "peft") if name in sys.modules])
 """
     environment = {"GIRCSE_HOME": str(tmp_path), "GIRCSE_EMBEDDER_URL": url, "GIRCSE_EMBEDDER_API_KEY": KEY}
@@ -279,11 +270,11 @@ def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
 
     with between(answer) as before:
         remote = RemoteEmbedder(before)
-        assert remote.fingerprint == "first"
+        assert remote.info.fingerprint == "first"
         with pytest.raises(EmbedderUnavailableError, match="changed its model, from first to second"):
             remote.embed_query("a river", steps=1)
-        assert remote.fingerprint == "second"
-        assert remote.embed_query("a river", steps=1).vector
+        assert remote.info.fingerprint == "second"
+        assert remote.embed_query("a river", steps=1).vector.size
 
 
 def test_the_main_application_has_openai_s_routes(
@@ -300,7 +291,7 @@ def test_the_main_application_has_openai_s_routes(
         expected = np.array(embedder.embed_documents(["a river", "the sea"], instruction="", steps=2))[:, :8]
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
         assert good.json()["usage"]["prompt_tokens"] > 0
-        assert good.headers["x-gircse-fingerprint"] == embedder.fingerprint
+        assert good.headers["x-gircse-fingerprint"] == embedder.info.fingerprint
         assert client.get("/v1/models").json()["data"][0]["id"] == model
         for wrong, status in (({"steps": 1000}, 422), ({"input": " "}, 422), ({"input": ["a"] * 3000}, 413)):
             refused = client.post("/v1/embeddings", json=question | wrong)

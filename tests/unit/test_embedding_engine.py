@@ -23,7 +23,8 @@ from embedder.engine.errors import (
 )
 from embedder.engine.limits import Limits
 from embedder.engine.work import Priority
-from embedder.server.protocol import EmbedTask, InputType, RefineTask, Step
+from embedder.refinement import RefinementStep
+from embedder.server.protocol import EmbedTask, InputType, RefineTask
 
 STEPS = 3
 
@@ -325,8 +326,8 @@ async def test_refinements_share_a_batch_and_are_the_library_s(server: WatchedSe
     for task, answer in zip(tasks, found, strict=True):
         expected = encoder.refine(task.text, instruction=task.instruction, steps=task.steps)
         np.testing.assert_allclose(answer.vector, expected.vector, atol=1e-6)
-        np.testing.assert_allclose([each.remaining for each in answer.refinement], expected.remaining, atol=1e-6)
-        for step, other in zip(answer.refinement, expected.steps, strict=True):
+        np.testing.assert_allclose([each.remaining for each in answer.steps], expected.remaining, atol=1e-6)
+        for step, other in zip(answer.steps, expected.steps, strict=True):
             ours = {word.token: word.probability for word in step.tokens}
             assert ours == pytest.approx({word.token: word.probability for word in other.tokens}, abs=1e-6)
 
@@ -335,15 +336,15 @@ async def test_a_tolerance_ends_the_steps_of_each_text_by_itself(server: Watched
     for tolerance in (1e-4, 1e-2, 2.0):
         found = await server.source.refine(RefineTask("a river", "", 8, tolerance=tolerance))
         expected = encoder.refine("a river", instruction="", steps=8, tolerance=tolerance)
-        assert found.steps == expected.step_count
+        assert found.step_count == expected.step_count
         np.testing.assert_allclose(found.vector, expected.vector, atol=1e-6)
 
 
 async def test_steps_are_told_as_they_are_there(server: WatchedServer) -> None:
-    told: list[Step] = []
+    told: list[RefinementStep] = []
     found = await server.source.refine(RefineTask("a river", "", 4), on_step=told.append)
     await until(lambda: len(told) == 4)
-    assert [each.tokens for each in told] == [each.tokens for each in found.refinement]
+    assert [each.tokens for each in told] == [each.tokens for each in found.steps]
 
 
 async def test_a_full_lane_refuses_and_says_when_to_come_back(server_factory: Callable[..., WatchedServer]) -> None:

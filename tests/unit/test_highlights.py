@@ -19,7 +19,8 @@ from app.runtime.lru import LRUCache
 from app.search.highlights import MAX_SENTENCES, Highlighter
 from app.search.service import SearchService
 from app.testing import ToyEmbedder
-from app.types.search import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
+from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode, SearchRequest
+from embedder.refinement import Refinement
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -39,7 +40,7 @@ class CountingEmbedder(ToyEmbedder):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         self.query_count += 1
         return super().embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
 

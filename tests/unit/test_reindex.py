@@ -21,9 +21,10 @@ from app.errors import ConflictError, FingerprintMismatchError, InputError, NotF
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
-from app.types.search import QueryEmbedding, SearchMode, SearchRequest
+from app.types.search import SearchMode, SearchRequest
 from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
+from embedder.refinement import Refinement
 
 TEXTS = [
     f"The {animal} sleeps in the {place}.\n\nIt gets up at {hour} and looks around for something to eat."
@@ -47,7 +48,7 @@ class HookedEmbedder(ToyEmbedder):
     hook: Callable[[int], None] | None = None
     query_hook: Callable[[], None] | None = None
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         if hook := self.query_hook:
             self.query_hook = None
             hook()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.schemas import SearchAnswer
 from app.commands.console import json_of
 from app.errors import (
     EmptyQueryError,
@@ -164,7 +165,7 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
 
 
 def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
-    result = json.loads(json_of(filled_application.services.search.search(ask())))
+    result = json.loads(json_of(SearchAnswer.model_validate(filled_application.services.search.search(ask()))))
     assert list(result) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
     assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs"]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]

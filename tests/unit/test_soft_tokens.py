@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import converged_step, group_refinement, is_stop_word
-from app.types.search import RefinementStep, Token
+from embedder.refinement import RefinementStep
+from embedder.refinement import RefinementToken as Token
 
 
 def step(number: int, **probabilities: float) -> RefinementStep:
@@ -38,7 +39,12 @@ def test_spellings_of_one_word_are_one_token() -> None:
 
 
 def test_empty_tokens_are_left_out_and_stop_words_are_flagged() -> None:
-    tokens = (Token("the", 0.5), Token("?", 0.25), Token("card", 0.125), Token("  ", 0.1))
+    tokens = (
+        Token("the", 0.5),
+        Token("?", 0.25),
+        Token("card", 0.125),
+        Token("  ", 0.1),
+    )
     (group,) = group_refinement([RefinementStep(1, tokens)])
 
     assert [(t.token, t.is_stop_word) for t in group.tokens] == [("the", True), ("?", True), ("card", False)]
