@@ -18,7 +18,7 @@ from embedder.model_info import ModelInfo
 from embedder.model_thread import on_model_thread
 from embedder.refinement import Refinement
 
-# A call of so little is somebody who waits, for the highlights of a hit for instance.
+# A call this small is interactive, for the highlights of a hit for instance.
 _SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 
@@ -155,7 +155,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def is_small(texts: Sequence[str]) -> bool:
-    """Whether somebody may wait for their vectors."""
+    """Whether the call is interactive."""
     return len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
 
 

@@ -1,4 +1,4 @@
-"""How many requests are in flight, wait, and are refused; by a model that answers when it is told to."""
+"""How many requests are in hand, wait, and are refused; by a model that answers when it is told to."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ QUESTION = {"query": "cat", "collection": "library", "explain": False}
 
 
 class GatedEmbedder(ToyEmbedder):
-    """Tells when a query has reached it, and answers once `unblocked` is set."""
+    """Tells when a query has reached it, and answers once the gate is open."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reached = threading.Semaphore(0)
-        self.unblocked = threading.Event()
-        self.unblocked.set()
+        self.gate = threading.Event()
+        self.gate.set()
 
     def embed_query(self, text: str, **options: Any) -> Any:
         self.reached.release()
-        assert self.unblocked.wait(30)
+        assert self.gate.wait(30)
         return super().embed_query(text, **options)
 
 
@@ -43,7 +43,7 @@ class GatedEmbedder(ToyEmbedder):
 def embedder() -> Iterator[GatedEmbedder]:
     embedder = GatedEmbedder()
     yield embedder
-    embedder.unblocked.set()
+    embedder.gate.set()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbe
         services = replace(application.services, settings=Settings(home=application.services.settings.home, **settings))
         transport = httpx.ASGITransport(api_of(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            embedder.unblocked.clear()
+            embedder.gate.clear()
             yield client
 
     return build
@@ -94,7 +94,7 @@ async def test_some_are_answered_some_wait_and_the_rest_are_told_to_come_back(
         metrics = (await client.get("/metrics")).text
         assert 'gircse_requests_refused_total{lane="searches"} 1.0' in metrics
         assert 'gircse_requests_admitted{lane="searches",state="in hand"} 2.0' in metrics
-        embedder.unblocked.set()
+        embedder.gate.set()
         answers = await asyncio.gather(first, second, *patient)
         assert [answer.status_code for answer in answers] == [200] * 8
         assert (await search(client, "again")).status_code == 200
@@ -107,7 +107,7 @@ async def test_who_has_waited_too_long_is_refused(client_factory: Callable[..., 
         await reached(embedder)
         assert (await search(client, "dog")).status_code == 429
         await waiting(client, 0)
-        embedder.unblocked.set()
+        embedder.gate.set()
         assert (await first).status_code == 200
 
 
@@ -119,7 +119,7 @@ async def test_a_search_holds_up_nothing_else(client_factory: Callable[..., Any]
             assert (await client.get(path)).status_code == 200
         posted = await client.post("/api/v1/documents", json={"text": "The dog barks."})
         assert posted.status_code == 202
-        embedder.unblocked.set()
+        embedder.gate.set()
         assert (await first).status_code == 200
 
 
@@ -127,11 +127,11 @@ async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
     client_factory: Callable[..., Any], embedder: GatedEmbedder
 ) -> None:
     async with client_factory(searches_at_once=1, search_wait_s=30) as client:
-        embedder.unblocked.set()
+        embedder.gate.set()
         assert (await client.post("/api/v1/search", json={**QUESTION, "limit": 0})).status_code == 422
         assert (await client.post("/api/v1/search", content=b"{")).status_code == 422
         assert (await client.post("/api/v1/search", json={**QUESTION, "collection": "none"})).status_code == 404
-        embedder.unblocked.clear()
+        embedder.gate.clear()
         first = search(client)
         while not embedder.reached.acquire(blocking=False):
             await asyncio.sleep(0.01)
@@ -139,14 +139,14 @@ async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
         await waiting(client, 1)
         gone.cancel()
         await waiting(client, 0)
-        embedder.unblocked.set()
+        embedder.gate.set()
         assert (await first).status_code == 200
         assert (await search(client, "sofa")).status_code == 200
 
 
 async def test_a_body_that_trickles_takes_no_place(client_factory: Callable[..., Any], embedder: GatedEmbedder) -> None:
     async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
-        embedder.unblocked.set()
+        embedder.gate.set()
         has_begun, may_end = asyncio.Event(), asyncio.Event()
 
         async def body() -> AsyncIterator[bytes]:
@@ -173,7 +173,7 @@ async def test_openai_clients_are_refused_in_their_own_words(
         lane_taken = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
         assert lane_taken.status_code == 429
         assert lane_taken.json()["error"]["code"] == "overloaded"
-        embedder.unblocked.set()
+        embedder.gate.set()
         assert (await first).status_code == 200
 
 

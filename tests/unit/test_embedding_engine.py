@@ -347,7 +347,9 @@ async def test_steps_are_told_as_they_are_there(server: WatchedServer) -> None:
     assert [each.tokens for each in told] == [each.tokens for each in found.steps]
 
 
-async def test_a_full_lane_refuses_and_says_when_to_come_back(server_factory: Callable[..., WatchedServer]) -> None:
+async def test_a_full_priority_class_refuses_and_says_when_to_come_back(
+    server_factory: Callable[..., WatchedServer],
+) -> None:
     server = server_factory(query_inputs=2, document_tokens=40, document_inputs=4)
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("one", "two")))
