@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from app.api import admission
-from app.api.admission import OTHERS, SEARCHES, ClassLimits, Lane, core_count, limits_of, request_class_of
+from app.api.admission import OTHERS, SEARCHES, BoundedSemaphore, ClassLimits, core_count, limits_of, request_class_of
 from app.api.main import create_app
 from app.runtime.metrics import Metrics
 from app.settings import Settings
@@ -170,26 +170,26 @@ async def test_openai_clients_are_refused_in_their_own_words(
     async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
         first = search(client)
         await reached(embedder)
-        lane_taken = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
-        assert lane_taken.status_code == 429
-        assert lane_taken.json()["error"]["code"] == "overloaded"
+        refused = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "overloaded"
         embedder.gate.set()
         assert (await first).status_code == 200
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
-    assert await lane.enter()
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    assert await places.acquire()
     entered: list[int] = []
 
     async def come(number: int) -> None:
-        assert await lane.enter()
+        assert await places.acquire()
         entered.append(number)
 
     tasks = [asyncio.create_task(come(number)) for number in range(3)]
     for count in (1, 2, 3):
         await asyncio.sleep(0)
-        lane.leave()
+        places.release()
         while len(entered) < count:
             await asyncio.sleep(0)
     await asyncio.gather(*tasks)
@@ -197,33 +197,33 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
 
 
 async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
-    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
-    assert await lane.enter()
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    assert await places.acquire()
     waiters: list[asyncio.Task[bool]] = []
 
     async def fill() -> int:
         """How many wait when no more may."""
-        while not lane.refuses():
-            waiters.append(asyncio.create_task(lane.enter()))
+        while not places.refuses():
+            waiters.append(asyncio.create_task(places.acquire()))
             await asyncio.sleep(0)
         return sum(not waiter.done() for waiter in waiters)
 
     async def let_one_in() -> None:
-        lane.leave()
+        places.release()
         waiter = waiters.pop(0)
         assert await waiter
 
     assert await fill() == 3
     for _ in range(20):
-        assert lane.refuses()
+        assert places.refuses()
     for _ in range(2):
         await let_one_in()
-        assert lane.refuses()
+        assert places.refuses()
     await let_one_in()
     assert await fill() == 1
     for _ in range(40):
         await let_one_in()
-        waiters.append(asyncio.create_task(lane.enter()))
+        waiters.append(asyncio.create_task(places.acquire()))
         await asyncio.sleep(0)
     assert await fill() == 3
     for waiter in waiters:
