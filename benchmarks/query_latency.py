@@ -1,4 +1,4 @@
-"""How long a search takes from a query's text to its hits, through the service that every door uses, and where it goes.
+"""How long a search takes from a query's text to its hits, through the search service, and in which stages.
 
 A collection of synthetic chunks (benchmarks/spread_vectors.py, around the sample library) in the embedded engine,
 optimised as `gircse optimize` does; queries of a few tokens, each asked once, since what was asked is remembered.
@@ -123,10 +123,10 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
         spent: dict[str, list[float]] = {stage: [] for stage in STAGES}
         for text in tqdm(chosen, desc=f"{options.dtype}, {steps} steps", unit="query", leave=False):
             request = SearchRequest(text, COLLECTION, instruction="", steps=steps)
-            found = services.search.search(request, explain=False)
-            explained = services.search.explain(found)
+            found = services.search.search(request, highlight=False)
+            highlighted = services.search.highlight(found)
             for stage in STAGES:
-                spent[stage].append((explained if stage == "explain" else found).timings_ms[stage])
+                spent[stage].append((highlighted if stage == "explain" else found).timings_ms[stage])
         floor_ms = 1000 * weight_bytes(model.backbone.model, steps, options.dtype) / bandwidth
         row: dict[str, object] = {
             "dtype": options.dtype,

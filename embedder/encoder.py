@@ -1,4 +1,4 @@
-"""The engine that every door uses: texts and an instruction in, L2-normalised vectors and refinement tokens out."""
+"""Texts and an instruction in, vectors and soft tokens out: prompts, batches, prefill, refinement and pooling."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Encoder:
         tolerance: float | None = None,
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
-        all have settled before. A row that is not finite is given as it is, since it is no matter of the others."""
+        all have converged before. A row that is not finite is returned as it is; it does not affect the others."""
         return self._raw_prefixes(prompts, steps, self._bias(token_bias), observe, tolerance=tolerance)
 
     def observer(self, top_tokens: int) -> TopTokens:
@@ -332,7 +332,7 @@ class Encoder:
         *,
         tolerance: float | None = None,
     ) -> np.ndarray:
-        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have settled before."""
+        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have converged before."""
         self.check_steps(steps)
         longest = max(len(ids) for ids in prompts)
         if longest + steps > self._backbone.max_positions:

@@ -29,7 +29,7 @@ def on_model_thread(
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # nobody waits for it any more, after Ctrl-C for instance
+        future.cancel()  # its caller has gone, after Ctrl-C for instance
         raise
 
 

@@ -1,4 +1,4 @@
-"""Search, library and what else interfaces work with, each behind the authorizer."""
+"""The services for interfaces, each call authorized."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class AuthorizedSearch:
         self._search = search
         self._authorizer = authorizer
 
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
         with self._authorizer.require_access(READER, request.collection):
-            return self._search.search(request, explain=explain)
+            return self._search.search(request, highlight=highlight)
 
-    def explain(self, result: SearchResult) -> SearchResult:
+    def highlight(self, result: SearchResult) -> SearchResult:
         with self._authorizer.require_access(READER, result.collection):
-            return self._search.explain(result)
+            return self._search.highlight(result)
 
     def refine(
         self,
@@ -223,7 +223,7 @@ class AuthorizedMetrics:
 
 
 class AuthorizedEvaluations:
-    """An evaluation can be seen by whoever sees all collections that it asks."""
+    """An evaluation is visible to users who see all of its collections."""
 
     def __init__(self, evaluations: Evaluations, authorizer: Authorizer) -> None:
         self._evaluations = evaluations

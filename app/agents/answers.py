@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from app.search.soft_tokens import group_refinement, settled_step
+from app.search.soft_tokens import converged_step, group_refinement
 from app.types.documents import CountedCollection, Document, Lens, MetadataValue, TextWindow
 from app.types.search import Hit, SearchResult
 from embedder.refinement import Refinement
@@ -149,7 +149,7 @@ def reading_answer(found: Refinement) -> ReadingAnswer:
         for group in group_refinement(found.steps)
     ]
     return ReadingAnswer(
-        instruction=found.instruction, steps=found.step_count, settled_step=settled_step(found.steps), groups=groups
+        instruction=found.instruction, steps=found.step_count, settled_step=converged_step(found.steps), groups=groups
     )
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.search.soft_tokens import CONVERGENCE_TOLERANCE, group_refinement, settled_step
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.search import Hit, SearchResult
 from embedder.refinement import Refinement, RefinementStep
 
@@ -48,7 +48,7 @@ def print_refinement(embedding: Refinement) -> None:
         Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.step_count}", "dim")
     )
     stdout.print(refinement_table(embedding.steps))
-    converged = settled_step(embedding.steps)
+    converged = converged_step(embedding.steps)
     if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
         stdout.print(Text(f"converged at step {converged} of {embedding.step_count}: {left}", "dim"))

@@ -43,7 +43,7 @@ class Embedder(Protocol):
 
 class SharedEmbedder(Embedder, Protocol):
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Embedder:
-        """The same model for documents that nobody waits for: queries go before them, between two batches.
+        """The same model for ingestion: queries overtake its texts between two batches.
 
         `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
         """
@@ -193,7 +193,7 @@ class BlobStore(Protocol):
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         """Removes bytes and text unless they are needed, which is asked after they were put aside.
 
-        Whoever adds a document looks after its row is there whether the bytes still are; so none can get lost.
+        Adding a document checks for the bytes once its row is there; so none can get lost.
         """
         ...
 

@@ -17,8 +17,8 @@ from embedder.refinement import Refinement
 
 
 class Search(Protocol):
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult: ...
-    def explain(self, result: SearchResult) -> SearchResult:
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult: ...
+    def highlight(self, result: SearchResult) -> SearchResult:
         """The same result, whose hits say why they were found."""
         ...
 

@@ -1,4 +1,4 @@
-"""The search service: one query under one instruction, embedded, looked up, explained. No chat model takes part."""
+"""The search service: one query under one instruction, embedded, retrieved, highlighted. No chat model takes part."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
-from app.search.highlights import Explainer
-from app.search.highlights_bm25 import explain_by_words
+from app.search.highlights import Highlighter
+from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_points, is_own
 from app.types.documents import (
     Collection,
@@ -45,11 +45,11 @@ class SearchService:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
-        self._explainer = Explainer(embedder)
+        self._highlighter = Highlighter(embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
+        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
 
         By words alone the model is not asked: there is no refinement, and `steps` is 0.
         """
@@ -77,18 +77,18 @@ class SearchService:
             vector=found.vector,
             document_instruction=collection.document_instruction,
         )
-        return self.explain(result) if explain else result
+        return self.highlight(result) if highlight else result
 
-    def explain(self, result: SearchResult) -> SearchResult:
-        """The result of a search without `explain`, or one with only some of its hits, whose hits carry `why`.
+    def highlight(self, result: SearchResult) -> SearchResult:
+        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
 
         Neither the query nor sentences that were seen lately are embedded again.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = explain_by_words(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
-                hits = self._explainer.explain(
+                hits = self._highlighter.highlight(
                     hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
                 )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
@@ -199,7 +199,7 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
 def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
-        _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
+        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
 
 

@@ -52,7 +52,7 @@ def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
 
 
 def principal_of_requests(is_controlled: bool) -> PrincipalOf:
-    """Whoever was let in stands in the state of the request; without access control everybody is the operator."""
+    """The principal is in the state of the request; without access control it is the operator."""
 
     def principal_of(request: Any) -> Principal:
         principal = request.scope.get("state", {}).get("principal") if request is not None else None

@@ -18,7 +18,7 @@ from embedder.model_info import ModelInfo
 from embedder.model_thread import on_model_thread
 from embedder.refinement import Refinement
 
-# A call of so little is somebody who waits, for the highlights of a hit for instance.
+# A call this small is interactive, for the highlights of a hit for instance.
 _SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 
@@ -155,7 +155,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def is_small(texts: Sequence[str]) -> bool:
-    """Whether somebody may wait for their vectors."""
+    """Whether the call is interactive."""
     return len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
 
 
@@ -167,7 +167,7 @@ def tokenizer_json(model: str) -> str:
 
 @contextmanager
 def errors_translated() -> Iterator[None]:
-    """The library's errors as the core's, so that every interface shows them alike."""
+    """The library's errors as the core's."""
     try:
         yield
     except (embedder.TextError, InvalidRequestError) as error:
@@ -175,7 +175,7 @@ def errors_translated() -> Iterator[None]:
     except NotServingError as error:
         raise EmbedderUnavailableError(str(error)) from error
     except ComputationError as error:
-        # A fault of the model or the machine, not of the text: the caller tells and retries it as any other.
+        # An error of the model or the machine, not of the text: the caller reports and retries it as any other.
         raise error.__cause__ or ConflictError(str(error)) from None
     except embedder.ModelNotFoundError as error:
         raise NotFoundError(str(error)) from error

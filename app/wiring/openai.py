@@ -38,7 +38,7 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
     settings, embedder = services.settings, services.embedder
     input_type = InputType(settings.embedder_input_type)
     if isinstance(embedder, RemoteEmbedder):
-        yield openai_routes(PassingSource(embedder, settings), input_type=input_type)
+        yield openai_routes(ForwardingSource(embedder, settings), input_type=input_type)
     elif isinstance(embedder, LocalEmbedder):
         with importlib.import_module("app.wiring.engine").open_source(embedder) as source:
             yield openai_routes(source, input_type=input_type)
@@ -46,7 +46,7 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
         yield None
 
 
-class PassingSource:
+class ForwardingSource:
     """Implements `EmbeddingSource`: passes texts on, and what the server says of them back."""
 
     def __init__(self, embedder: RemoteEmbedder, settings: Settings) -> None:

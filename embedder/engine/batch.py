@@ -1,4 +1,4 @@
-"""Computes a batch, and answers for every text of it: one that cannot be computed is no matter of its neighbours."""
+"""Computes a batch, and answers every text of it: an error of one does not fail the others."""
 
 from __future__ import annotations
 

@@ -19,14 +19,20 @@ _PREFIX = "gircse_embedder"
 class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry = registry or CollectorRegistry()
-        lane = ["lane"]
-        self._depth = Gauge(f"{_PREFIX}_queue_texts", "Texts that wait.", lane, registry=registry)
-        self._waiting_tokens = Gauge(f"{_PREFIX}_queue_tokens", "Their tokens.", lane, registry=registry)
-        self._age = Gauge(f"{_PREFIX}_queue_age_seconds", "How long the oldest waits.", lane, registry=registry)
-        self._batch_texts = Histogram(f"{_PREFIX}_batch_texts", "Texts.", lane, buckets=_SIZES, registry=registry)
-        self._batch_tokens = Histogram(f"{_PREFIX}_batch_tokens", "Tokens.", lane, buckets=_TOKENS, registry=registry)
-        self._tokens = Counter(f"{_PREFIX}_tokens", "Prompt tokens that were computed.", lane, registry=registry)
-        self._steps = Counter(f"{_PREFIX}_steps", "Refinement steps that were computed.", lane, registry=registry)
+        by_priority = ["lane"]
+        self._depth = Gauge(f"{_PREFIX}_queue_texts", "Texts that wait.", by_priority, registry=registry)
+        self._waiting_tokens = Gauge(f"{_PREFIX}_queue_tokens", "Their tokens.", by_priority, registry=registry)
+        self._age = Gauge(f"{_PREFIX}_queue_age_seconds", "How long the oldest waits.", by_priority, registry=registry)
+        self._batch_texts = Histogram(
+            f"{_PREFIX}_batch_texts", "Texts.", by_priority, buckets=_SIZES, registry=registry
+        )
+        self._batch_tokens = Histogram(
+            f"{_PREFIX}_batch_tokens", "Tokens.", by_priority, buckets=_TOKENS, registry=registry
+        )
+        self._tokens = Counter(f"{_PREFIX}_tokens", "Prompt tokens that were computed.", by_priority, registry=registry)
+        self._steps = Counter(
+            f"{_PREFIX}_steps", "Refinement steps that were computed.", by_priority, registry=registry
+        )
         self._stages = Histogram(
             f"{_PREFIX}_seconds",
             "Time of a text in a stage: tokenise, queue, compute.",
@@ -41,28 +47,28 @@ class Metrics:
         self._alive = Gauge(f"{_PREFIX}_alive", "1 while the thread that computes runs.", registry=registry)
 
     def watch(self, scheduler: Scheduler) -> None:
-        for lane in Priority:
-            self._depth.labels(lane).set_function(partial(scheduler.depth, lane))
-            self._waiting_tokens.labels(lane).set_function(partial(scheduler.tokens, lane))
-            self._age.labels(lane).set_function(partial(scheduler.age_s, lane))
+        for priority in Priority:
+            self._depth.labels(priority).set_function(partial(scheduler.depth, priority))
+            self._waiting_tokens.labels(priority).set_function(partial(scheduler.tokens, priority))
+            self._age.labels(priority).set_function(partial(scheduler.age_s, priority))
 
     def note_alive(self, is_alive: bool) -> None:
         self._alive.set(is_alive)
 
     def note_batch(self, batch: Sequence[Item]) -> None:
-        lane = batch[0].priority
-        self._batch_texts.labels(lane).observe(len(batch))
+        priority = batch[0].priority
+        self._batch_texts.labels(priority).observe(len(batch))
         tokens = sum(item.tokens for item in batch)
-        self._batch_tokens.labels(lane).observe(tokens)
-        self._tokens.labels(lane).inc(tokens)
-        self._steps.labels(lane).inc(sum(item.key.steps for item in batch))
+        self._batch_tokens.labels(priority).observe(tokens)
+        self._tokens.labels(priority).inc(tokens)
+        self._steps.labels(priority).inc(sum(item.key.steps for item in batch))
 
-    def note_tokenised(self, lane: Priority, seconds: float) -> None:
-        self._stages.labels("tokenise", lane).observe(seconds)
+    def note_tokenised(self, priority: Priority, seconds: float) -> None:
+        self._stages.labels("tokenise", priority).observe(seconds)
 
-    def note_answer(self, lane: Priority, answer: Answer) -> None:
-        self._stages.labels("queue", lane).observe(answer.queued_s)
-        self._stages.labels("compute", lane).observe(answer.computed_s)
+    def note_answer(self, priority: Priority, answer: Answer) -> None:
+        self._stages.labels("queue", priority).observe(answer.queued_s)
+        self._stages.labels("compute", priority).observe(answer.computed_s)
 
     def note_cached(self, count: int) -> None:
         self._cached.inc(count)

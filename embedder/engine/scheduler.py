@@ -96,7 +96,7 @@ class Scheduler:
             self._check_count(priority, count)
 
     def leave(self, items: Sequence[Item]) -> None:
-        """A request does not wait for these any more; what nobody waits for is not computed."""
+        """A request does not wait for these any more; an item without waiters is not computed."""
         with self._lock:
             for item in items:
                 item.waiting -= 1
@@ -122,7 +122,7 @@ class Scheduler:
             return batch, late
 
     def note_computed(self) -> None:
-        """Before the answers are given: a client that has one may ask again at once, and finds nobody before it."""
+        """Before the answers are given: a client that has one may ask again at once, and is then first."""
         with self._lock:
             self._busy_until = None
 
@@ -276,7 +276,7 @@ class Scheduler:
         return self._within_budget(self._fitting(queue, head), queue.latency.cost_within(self._limits.batch_s))
 
     def _fitting(self, queue: _Queue, head: Item) -> list[Item]:
-        """The head first. Others take no more steps than it, so that nobody waits for theirs: z_k is a prefix.
+        """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix.
 
         Documents of a length share a batch, so that little is padded; queries go in the order of arrival.
         """

@@ -93,7 +93,7 @@ class Item:
         return self.on_step is None and self.priority is not Priority.PROBE
 
     def resolve(self, answer: Answer) -> None:
-        with suppress(InvalidStateError):  # whoever waited may have cancelled it at this very moment
+        with suppress(InvalidStateError):  # its request may have cancelled it at this very moment
             self.answer.set_result(answer)
 
     def fail(self, error: BaseException) -> None:

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientGoneError(Exception):
-    """Nobody reads the answer."""
+    """The client has closed the connection."""
 
 
 def openai_failure(error: RefusedError) -> Response:

@@ -22,7 +22,7 @@ class SlowBodyError(RefusedError):
 
 
 class Guard:
-    """key: what a request must show as `Authorization: Bearer <key>`; None lets everybody in."""
+    """key: what a request must show as `Authorization: Bearer <key>`; None: no key is needed."""
 
     def __init__(self, app: ASGIApp, *, key: str | None, max_body_bytes: int, slow_client_s: float) -> None:
         self._app = app

@@ -89,7 +89,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
     @routes.get("/tokenizer", response_class=Response)
     async def tokenizer_json() -> Response:
-        """The model's tokenizer, for whoever counts tokens without the model."""
+        """The model's tokenizer, for clients that count tokens without the model."""
         info = await source.info()
         headers = {FINGERPRINT_HEADER: info.fingerprint}
         return Response(tokenizer(), media_type="application/json", headers=headers)

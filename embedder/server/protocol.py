@@ -61,7 +61,7 @@ OnStep = Callable[[RefinementStep], None]
 
 
 class EmbeddingSource(Protocol):
-    """Raises RefusedError. Whoever is cancelled while waiting has its texts not computed."""
+    """Raises RefusedError. Texts of a cancelled call are not computed."""
 
     async def info(self) -> ModelInfo: ...
 

@@ -182,7 +182,7 @@ class EngineSource:
 
 
 async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> bool:
-    """Whether all have answers, or one an error, within the time. One wake-up of the loop, however many they are."""
+    """Whether all have answers, or one an error, within the time. Notifies the loop once, however many they are."""
     loop, event, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
     left = len(futures)
 

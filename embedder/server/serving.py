@@ -1,4 +1,4 @@
-"""Listens with uvicorn, and lets nobody in any more from the signal on that ends it."""
+"""Listens with uvicorn; from the signal that ends it on, new requests are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP door over an application of real parts: shapes, problem details, hostile input."""
+"""The HTTP interface over an application of real parts: shapes, problem details, hostile input."""
 
 from __future__ import annotations
 

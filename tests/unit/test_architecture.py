@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -252,3 +253,20 @@ def test_every_module_says_briefly_what_it_is_for() -> None:
     assert {module for module, text in docstrings.items() if not 1 <= len(text.splitlines()) <= 5} == set(
         LONG_DOCSTRINGS
     )
+
+
+def test_the_trees_of_the_docs_are_the_real_one() -> None:
+    """Every file and folder that they name exists, and no folder of app/ and no package is left out."""
+    readme, page = ROOT / "README.md", ROOT / "docs" / "why" / "architecture.md"
+    tree = readme.read_text(encoding="utf-8").split("## The tree\n")[1].split("```")[1]
+    above, folders = "", set()
+    for line in tree.strip().splitlines():
+        names = re.findall(r"\b([a-z_]+)/", line)
+        above = above if line.startswith(" ") else f"{names[0]}/"
+        folders |= {f"{above}{name}" for name in names} if line.startswith(" ") else set(names)
+    walked = set(re.findall(r"`((?:app|docs|embedder|ingest|tests|ui)/[\w./-]*)`", page.read_text(encoding="utf-8")))
+    missing = {name for name in folders | walked if not (ROOT / name).exists()}
+    assert not missing, f"README.md or {page.relative_to(ROOT)} names what does not exist: {sorted(missing)}"
+    real = {f"app/{path.parent.name}" for path in (ROOT / "app").glob("*/__init__.py")}
+    assert set(FOLDERS) | real <= folders, f"README's tree lacks {sorted((set(FOLDERS) | real) - folders)}"
+    assert real <= {name.rstrip("/") for name in walked}, f"{page.name} lacks {sorted(real - walked)}"

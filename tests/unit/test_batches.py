@@ -93,8 +93,8 @@ def test_a_query_takes_no_more_steps_than_it_needs_where_that_is_set(model: Path
     text, steps = "a river runs", 12
     prefixes = encoder.refine(text, steps=steps).prefix_vectors
     moved = [1 - float(one @ other) for one, other in itertools.pairwise(prefixes)]
-    settled = moved.index(min(moved[:-3])) + 2
-    tolerance = moved[settled - 2] * 1.001
+    converged = moved.index(min(moved[:-3])) + 2
+    tolerance = moved[converged - 2] * 1.001
     needed = next(number for number, each in enumerate(moved, start=2) if each <= tolerance)
 
     found = LocalEmbedder(str(model), query_tolerance=tolerance).embed_query(text, steps=steps)

@@ -27,15 +27,15 @@ Jobs = Callable[..., list["Future[list[list[float]]]"]]
 
 
 class GatedEmbedder(ToyEmbedder):
-    """Breaks at texts that say so, and waits while its gate is shut."""
+    """Breaks at texts that say so, and waits until `unblocked` is set."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        assert self.gate.wait(PATIENT_S)
+        assert self.unblocked.wait(PATIENT_S)
         for text in texts:
             if "broken" in text:
                 raise ZeroDivisionError(f"Cannot embed {text!r}.")
@@ -46,7 +46,7 @@ class GatedEmbedder(ToyEmbedder):
 def toy() -> Iterator[GatedEmbedder]:
     toy = GatedEmbedder()
     yield toy
-    toy.gate.set()
+    toy.unblocked.set()
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def jobs(local: EngineEmbedder, toy: GatedEmbedder) -> Iterator[Jobs]:
     """Each in a thread of its own, in this order, while the model is held up; then it is not."""
     with ExitStack() as threads:
         pool = threads.enter_context(ThreadPoolExecutor(16))
-        threads.callback(toy.gate.set)
+        threads.callback(toy.unblocked.set)
 
         def ask(*requests: Sequence[str], instructions: Sequence[str] = ()) -> list[Future[list[list[float]]]]:
-            toy.gate.clear()
+            toy.unblocked.clear()
             ingesting = local.for_ingestion(lambda: False)
             futures = []
             waiting = 0
@@ -85,7 +85,7 @@ def jobs(local: EngineEmbedder, toy: GatedEmbedder) -> Iterator[Jobs]:
                 else:
                     waiting += len(set(texts))
                     wait_for(lambda: local.engine.scheduler.depth(Priority.DOCUMENT) == waiting)  # noqa: B023
-            toy.gate.set()
+            toy.unblocked.set()
             return futures
 
         yield ask
@@ -137,7 +137,7 @@ def test_a_fault_goes_to_its_owner_alone(jobs: Jobs) -> None:
 def test_who_is_to_leave_waits_no_longer_and_is_not_embedded(
     local: EngineEmbedder, toy: GatedEmbedder, batches: list[list[str]]
 ) -> None:
-    toy.gate.clear()
+    toy.unblocked.clear()
     leaving = threading.Event()
     with ThreadPoolExecutor(2) as pool:
         staying = pool.submit(local.for_ingestion(lambda: False).embed_documents, ["stays"], instruction="", steps=1)
@@ -147,7 +147,7 @@ def test_who_is_to_leave_waits_no_longer_and_is_not_embedded(
         leaving.set()
         with pytest.raises(UnavailableError):
             left.result(timeout=2)
-        toy.gate.set()
+        toy.unblocked.set()
         assert len(staying.result()) == 1
     with pytest.raises(UnavailableError):
         local.for_ingestion(leaving.is_set).embed_documents(["too late"], instruction="", steps=1)
@@ -172,7 +172,7 @@ def test_a_book_that_nobody_waits_for_ends_between_two_batches(
 ) -> None:
     leaving = threading.Event()
     ingesting = local.for_ingestion(leaving.is_set)
-    toy.gate.clear()
+    toy.unblocked.clear()
     with ThreadPoolExecutor(1) as pool:
         texts = [f"book {number:03}" for number in range(256)]
         asked = pool.submit(ingesting.embed_documents, texts, instruction="", steps=1)
@@ -181,7 +181,7 @@ def test_a_book_that_nobody_waits_for_ends_between_two_batches(
         with pytest.raises(UnavailableError):
             asked.result()
         leaving.clear()
-        toy.gate.set()
+        toy.unblocked.set()
     ingesting.embed_documents(["next"], instruction="", steps=1)
     assert [len(batch) for batch in batches] == [32, 1]
 
@@ -191,7 +191,7 @@ def test_a_query_and_highlights_wait_for_one_batch_of_documents_at_most(tmp_path
     limits = Limits(batch_texts=4, batch_s=1e6)
     with Engine(encoder, limits) as engine, ThreadPoolExecutor(3) as pool:  # type: ignore[arg-type]
         local = EngineEmbedder(engine)
-        encoder.gate.clear()
+        encoder.unblocked.clear()
         book = [f"page {number}" for number in range(16)]
         documents = pool.submit(local.for_ingestion(lambda: False).embed_documents, book, instruction="", steps=1)
         wait_for(lambda: bool(encoder.batches))
@@ -199,7 +199,7 @@ def test_a_query_and_highlights_wait_for_one_batch_of_documents_at_most(tmp_path
         wait_for(lambda: engine.scheduler.depth(Priority.QUERY) == 1)
         hit = pool.submit(local.embed_documents, ["a sentence of a hit"], instruction="", steps=1)
         wait_for(lambda: engine.scheduler.depth(Priority.QUERY) == 2)
-        encoder.gate.set()
+        encoder.unblocked.set()
         assert len(documents.result()) == 16
         assert question.result().vector.size
         assert len(hit.result()) == 1
@@ -213,12 +213,12 @@ def test_joint_vectors_of_a_real_decoder_are_those_of_single_calls(tmp_path: Pat
     watched = WatchedEncoder(encoder)
     with Engine(watched) as engine, ThreadPoolExecutor(4) as pool:  # type: ignore[arg-type]
         ingesting = EngineEmbedder(engine).for_ingestion(lambda: False)
-        watched.gate.clear()
+        watched.unblocked.clear()
         held = pool.submit(ingesting.embed_documents, ["held up"], instruction="", steps=1)
         wait_for(lambda: bool(watched.batches))
         asked = [pool.submit(ingesting.embed_documents, texts, instruction="", steps=1) for texts in requests]
         wait_for(lambda: engine.scheduler.depth(Priority.DOCUMENT) == 4)
-        watched.gate.set()
+        watched.unblocked.set()
         held.result()
     assert max(map(len, watched.batches)) > 1
     for texts, answer in zip(requests, asked, strict=True):

@@ -71,8 +71,8 @@ async def waiting(server: WatchedServer, priority: Priority, count: int) -> None
 
 
 async def hold_up(server: WatchedServer) -> asyncio.Task[object]:
-    """A query that the model has in hand, until the gate is opened."""
-    server.encoder.gate.clear()
+    """A query that the model has in flight, until `unblocked` is set."""
+    server.encoder.unblocked.clear()
     task = asyncio.create_task(server.source.embed(query("held up")))
     await until(lambda: server.encoder.ids("held up") in server.encoder.computed)
     return task
@@ -100,7 +100,7 @@ async def test_requests_of_several_instructions_and_steps_share_a_batch(
     ]
     answers = [asyncio.create_task(server.source.embed(each)) for each in tasks]
     await waiting(server, Priority.QUERY, 3)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     found = await asyncio.gather(*answers, held)
     assert [len(batch) for batch in server.encoder.batches] == [1, 3]
     for task, answer in zip(tasks, found[:-1], strict=True):
@@ -117,7 +117,7 @@ async def test_queries_overtake_documents_between_two_batches(
     await waiting(server, Priority.DOCUMENT, 4)
     asked = asyncio.create_task(server.source.embed(query("the question")))
     await waiting(server, Priority.QUERY, 1)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.batches[1] == [server.encoder.ids("the question")]
 
@@ -128,7 +128,7 @@ async def test_documents_have_a_turn_however_many_queries_come(server_factory: C
     bulk = asyncio.create_task(server.source.embed(documents("a document")))
     asked = asyncio.create_task(server.source.embed(query(*[f"question {number}" for number in range(20)])))
     await waiting(server, Priority.QUERY, 20)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.computed.index(server.encoder.ids("a document")) < 12
 
@@ -138,7 +138,7 @@ async def test_documents_of_a_length_are_computed_together(server_factory: Calla
     held = await hold_up(server)
     bulk = asyncio.create_task(server.source.embed(documents("short", "word " * 50, "tiny", "word " * 49)))
     await waiting(server, Priority.DOCUMENT, 4)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk)
     lengths = [sorted(len(ids) for ids in batch) for batch in server.encoder.batches[1:]]
     assert all(each[-1] - each[0] < 10 for each in lengths), lengths
@@ -157,7 +157,7 @@ async def test_a_poisoned_text_fails_alone(server: WatchedServer) -> None:
     texts = ["good 1", "good 2", "poison", "good 3", "good 4"]
     answers = [asyncio.create_task(server.source.embed(query(text))) for text in texts]
     await waiting(server, Priority.QUERY, 5)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     found = await asyncio.gather(held, *answers, return_exceptions=True)
     failed = [text for text, answer in zip(["held", *texts], found, strict=True) if isinstance(answer, Exception)]
     assert failed == ["poison"]
@@ -184,7 +184,7 @@ async def test_a_batch_without_memory_is_halved(server: WatchedServer, encoder: 
     await waiting(server, Priority.DOCUMENT, 16)
     server.encoder.meddle = lambda prompts, prefixes: prefixes
     server.encoder.batches.clear()
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, answer)
     most = Limits().batch_tokens / 8 * 1.3
     assert all(max(map(len, batch)) * len(batch) <= most for batch in server.encoder.batches)
@@ -213,7 +213,7 @@ async def test_what_is_no_vector_is_an_error_of_its_text(server: WatchedServer, 
     held = await hold_up(server)
     answers = [asyncio.create_task(server.source.embed(query(text))) for text in ("well", "sick")]
     await waiting(server, Priority.QUERY, 2)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     _, well, ill = await asyncio.gather(held, *answers, return_exceptions=True)
     assert not isinstance(well, BaseException)
     assert isinstance(ill, NotAVectorError)
@@ -230,7 +230,7 @@ async def test_texts_of_a_client_that_has_gone_are_not_computed(server: WatchedS
     gone.cancel()
     await waiting(server, Priority.QUERY, 1)
     assert server.engine.scheduler.tokens(Priority.QUERY) == len(server.encoder.ids("and both do for this"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, stays)
     assert server.encoder.ids("nobody waits for this") not in server.encoder.computed
     assert server.value("refused_total", reason="client_gone") == 1
@@ -241,7 +241,7 @@ async def test_what_waits_past_its_deadline_is_not_computed(server_factory: Call
     held = await hold_up(server)
     with pytest.raises(NotServingError, match="longer than it may"):
         await server.source.embed(query("too late"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
     assert server.encoder.ids("too late") not in server.encoder.computed
     assert server.engine.scheduler.depth(Priority.QUERY) == 0
@@ -266,7 +266,7 @@ async def test_nobody_hangs_when_the_thread_dies(server: WatchedServer) -> None:
     answers.append(asyncio.create_task(server.source.embed(documents("a document"))))
     await waiting(server, Priority.QUERY, 3)
     await waiting(server, Priority.DOCUMENT, 1)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     found = await asyncio.wait_for(asyncio.gather(held, *answers, return_exceptions=True), 20)
     assert [type(each) for each in found] == [NotServingError] * 5
     assert not await server.source.is_ready()
@@ -280,7 +280,7 @@ async def test_equal_texts_are_computed_once(server: WatchedServer) -> None:
     answers = [asyncio.create_task(server.source.embed(query("the same", "the same"))) for _ in range(5)]
     await waiting(server, Priority.QUERY, 1)
     await until(lambda: server.value("joined_total") == 9)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     _, *found = await asyncio.gather(held, *answers)
     assert server.encoder.computed.count(server.encoder.ids("the same")) == 1
     assert all(np.array_equal(each.vectors, found[0].vectors) for each in found)
@@ -292,7 +292,7 @@ async def test_a_document_that_a_query_waits_for_goes_with_the_queries(server: W
     await waiting(server, Priority.DOCUMENT, 2)
     asked = asyncio.create_task(server.source.embed(query("two")))
     await waiting(server, Priority.QUERY, 1)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.batches[1:] == [[server.encoder.ids("two")], [server.encoder.ids("one")]]
 
@@ -320,7 +320,7 @@ async def test_refinements_share_a_batch_and_are_the_library_s(server: WatchedSe
     for task, depth in zip(tasks, (1, 2, 2), strict=True):
         answers.append(asyncio.create_task(server.source.refine(task)))
         await waiting(server, Priority.QUERY, depth)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     _, *found = await asyncio.gather(held, *answers)
     assert [len(batch) for batch in server.encoder.batches] == [1, 2]
     for task, answer in zip(tasks, found, strict=True):
@@ -347,7 +347,9 @@ async def test_steps_are_told_as_they_are_there(server: WatchedServer) -> None:
     assert [each.tokens for each in told] == [each.tokens for each in found.steps]
 
 
-async def test_a_full_lane_refuses_and_says_when_to_come_back(server_factory: Callable[..., WatchedServer]) -> None:
+async def test_a_full_priority_class_refuses_and_says_when_to_come_back(
+    server_factory: Callable[..., WatchedServer],
+) -> None:
     server = server_factory(query_inputs=2, document_tokens=40, document_inputs=4)
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("one", "two")))
@@ -363,7 +365,7 @@ async def test_a_full_lane_refuses_and_says_when_to_come_back(server_factory: Ca
         await server.source.embed(documents("a", "b", "c", "d"))
     assert server.engine.scheduler.depth(Priority.QUERY) == 2  # all or nothing of a request
     assert server.value("refused_total", reason="overloaded") == 3
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, asked, bulk)
 
 
@@ -375,7 +377,7 @@ async def test_a_query_that_would_take_too_long_is_refused_at_once(
     await asyncio.sleep(0.5)  # a hundred times what its batch was expected to take
     with pytest.raises(OverloadedError, match="would take about"):
         await server.source.embed(query("one more"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
 
 
@@ -394,7 +396,7 @@ async def test_a_shutdown_serves_who_waits_and_lets_nobody_in(server: WatchedSer
     assert not await server.source.is_ready()
     with pytest.raises(NotServingError, match="shutting down"):
         await server.source.embed(query("too late"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, asked)
 
 
@@ -406,7 +408,7 @@ async def test_a_shutdown_does_not_wait_for_ever(server_factory: Callable[..., W
     await asyncio.to_thread(server.engine.close)
     with pytest.raises(NotServingError, match="shut down"):
         await asked
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
 
 

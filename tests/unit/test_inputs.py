@@ -1,4 +1,4 @@
-"""What a stranger's request may make Gradio do before a handler is asked: nothing."""
+"""What an untrusted request may make Gradio do before a handler is asked: nothing."""
 
 from __future__ import annotations
 
