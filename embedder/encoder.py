@@ -17,7 +17,7 @@ from embedder.batching import pad, plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.model_info import ModelInfo
-from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_convergence
+from embedder.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, step_distances, steps_to_convergence
 from embedder.prefill import PackedPrefill, PaddedPrefill
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
@@ -367,7 +367,7 @@ class Encoder:
         return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
 
     def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
-        return bool((moves(self._pooled(states)) <= tolerance).any(dim=1).all())
+        return bool((step_distances(self._pooled(states)) <= tolerance).any(dim=1).all())
 
     def _reader(self, prompts: Sequence[Ids], steps: int) -> Reader:
         if self._backbone.decoder is not None:

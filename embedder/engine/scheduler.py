@@ -18,6 +18,8 @@ from embedder.engine.limits import Limits
 from embedder.engine.work import Item, Key, Priority
 
 _QUERY_BATCHES = 8  # after so many a batch of documents has its turn, so that ingestion never stands still
+# Whatever they take: where the machine is slow, smaller batches cost each text more and let no query in much sooner.
+_LEAST_DOCUMENTS = 8
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
 _LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
 # A document's turn comes as if it had been asked for later by this much per text of its request: a book that asks for
@@ -297,7 +299,8 @@ class Scheduler:
         widest = cost = 0
         for item in items:
             widest, cost = max(widest, item.tokens), cost + item.cost
-            is_over = widest * (len(batch) + 1) > self._batch_tokens or cost > most_cost
+            is_slow = cost > most_cost and len(batch) >= _LEAST_DOCUMENTS
+            is_over = is_slow or widest * (len(batch) + 1) > self._batch_tokens
             if batch and is_over:
                 break
             batch.append(item)

@@ -77,7 +77,7 @@ IMPORTS_BY_NAME = {
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",
-    "embedder.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
+    "embedder.gpu.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
 LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
 LONG_FILES: dict[str, str] = {}
