@@ -36,12 +36,12 @@ test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 		|| echo "No chromium here: the tests of the page are skipped."
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
-check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions
+check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/make_docs.py --check
-	$(BIN)/python -m pytest tests/unit/test_architecture.py
+	$(BIN)/python -m pytest tests/unit/test_architecture.py tests/unit/test_terms.py
 
 long: $(VENV)/dev.stamp ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
 	$(TEST_ENV) $(BIN)/python -m pytest --long -m long $(ARGS)

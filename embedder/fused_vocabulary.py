@@ -1,4 +1,4 @@
-"""Chooses how the mean embedding of a soft token is computed where nobody asks for the soft token itself: by Triton's
+"""Chooses how the mean embedding of a soft token is computed without making the soft token itself: by Triton's
 kernel on CUDA, where it agrees with what it replaces; else as it was."""
 
 from __future__ import annotations

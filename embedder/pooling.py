@@ -20,7 +20,7 @@ def check_tolerance(tolerance: float) -> None:
 
 
 def steps_to_convergence(prefixes: Tensor, tolerance: float) -> Tensor:
-    """After how many steps (B,) each vector has settled: z_k is within `tolerance`, in cosine, of z_{k-1}.
+    """After how many steps (B,) each vector has converged: z_k is within `tolerance`, in cosine, of z_{k-1}.
 
     prefixes: z_1..z_K, L2-normalised (B, K, D). K where none does. What a row takes never depends on other rows.
     """

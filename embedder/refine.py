@@ -29,7 +29,7 @@ class Reader(Protocol):
         """d = s @ E (Eq 6): fp32 (B, n) -> (B, D)."""
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """d of a state, (B, D) -> (B, D), where nobody asks for the soft token between them; it need never exist."""
+        """d of a state, (B, D) -> (B, D), without returning the soft token, which then need not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Vocabulary:
         return self._placed(self.mix(soft_token))
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """embed_soft of the soft token of `state` (B, D), which nobody sees: (B, D)."""
+        """embed_soft of the soft token of `state` (B, D), without returning it: (B, D)."""
         if self.mean is None:
             return self.embed_soft(
                 softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)

@@ -10,11 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
-from app.access.principal import EVERYTHING, Principal, Role
-from app.access.types import ApiKey, User
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.runtime.lru import LRUCache
+from app.types.access import EVERYTHING, ApiKey, Principal, Role, User
 from app.types.documents import utc_now
 
 ADMIN = "admin"
@@ -124,7 +123,7 @@ class Accounts:
         owner = self._ledger.user(user)
         wanted = owner.role if role is None else role
         if wanted > owner.role:
-            raise ForbiddenError(f"{user} is {owner.role.label}: no key of theirs can be {wanted.label}.")
+            raise ForbiddenError(f"{user} is {owner.role.label}: a key of this user cannot be {wanted.label}.")
         if expires_at is not None and expires_at <= self._clock():
             raise InputError(f"A key cannot expire at {expires_at:%Y-%m-%d %H:%M}, which is over.")
         if len(label) > 80 or not label.isprintable():

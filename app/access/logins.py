@@ -8,16 +8,15 @@ from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
-from app.access.principal import Principal
-from app.access.types import AuditEntry, WebSession
 from app.errors import LoginRequiredError, ThrottledError
 from app.ports.access import AccessLedger
+from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
 
 SESSION_LIFETIME = timedelta(hours=12)
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES_OF_ADDRESS = 10
-MAX_FAILURES_OF_USER = 30  # from anywhere; more, so that nobody is locked out by one other's guesses
+MAX_FAILURES_OF_USER = 30  # from any address; higher, so that one attacker cannot lock a user out
 FAILED, KEY_REFUSED = "login.failed", "key.refused"
 
 
@@ -60,7 +59,7 @@ class Logins:
         return principal
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
-        """Raises LoginRequiredError. Nobody guesses a key, so nobody is held up; the first wrong ones are noted."""
+        """Raises LoginRequiredError. Not throttled, since keys cannot be guessed; the first wrong ones are logged."""
         try:
             return self._accounts.principal_of_key(shown)
         except LoginRequiredError:

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
+from app.api.schemas import RefinementAnswer, SearchAnswer
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import embedder_of, open_services
 from app.search.lenses import instruction_through
 from app.search.service import refine_query
 from app.settings import load_settings
-from app.types.search import SearchMode, SearchRequest
-
-BOOST = 5.0
-SUPPRESS = -10.0
+from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest
 
 Instruction = Annotated[
     str | None,
@@ -67,7 +65,7 @@ def search(
         instruction = instruction_through(services.catalog, lens, instruction)
         result = services.search.search(replace(request, instruction=instruction))
     if as_json:
-        typer.echo(console.json_of(result))
+        typer.echo(console.json_of(SearchAnswer.model_validate(result)))
     else:
         console.print_search(result)
 
@@ -88,7 +86,7 @@ def refine(
     model = embedder_of(load_settings())
     embedding = refine_query(model, text, instruction=instruction, steps=steps, token_bias=bias)
     if as_json:
-        typer.echo(console.json_of(embedding))
+        typer.echo(console.json_of(RefinementAnswer.model_validate(embedding)))
     else:
         console.print_refinement(embedding)
 
@@ -107,11 +105,11 @@ def embed(
     if as_document:
         vectors = model.embed_documents(
             texts,
-            instruction=model.default_document_instruction if instruction is None else instruction,
-            steps=model.default_document_steps if steps is None else steps,
+            instruction=model.info.default_document_instruction if instruction is None else instruction,
+            steps=model.info.default_document_steps if steps is None else steps,
         )
     else:
-        vectors = [list(refine_query(model, text, instruction=instruction, steps=steps).vector) for text in texts]
+        vectors = [refine_query(model, text, instruction=instruction, steps=steps).vector.tolist() for text in texts]
     for vector in vectors:
         typer.echo(json.dumps(vector))
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from app.errors import InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.scoring import grades_in, resample, score_ranking, variant_labels
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.search.lenses import find_lens
 from app.types.evaluation import (
     EvaluationPlan,
@@ -38,7 +38,7 @@ MAX_SEARCHES = 200_000
 
 
 class Searcher(Protocol):
-    def search(self, request: SearchRequest, *, explain: bool) -> SearchResult: ...
+    def search(self, request: SearchRequest, *, highlight: bool) -> SearchResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Measured:
 class Evaluator:
     """`max_steps` is asked when a plan is checked, since it may load the model."""
 
-    def __init__(self, *, catalog: Catalog, search: Searcher, max_steps: Callable[[], int]) -> None:
+    def __init__(self, *, catalog: Ledger, search: Searcher, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)
@@ -136,7 +136,7 @@ class Evaluator:
             mode=variant.mode,
         )
         started = perf_counter()
-        result = self._search.search(request, explain=False)
+        result = self._search.search(request, highlight=False)
         spent_ms = (perf_counter() - started) * 1000
         documents = list(dict.fromkeys(hit.document.id for hit in result.hits))
         return score_ranking(documents, grades_in(query, prepared.counterparts[variant.collection])), spent_ms

@@ -1,4 +1,4 @@
-"""What doors need of judged queries and evaluations, as protocols. Light to import, unlike what measures."""
+"""What interfaces need of judged queries and evaluations, as protocols. Light to import, unlike what measures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JudgedQueries(Protocol):
         ...
 
     def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        """Of everybody, or of these; in the order of queries and instructions."""
+        """Of all judges, or of these; in the order of queries and instructions."""
         ...
 
     def import_files(

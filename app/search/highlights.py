@@ -1,7 +1,7 @@
 """Why a chunk was found: its sentence nearest to the query, by the same model. Proof: docs/evaluation/faithfulness.md.
 
 Sentences are embedded in one batch and remembered, since they do not depend on the query. What words alone found is
-explained by `app/search/highlights_bm25.py`.
+highlighted by `app/search/highlights_bm25.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.runtime.lru import LRUCache
 from app.search.sentences import sentence_spans
-from app.types.documents import Collection
 from app.types.search import Highlight, Hit, SearchMode
 
 MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
@@ -25,15 +24,15 @@ NAMING_STEPS = 1
 Spans = Sequence[tuple[int, int]]
 
 
-class Explainer:
+class Highlighter:
     """Safe to use from several threads. Remembers the vectors of `KEPT_SENTENCES` sentences."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._vectors: LRUCache[tuple[str, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # by instruction and sentence
 
-    def explain(
-        self, hits: Sequence[Hit], query_vector: Sequence[float], *, collection: Collection, mode: SearchMode
+    def highlight(
+        self, hits: Sequence[Hit], query_vector: Sequence[float], *, document_instruction: str, mode: SearchMode
     ) -> tuple[Hit, ...]:
         """The hits with `why`; those that have one keep it.
 
@@ -43,7 +42,7 @@ class Explainer:
         cosines = [_cosine_of(hit, mode) for hit in hits]
         vectors = self._vectors_of(
             [_texts(hit, own, cosine) for hit, own, cosine in zip(hits, spans, cosines, strict=True)],
-            instruction=collection.document_instruction,
+            instruction=document_instruction,
         )
         query = np.asarray(query_vector, dtype=np.float64)
         scores = {text: float(vector.astype(np.float64) @ query) for text, vector in vectors.items()}

@@ -15,7 +15,7 @@ from app.types.documents import (
 MAX_NAME_CHARACTERS = 80
 MAX_NOTE_CHARACTERS = 2000
 BEST_GRADE = 3
-LOCAL_PERSON = "local"  # whoever sits at the machine, or uses a service without keys
+LOCAL_PERSON = "local"  # the user of this machine, or of a service without access control
 
 
 def new_lens(name: str, query_instruction: str, *, document_instruction: str | None = None, note: str = "") -> Lens:

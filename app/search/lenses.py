@@ -74,27 +74,27 @@ STARTERS = (
 _STARTERS = {lens.name: lens for lens in STARTERS}
 
 
-def lenses_of(opinions: LensesAndJudgements) -> list[Lens]:
+def lenses_of(catalog: LensesAndJudgements) -> list[Lens]:
     """Those that people saved, in the order of names, then the starters that none of them replaces."""
-    saved = opinions.lenses()
+    saved = catalog.lenses()
     names = {lens.name for lens in saved}
     return [*saved, *(lens for lens in STARTERS if lens.name not in names)]
 
 
-def find_lens(opinions: LensesAndJudgements, name: str) -> Lens:
+def find_lens(catalog: LensesAndJudgements, name: str) -> Lens:
     """Raises UnknownLensError."""
     try:
-        return opinions.lens(name)
+        return catalog.lens(name)
     except UnknownLensError:
         if name in _STARTERS:
             return _STARTERS[name]
-        raise UnknownLensError(name, [lens.name for lens in lenses_of(opinions)]) from None
+        raise UnknownLensError(name, [lens.name for lens in lenses_of(catalog)]) from None
 
 
-def delete_lens(opinions: LensesAndJudgements, name: str) -> None:
+def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
     """Raises UnknownLensError, and InputError for a starter, which none can delete."""
     try:
-        opinions.delete_lens(name)
+        catalog.delete_lens(name)
     except UnknownLensError:
         if name in _STARTERS:
             raise InputError(
@@ -103,10 +103,10 @@ def delete_lens(opinions: LensesAndJudgements, name: str) -> None:
         raise
 
 
-def instruction_through(opinions: LensesAndJudgements, lens: str | None, instruction: str | None) -> str | None:
+def instruction_through(catalog: LensesAndJudgements, lens: str | None, instruction: str | None) -> str | None:
     """The instruction to search with. Raises UnknownLensError, and InputError when there are two."""
     if lens is None:
         return instruction
     if instruction is not None:
         raise InputError(f"Give the lens {lens!r} or an instruction, not both.")
-    return find_lens(opinions, lens).query_instruction
+    return find_lens(catalog, lens).query_instruction

@@ -1,42 +1,40 @@
-"""The search service: one query under one instruction, embedded, looked up, explained. No chat model takes part."""
+"""The search service: one query under one instruction, embedded, retrieved, highlighted. No chat model takes part."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import TypeVar, cast
+from typing import cast
+
+import numpy as np
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
+from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
-from app.search.highlights import Explainer
-from app.search.highlights_bm25 import explain_by_words
-from app.search.retrieval import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
+from app.search.highlights import Highlighter
+from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_points, is_own
 from app.types.documents import (
     Collection,
     Metadata,
     require_text,
 )
-from app.types.search import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
+from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
+from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
-MAX_LIMIT = 100
-MAX_BIAS = 10.0
-MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
-MAX_FILTERS = 32
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
-Answer = TypeVar("Answer")
-
 _log = logging.getLogger(__name__)
-_NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
+_NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 
 
 class SearchService:
@@ -47,11 +45,11 @@ class SearchService:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
-        self._explainer = Explainer(embedder)
-        self._queries: LRUCache[tuple[object, ...], QueryEmbedding] = LRUCache(KEPT_QUERIES)
+        self._highlighter = Highlighter(embedder)
+        self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
+        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
 
         By words alone the model is not asked: there is no refinement, and `steps` is 0.
         """
@@ -61,49 +59,40 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            query = _NO_EMBEDDING
+            query = _NOTHING
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
-                collection, points = self._ask_index(
-                    collection, lambda name: find_points(self._index, name, request, query.vector)
-                )
+                collection, found = self._ask_index(collection, request, query.vector.tolist())
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
-            steps=query.steps,
+            steps=query.step_count,
             collection=collection.name,
-            hits=_hits(points),
-            refinement=query.refinement,
+            hits=_hits(found.points),
+            refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
+            vector=found.vector,
+            document_instruction=collection.document_instruction,
         )
-        return self.explain(result, request) if explain else result
+        return self.highlight(result) if highlight else result
 
-    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
-        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+    def highlight(self, result: SearchResult) -> SearchResult:
+        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
 
-        The vectors of the query and of sentences that were seen lately are not computed again.
+        Neither the query nor sentences that were seen lately are embedded again.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = explain_by_words(result.hits, request.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
-                hits = self._explain_by_vector(hits, result, request)
+                hits = self._highlighter.highlight(
+                    hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
+                )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
-
-    def _explain_by_vector(
-        self, hits: tuple[Hit, ...], result: SearchResult, request: SearchRequest
-    ) -> tuple[Hit, ...]:
-        collection = self._catalog.collection(result.collection)
-        require_same_model(collection, self._embedder)
-        query = self._embed(request)
-        collection, vector = self._ask_index(
-            collection, lambda name: moved_vector(self._index, name, request, query.vector)
-        )
-        return self._explainer.explain(hits, vector, collection=collection, mode=result.mode)
 
     def refine(
         self,
@@ -112,7 +101,7 @@ class SearchService:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """What the model makes of a query, without a search. The last ones are remembered."""
         key = (text, instruction, steps, tuple((token_bias or {}).items()))
         found = self._queries.get(key)
@@ -129,17 +118,19 @@ class SearchService:
             yield
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
-    def _embed(self, request: SearchRequest) -> QueryEmbedding:
+    def _embed(self, request: SearchRequest) -> Refinement:
         return self.refine(
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
 
-    def _ask_index(self, collection: Collection, ask: Callable[[str], Answer]) -> tuple[Collection, Answer]:
+    def _ask_index(
+        self, collection: Collection, request: SearchRequest, vector: Sequence[float]
+    ) -> tuple[Collection, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, ask(name)
+                return collection, find_points(self._index, name, request, vector)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -154,7 +145,7 @@ def refine_query(
     instruction: str | None = None,
     steps: int | None = None,
     token_bias: Mapping[str, float] | None = None,
-) -> QueryEmbedding:
+) -> Refinement:
     """What the model makes of a query, without a search."""
     _check_query(text)
     _check_refinement(embedder, instruction, steps, token_bias or {})
@@ -180,9 +171,9 @@ def _check_refinement(
 ) -> None:
     if instruction is not None:
         require_text(instruction, name="instruction")
-    most = embedder.max_steps
+    most = embedder.info.max_steps
     if steps is not None and not 1 <= steps <= most:
-        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.info.name}, not {steps}.")
     _check_token_bias(token_bias)
 
 
@@ -208,7 +199,7 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
 def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
-        _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
+        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
 
 

@@ -20,7 +20,6 @@ from app.services import Services
 from app.settings import Settings
 from app.types.documents import Collection
 from app.wiring.embedding import LocalEmbedder
-from ingest.batching import JointEmbedder
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
@@ -36,10 +35,8 @@ _DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
-def open_pipeline(
-    services: Services, *, is_stopping: Callable[[], bool], embedder: Embedder | None = None
-) -> Iterator[IngestPipeline]:
-    """Its reader, a process of its own, ends with the block. `embedder` stands before that of the services."""
+def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
+    """Its reader, a process of its own, ends with the block."""
 
     def splitter_for(collection: Collection) -> TokenSplitter:
         return TokenSplitter(
@@ -53,10 +50,10 @@ def open_pipeline(
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
-            embedder=embedder or services.embedder,
+            embedder=services.embedder.for_ingestion(is_stopping),
             read=read,
             splitter_for=splitter_for,
-            spool_folder=settings.home,
+            temporary_folder=settings.home,
         )
 
 
@@ -79,19 +76,16 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    lanes = WorkerSlots(_DOCUMENTS_AT_A_TIME)
+    slots = WorkerSlots(_DOCUMENTS_AT_A_TIME)
 
     def is_stopping() -> bool:
-        return stop.is_set() or lanes.is_leaving()
+        return stop.is_set() or slots.is_leaving()
 
-    with (
-        JointEmbedder(services.embedder, asking=lambda: lanes.taken, is_leaving=is_stopping) as embedder,
-        open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
-    ):
-        if not _model_is_there(embedder, stop):
+    with open_pipeline(services, is_stopping=is_stopping) as pipeline:
+        if not _model_is_there(services.embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
-            lanes.patience_s = _CPU_PATIENCE_S
+            slots.patience_s = _CPU_PATIENCE_S
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
@@ -100,7 +94,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             pipeline=pipeline,
             owner=owner,
             lease=lease,
-            lanes=lanes,
+            slots=slots,
             observer=services.metrics,
         ).run(stop)
 
@@ -113,13 +107,12 @@ def _finish_deletions(services: Services) -> None:
         log.warning("What deletions left behind could not be removed yet: %s", error)
 
 
-def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
+def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
     """Loads the model before any job is claimed: without it every job would fail. False when stopped before that."""
     told = ""
     while not stop.is_set():
         try:
-            embedder.load()
-            log.info("The worker has the model %s", embedder.model_name)
+            log.info("The worker has the model %s", embedder.info.name)
         except GircseError as error:
             if str(error) != told:
                 told = str(error)

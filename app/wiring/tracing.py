@@ -29,7 +29,7 @@ def open_spans(service: str) -> Spans:
 
 
 class _OpenTelemetrySpans:
-    """With a provider of its own, so that it meddles with nobody else's in this process."""
+    """With a provider of its own, so that it leaves others of this process alone."""
 
     def __init__(self, service: str) -> None:
         self._api = importlib.import_module("opentelemetry.trace")

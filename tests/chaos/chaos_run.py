@@ -21,6 +21,7 @@ from chaos_state import State, differences, read_state
 from app.errors import UnavailableError, UnknownDocumentError
 from app.services import Services
 from app.settings import Settings
+from app.testing import text_source
 from app.types.documents import JobState
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
@@ -33,7 +34,7 @@ WORKERS = 2
 LEASE_S = 3
 _CHUNK_TOKENS, _CHUNK_OVERLAP, _DOCUMENT_STEPS = 100, 15, 2
 _PATIENCE_S = 120  # of a client whose catalog is away
-_SETTLE_TIMEOUT_S = 600
+_IDLE_TIMEOUT_S = 600
 _POLL_S = 0.1
 _MOMENT_S = 0.01
 _WORK_TIMEOUT_S = 8
@@ -106,7 +107,7 @@ def run_undisturbed(plan: Plan, settings: ChaosSettings, home: Path) -> State:
     with open_services(Settings(home=home, model=settings.model)) as services, _worker_thread(services):
         _create_collection(services)
         Client(services).carry_out_all(plan.operations)
-        wait_until_settled(services)
+        wait_until_idle(services)
         return read_state(services, COLLECTION)
 
 
@@ -137,7 +138,7 @@ class DisturbedRun:
             opened.enter_context(self.proxy)
             opened.enter_context(self.supervisor)
             self._disturb(services)
-            wait_until_settled(services)
+            wait_until_idle(services)
             self.proxy.is_breaking = False
             found = read_state(services, COLLECTION)
         self._look_for_remains()
@@ -146,9 +147,9 @@ class DisturbedRun:
     def _disturb(self, services: Services) -> None:
         client = Client(services)
         self.proxy.is_breaking = True
-        with ThreadPoolExecutor(1) as hand:
+        with ThreadPoolExecutor(1) as executor:
             for each in self._plan.rounds:
-                handed_in = hand.submit(client.carry_out_all, each.operations)
+                handed_in = executor.submit(client.carry_out_all, each.operations)
                 self._strike(services, each.kill)  # while they come in
                 handed_in.result()
 
@@ -190,7 +191,7 @@ class Client:
             case Put(file):
                 document, _ = patiently(
                     lambda: self._services.library.add_document(
-                        COLLECTION, file.data, uri=f"corpus://{file.name}", media_type=media_type_of(file.name)
+                        COLLECTION, text_source(f"corpus://{file.name}", file.data, media_type=media_type_of(file.name))
                     )
                 )
                 self._ids[file.name] = document.id
@@ -215,7 +216,7 @@ def patiently(action: Callable[[], T]) -> T:
             time.sleep(_POLL_S)
 
 
-def wait_until_settled(services: Services, *, timeout_s: float = _SETTLE_TIMEOUT_S) -> None:
+def wait_until_idle(services: Services, *, timeout_s: float = _IDLE_TIMEOUT_S) -> None:
     deadline = time.monotonic() + timeout_s
     while any((counts := patiently(services.catalog.job_counts))[state] for state in _OPEN_STATES):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Whose turn it is: priorities, sharing between collections, pauses, waking, many workers; on both databases."""
+"""Whose turn it is: priorities, sharing between collections, pauses, notifications, many workers; on both databases."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestPriority:
         self, catalog: SqlCatalog, queued: Callable[..., Job]
     ) -> None:
         queued("upload.txt", priority=INTERACTIVE)
-        catalog.fail(claimed(catalog), "Fault.", retry_in=timedelta(hours=1))
+        catalog.fail(claimed(catalog), "Error.", retry_in=timedelta(hours=1))
         bulk = queued("a.txt")
         assert claimed(catalog).id == bulk.id
 
@@ -159,7 +159,7 @@ class TestPause:
 class TestRetryDead:
     def kill(self, catalog: SqlCatalog, uris: list[str]) -> None:
         for _ in uris:
-            catalog.fail(claimed(catalog), "Fault.", retry_in=None)
+            catalog.fail(claimed(catalog), "Error.", retry_in=None)
 
     def test_queues_what_nothing_newer_has_replaced(self, catalog: SqlCatalog, queued: Callable[..., Job]) -> None:
         uris = ["a.txt", "b.txt", "gone.txt"]
@@ -190,7 +190,7 @@ class TestListening:
         job = queued("a.txt")
         running = claimed(catalog)
         if event in ("retry", "retry_dead"):
-            catalog.fail(running, "Fault.", retry_in=None)
+            catalog.fail(running, "Error.", retry_in=None)
         if event == "resume":
             catalog.pause()
         acts: dict[str, Callable[[], object]] = {
@@ -241,11 +241,11 @@ def pipeline_of(tmp_path: Path) -> Callable[[SqlCatalog], IngestPipeline]:
 
 
 class TestWorkers:
-    def test_an_idle_one_that_seldom_looks_is_woken_within_a_second(
+    def test_an_idle_one_that_seldom_looks_is_notified_within_a_second(
         self, engine: Engine, pipeline_of: Callable[[SqlCatalog], IngestPipeline]
     ) -> None:
         if engine.dialect.name != "postgresql":
-            pytest.skip("SQLite cannot wake anybody: its workers look every second")
+            pytest.skip("SQLite has no notifications: its workers look every second")
         catalog = SqlCatalog(engine)
         catalog.create_collection(LIBRARY)
         stop = threading.Event()

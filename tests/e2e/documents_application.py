@@ -22,15 +22,15 @@ START_TIMEOUT_S = 60
 
 
 class SlowEmbedder(ToyEmbedder):
-    """Waits before each batch of documents while `gate` is closed."""
+    """Waits before each batch of documents until `unblocked` is set."""
 
     def __init__(self) -> None:
         super().__init__(is_recording=False)
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
 
     def embed_documents(self, texts: Any, *, instruction: str, steps: int) -> list[list[float]]:
-        self.gate.wait(timeout=60)
+        self.unblocked.wait(timeout=60)
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
@@ -57,7 +57,7 @@ def serving_documents(application_class: Any, home: Path, *, has_worker: bool = 
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}", application
         finally:
-            embedder.gate.set()
+            embedder.unblocked.set()
             server.should_exit = True
             stop.set()
             for thread in threads:

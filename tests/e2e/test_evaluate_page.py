@@ -22,9 +22,9 @@ from browser import DESKTOP, PHONE, OpenPage, opened_page
 from playwright.sync_api import Browser, Page, expect
 
 from app.search.judgements import new_judgement, new_lens
-from app.testing import ToyEmbedder
-from app.types.search import QueryEmbedding
+from app.testing import ToyEmbedder, text_source
 from app.wiring.web import open_web
+from embedder.refinement import Refinement
 
 pytestmark = pytest.mark.xdist_group("evaluate-page")
 
@@ -38,7 +38,7 @@ class PatientEmbedder(ToyEmbedder):
 
     wait_s = 0.0
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         time.sleep(self.wait_s)
         return super().embed_query(text, **options)
 
@@ -52,11 +52,7 @@ def fill(application: Any) -> None:
             for dish in DISHES:
                 title = f"{HOSTILE} {fruit} {dish}" if (fruit, dish) == ("fig", "jam") else f"{fruit} {dish}"
                 document, _ = application.services.library.add_document(
-                    collection,
-                    f"{fruit} {dish} with sugar".encode(),
-                    uri=f"notes://{fruit}-{dish}",
-                    media_type="text/plain",
-                    title=title,
+                    collection, text_source(f"notes://{fruit}-{dish}", f"{fruit} {dish} with sugar", title=title)
                 )
                 if collection == "kitchen":
                     documents[f"{fruit} {dish}"] = document.id

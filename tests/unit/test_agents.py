@@ -14,17 +14,15 @@ import httpx
 import httpx2
 import pytest
 import uvicorn
+from api_application import api_of, authorized
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from app.access.accounts import Accounts
-from app.access.authorized_services import guard_services
-from app.access.authorizer import Authorizer
 from app.access.logins import Logins
-from app.access.principal import Principal, Role, current_principal
 from app.agents.server import Ability, mcp_server
-from app.api.main import create_app
 from app.settings import Settings
+from app.types.access import Principal, Role, current_principal
 from app.wiring.agents import mount_agents, server_for
 
 READER = Principal("mcp", Role.READER)
@@ -104,7 +102,7 @@ async def test_document_is_read_in_windows(application: Any) -> None:
         assert rest.structured_content["next_start"] is None
 
 
-async def test_reading_of_a_query_is_shown_as_words(application: Any) -> None:
+async def test_soft_tokens_of_a_query_are_shown_as_words(application: Any) -> None:
     async with client_of(application) as client:
         reading = (await ask(client, "refine", text="the cat", steps=7)).structured_content
         assert [each["words"] for each in reading["groups"]] == [["cat"], ["cat"]]
@@ -121,7 +119,7 @@ async def test_what_is_wrong_is_told_in_words(application: Any) -> None:
         assert "No document has the id" in await refusal(client, "fetch_document", document_id="nope")
 
 
-async def test_fault_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 
@@ -139,10 +137,10 @@ async def test_other_collections_do_not_exist_for_an_agent(application: Any) -> 
     async with client_of(application, Principal("mcp", Role.READER, ("libr*",))) as client:
         listed = (await ask(client, "list_collections")).structured_content["collections"]
         assert [each["name"] for each in listed] == ["library"]
-        foreign = await refusal(client, "search", query="cat", collection="secret")
-        assert foreign.replace("secret", "nope") == await refusal(client, "search", query="cat", collection="nope")
-        foreign = await refusal(client, "fetch_document", document_id=secret.id)
-        assert foreign.replace(secret.id, "nope") == await refusal(client, "fetch_document", document_id="nope")
+        hidden = await refusal(client, "search", query="cat", collection="secret")
+        assert hidden.replace("secret", "nope") == await refusal(client, "search", query="cat", collection="nope")
+        hidden = await refusal(client, "fetch_document", document_id=secret.id)
+        assert hidden.replace(secret.id, "nope") == await refusal(client, "fetch_document", document_id="nope")
 
 
 @pytest.mark.parametrize(
@@ -198,8 +196,8 @@ def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, st
     accounts.add_user("anna", role=Role.READER, collections=["library"])
     accounts.add_user("root", role=Role.ADMIN)
     keys = {name: accounts.add_key(name)[1] for name in ("anna", "root")}
-    api = create_app(services, logins=Logins(accounts, services.catalog) if access_control else None)
-    mount_agents(api, guard_services(services, Authorizer(services.catalog)))
+    api = api_of(services, logins=Logins(accounts, services.catalog) if access_control else None)
+    mount_agents(api, authorized(services))
     return api, keys
 
 
@@ -234,5 +232,5 @@ async def test_without_access_control_everybody_is_the_operator(application: Any
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         strange = httpx.post(f"{url}/mcp", json=body, headers={**headers, "host": "attacker.invalid"})
-        foreign = httpx.post(f"{url}/mcp", json=body, headers={**headers, "origin": "https://attacker.invalid"})
-        assert (strange.status_code, foreign.status_code) == (421, 403)
+        hidden = httpx.post(f"{url}/mcp", json=body, headers={**headers, "origin": "https://attacker.invalid"})
+        assert (strange.status_code, hidden.status_code) == (421, 403)

@@ -15,7 +15,7 @@ from bulk_parts import ApplicationParts, PlainPipeline, away_at, breaking_at, en
 
 from app.collections.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
-from app.testing import ToyEmbedder
+from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, Job, JobState
 
 COLLECTION = "library"
@@ -43,7 +43,7 @@ def submit(application, texts=TEXTS, **metadata) -> dict[str, Job]:
     for uri, text in texts.items():
         media_type = "text/html" if uri.endswith(".html") else "text/plain"
         _, job = application.services.library.add_document(
-            COLLECTION, text.encode(), uri=uri, media_type=media_type, metadata=metadata
+            COLLECTION, text_source(uri, text, media_type=media_type, metadata=metadata)
         )
         jobs[uri] = job
     return jobs
@@ -198,8 +198,8 @@ def test_changes_and_deletions_leave_no_point_behind(bulk_application, toy_servi
 
 def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_application):
     application, pipeline, engine = bulk_application()
-    stranger = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
-    pipeline.parts = ApplicationParts(stranger)
+    other_model = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
+    pipeline.parts = ApplicationParts(other_model)
     with pytest.raises(FingerprintMismatchError):
         engine.run_shard(COLLECTION)
     assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}

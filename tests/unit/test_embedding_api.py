@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder.engine.limits import Limits
 from embedder.server.application import create_application
-from embedder.server.limits import Limits
 from embedder.server.protocol import InputType
 from embedder.server.serving import ListenError, listen
 
@@ -305,7 +305,7 @@ def post_head(length: int) -> bytes:
 def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, name: str) -> None:
     app, server = application(encoder, model)
     with listening(app) as port:
-        server.encoder.gate.clear()
+        server.encoder.unblocked.clear()
         body = json.dumps({"model": name, "input": "held up"}).encode()
         with socket.create_connection(("127.0.0.1", port)) as first:
             first.sendall(post_head(len(body)) + body)
@@ -315,7 +315,7 @@ def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, n
                 second.sendall(post_head(len(gone)) + gone)
                 wait_until(lambda: server.value("queue_texts", lane="query") == 1)
             wait_until(lambda: server.value("queue_texts", lane="query") == 0)
-            server.encoder.gate.set()
+            server.encoder.unblocked.set()
             assert first.recv(12) == b"HTTP/1.1 200"
     assert server.encoder.computed == [server.encoder.ids("held up")]
 

@@ -1,4 +1,4 @@
-"""The evaluate page's handlers, called as a stranger would call them, and its HTML with hostile names in it."""
+"""The evaluate page's handlers, called with untrusted values, and its HTML with hostile names in it."""
 
 from __future__ import annotations
 

@@ -212,11 +212,11 @@ def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
     np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)
 
 
-def test_each_text_stops_where_its_vector_has_settled(make_encoder, monkeypatch):
+def test_each_text_stops_where_its_vector_has_converged(make_encoder, monkeypatch):
     encoder = make_encoder()
     prefixes = encoder.encode_prefixes(TEXTS, steps=12)
     moved = 1 - (prefixes[:, 1:] * prefixes[:, :-1]).sum(axis=-1)
-    tolerance = float(np.median(moved[:, 4]))  # some settle before others
+    tolerance = float(np.median(moved[:, 4]))  # some converge before others
     expected = [next((k + 2 for k in range(11) if row[k] <= tolerance), 12) for row in moved]
     counts = count_positions(monkeypatch)
     vectors, taken = encoder.encode_until_converged(TEXTS, instruction="", steps=12, tolerance=tolerance)

@@ -14,22 +14,23 @@ from typing import Any
 
 import pytest
 
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.reindex import Reindexer
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.search.service import SearchService
-from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
-from app.types.search import QueryEmbedding, SearchMode, SearchRequest
+from app.types.search import SearchMode, SearchRequest
 from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
+from embedder.refinement import Refinement
 
 TEXTS = [
-    f"The {animal} sleeps in the {place}.\n\nIt wakes up at {hour} and looks around for something to eat."
+    f"The {animal} sleeps in the {place}.\n\nIt gets up at {hour} and looks around for something to eat."
     for animal, place, hour in zip(
         ("cat", "dog", "owl", "fox", "bee", "eel"),
-        ("house", "barn", "tree", "den", "hive", "sea"),
+        ("hut", "barn", "tree", "den", "hive", "sea"),
         range(6),
         strict=True,
     )
@@ -47,7 +48,7 @@ class HookedEmbedder(ToyEmbedder):
     hook: Callable[[int], None] | None = None
     query_hook: Callable[[], None] | None = None
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         if hook := self.query_hook:
             self.query_hook = None
             hook()
@@ -68,9 +69,7 @@ def application(toy_services_factory: Callable[..., Any]) -> Any:
 def filled(application: Any, texts: Sequence[str] = TEXTS) -> Any:
     application.services.library.ensure_collection("library")
     for number, text in enumerate(texts):
-        application.services.library.add_document(
-            "library", text.encode(), uri=f"text://{number}", media_type="text/plain"
-        )
+        application.services.library.add_document("library", text_source(f"text://{number}", text))
     application.work_off()
     application.embedder.embedded_texts.clear()
     return application
@@ -121,13 +120,13 @@ def searched(application: Any) -> list[str]:
     """By a service that remembers no query, as that of another process."""
     services = application.services
     service = SearchService(services.catalog, services.index, services.embedder)
-    result = service.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
+    result = service.search(SearchRequest("who sleeps in the tree", "library"), highlight=False)
     return [hit.chunk.text for hit in result.hits]
 
 
 def differences(application: Any) -> list[object]:
     services = application.services
-    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+    return list(ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
 def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: Any) -> None:
@@ -275,9 +274,9 @@ def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: A
 
     def change(embedded: int) -> None:
         application.embedder.hook = None  # once
-        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
-        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
-        library.add_document("library", b"The eel has left.", uri="text://5", media_type="text/plain")
+        library.add_document("library", text_source("text://new", b"A new text."))
+        library.add_document("library", text_source("text://0", b"The cat has left."))
+        library.add_document("library", text_source("text://5", b"The eel has left."))
         library.delete_document(ids["text://1"])
         library.delete_document(ids["text://4"])
         application.work_off()
@@ -287,7 +286,7 @@ def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: A
     application.work_off()
     texts = " ".join(text for (text, _), _ in contents(application).values())
     assert all(part in texts for part in ("A new text.", "The cat has left.", "The eel has left.", "owl", "fox"))
-    assert not any(part in texts for part in ("dog", "bee", "house", "sea"))
+    assert not any(part in texts for part in ("dog", "bee", "hut", "sea"))
     assert differences(application) == []
 
 
@@ -295,7 +294,7 @@ def test_a_job_that_runs_across_the_switch_starts_over(application: Any) -> None
     library, catalog = application.services.library, application.services.catalog
     reindexer = reindexer_of(application)
     target = reindexer.begin("library", SHORTER)
-    library.add_document("library", b"A late text.", uri="text://late", media_type="text/plain")
+    library.add_document("library", text_source("text://late", b"A late text."))
     job = catalog.claim("another worker", lease=timedelta(minutes=1))
     reindexer.build(target)
     assert catalog.job(job.id).state is JobState.QUEUED
@@ -331,7 +330,7 @@ def test_another_model_takes_over(application: Any) -> None:
 
 
 def test_a_document_that_cannot_be_read_is_named_and_does_not_hold_up_the_rest(application: Any) -> None:
-    application.services.library.add_document("library", b" ", uri="text://empty", media_type="text/plain")
+    application.services.library.add_document("library", text_source("text://empty", b" "))
     application.work_off()
     report = reindex(application)
     assert list(report.unreadable) == ["text://empty"]
@@ -357,8 +356,8 @@ class TestRollBack:
         library, catalog = application.services.library, application.services.catalog
         gone = next(document for document in catalog.documents() if document.uri == "text://1")
         library.delete_document(gone.id)
-        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
-        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
+        library.add_document("library", text_source("text://0", b"The cat has left."))
+        library.add_document("library", text_source("text://new", b"A new text."))
         application.work_off()
         reindexer_of(application).roll_back("library")
         application.work_off()

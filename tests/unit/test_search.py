@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -12,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.schemas import SearchAnswer
+from app.commands.console import json_of
 from app.errors import (
     EmptyQueryError,
     FilterError,
@@ -85,7 +86,7 @@ def test_single_sentence_highlights_itself_without_embedding(toy_services: Any) 
 
 def test_explanation_can_be_left_out(filled_application: Any) -> None:
     filled_application.embedder.embedded_texts.clear()
-    result = filled_application.services.search.search(ask(), explain=False)
+    result = filled_application.services.search.search(ask(), highlight=False)
     assert [hit.why for hit in result.hits] == [None, None]
     assert filled_application.embedder.embedded_texts == []
 
@@ -111,11 +112,11 @@ def test_token_bias_pulls_a_word_in(filled_application: Any) -> None:
     assert (plain, pulled) == (CAT, RATES)
 
 
-def test_foreign_points_are_left_out(filled_application: Any) -> None:
+def test_unmanaged_points_are_left_out(filled_application: Any) -> None:
     index: InMemoryVectorIndex = filled_application.index
     vector = list(filled_application.embedder.embed_query("cat").vector)
-    foreign = Point("00000000-0000-4000-8000-000000000001", vector, {"page_content": "x", "metadata": {"a": 1}})
-    index.upsert("library--1", [foreign])
+    unmanaged = Point("00000000-0000-4000-8000-000000000001", vector, {"page_content": "x", "metadata": {"a": 1}})
+    index.upsert("library--1", [unmanaged])
     assert len(filled_application.services.search.search(ask("cat")).hits) == 2
 
 
@@ -131,7 +132,7 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("error", "told"),
     [
         ({"limit": 0}, "1 to 100"),
         ({"limit": 101}, "1 to 100"),
@@ -145,9 +146,9 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
         ({"token_bias": {" ": 1.0}}, "empty"),
     ],
 )
-def test_unusable_input_is_told(filled_application: Any, fault: dict[str, Any], told: str) -> None:
+def test_unusable_input_is_told(filled_application: Any, error: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        filled_application.services.search.search(ask(**fault))
+        filled_application.services.search.search(ask(**error))
 
 
 @pytest.mark.parametrize("filters", [{"": "x"}, {"  ": "x"}, {f"k{i}": "v" for i in range(40)}])
@@ -164,7 +165,7 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
 
 
 def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
-    result = json.loads(json.dumps(dataclasses.asdict(filled_application.services.search.search(ask()))))
+    result = json.loads(json_of(SearchAnswer.model_validate(filled_application.services.search.search(ask()))))
     assert list(result) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
     assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs"]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]

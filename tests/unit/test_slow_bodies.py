@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from api_application import api_of
 
 from app.api.bodies import BodyGuard, BodyLimits
-from app.api.main import create_app
 
 HEAD = b"POST /api/v1/search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 QUESTION = b'{"query": "cat", "collection": "library"}'
@@ -38,7 +38,7 @@ def served(app: Any) -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def address(toy_services: Any) -> Iterator[tuple[str, int]]:
     toy_services.add("The cat sleeps on the sofa.")
-    api = create_app(toy_services.services)
+    api = api_of(toy_services.services)
     with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as address:
         yield address
 

@@ -1,4 +1,4 @@
-"""The page's handlers, called as a stranger would call them, and the page as a server gives it out."""
+"""The page's handlers, called with untrusted values, and the page as a server gives it out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NoHits:
     def __init__(self) -> None:
         self.requests: list[SearchRequest] = []
 
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
+    def search(self, request: SearchRequest, /, *, highlight: bool = True) -> SearchResult:
         self.requests.append(request)
         return SearchResult(request.query, request.instruction or "", 1, request.collection, (), (), {})
 

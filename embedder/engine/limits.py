@@ -15,9 +15,9 @@ class Limits:
     batch_tokens: int = 8192
     batch_texts: int = 64
     batch_s: float = 0.2  # documents are batched so that a query which comes meanwhile waits about so long
-    small_inputs: int = 8  # documents of a request that is let into the lane of queries
+    small_inputs: int = 8  # documents of a request that is served among the queries
     small_tokens: int = 1024
-    query_inputs: int = 256  # texts that may wait in the lane of queries
+    query_inputs: int = 256  # texts that may wait among the queries
     # Queries are refused that for other queries are expected to take longer than this, and 1.8 times a lone one.
     query_wait_s: float = 0.05
     document_inputs: int = 16_384
