@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
-# Two threads of torch in every test process only wait for each other.
-TEST_ENV := OMP_NUM_THREADS=1
-TEST_PROCESSES ?= 2
+# Two threads of torch in every test process only wait for each other. The empty variable: byte code is kept, since
+# hundreds of tests start Python anew. A third process works while two wait for a browser or a server.
+TEST_ENV := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+TEST_PROCESSES ?= 3
 # What judges the accessibility of the pages in the tests. Never part of the product, nor of the repository.
 AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)

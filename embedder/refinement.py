@@ -57,7 +57,7 @@ class Refinement:
 
     @property
     def remaining(self) -> np.ndarray:
-        """That of every step (K,)."""
+        """1 - cos(z_k, z_K) of every step (K,): how far the vector still moves until the last one."""
         return np.array([each.remaining for each in self.steps])
 
 

@@ -24,6 +24,9 @@ ACTIONS = (
 )
 
 
+pytestmark = pytest.mark.xdist_group("access-pages")
+
+
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[AccessApplication]:
     with ExitStack() as opened:
@@ -116,7 +119,9 @@ def test_nobody_calls_any_handler(application: AccessApplication) -> None:
     assert application.client.post("/gradio_api/upload", files={"files": ("a.txt", b"a")}).status_code == 401
 
 
-@pytest.mark.parametrize("who", ["reader of own", "editor of all with a key for own"])
+@pytest.mark.parametrize(
+    "who", [pytest.param("reader of own", marks=pytest.mark.long), "editor of all with a key for own"]
+)
 def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplication, who: str) -> None:
     before = state_of(application, HIDDEN)
     events = events_of(application, HIDDEN)

@@ -201,7 +201,7 @@ def test_a_query_and_highlights_wait_for_one_batch_of_documents_at_most(tmp_path
         wait_for(lambda: engine.scheduler.depth(Priority.QUERY) == 2)
         encoder.unblocked.set()
         assert len(documents.result()) == 16
-        assert question.result().vector
+        assert question.result().vector.size
         assert len(hit.result()) == 1
     asked = {encoder.ids("the question"), encoder.ids("a sentence of a hit")}
     assert asked <= {ids for batch in encoder.batches[1:3] for ids in batch}

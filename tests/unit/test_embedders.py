@@ -51,6 +51,9 @@ KEY = "a-secret"
 TEXTS = ["a river runs to the sea", "two\nlines", "  leading blanks", "naïve façade 河", "word " * 1000, "a"]
 
 
+pytestmark = pytest.mark.xdist_group("embedders")
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2"))

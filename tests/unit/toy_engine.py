@@ -22,7 +22,7 @@ class ToyEncoder:
 
     def __init__(self, toy: ToyEmbedder) -> None:
         self._toy = toy
-        self.name, self.fingerprint, self.dimension = toy.info.name, toy.info.fingerprint, toy.info.dimension
+        self.info, self.dimension = toy.info, toy.dimension
         self.batches: list[list[str]] = []
 
     def check_steps(self, steps: int) -> int:
