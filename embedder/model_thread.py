@@ -34,7 +34,7 @@ def on_model_thread(
 
 
 def model_thread() -> ThreadPoolExecutor:
-    """It takes one thing after the other."""
+    """It runs one call after the other."""
     return _thread_of(os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Users and API keys: who there is, what each may do, and whose key or password was shown."""
+"""Users and API keys: what each may do, and authentication by key or password."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Accounts:
         self._ledger.delete_user(self._changeable(name).name)
 
     def ensure_admin(self) -> None:
-        """The user admin, whom keys can belong to."""
+        """Makes the user admin, to whom keys can belong."""
         try:
             self._ledger.user(ADMIN)
         except UnknownUserError:

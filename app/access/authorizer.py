@@ -30,7 +30,7 @@ class Authorizer:
 
     @contextmanager
     def require_access(self, role: Role, *collections: str) -> Iterator[Principal]:
-        """To work with these collections. One that may not be seen is as one that is not there, inside the block too:
+        """Access to these collections. A hidden one is reported as missing, inside the block too:
         raises UnknownCollectionError, which names only those that may be seen."""
         principal = self.require_role(role)
         for name in collections:

@@ -1,4 +1,4 @@
-"""Sessions of people, and who has tried too often. Both are in the catalog, so that many processes share them."""
+"""Sessions, and throttling of failed logins. Both are in the catalog, so that many processes share them."""
 
 from __future__ import annotations
 

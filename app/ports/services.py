@@ -84,7 +84,7 @@ class Reindexing(Protocol):
 
 
 class ReadingServices(Protocol):
-    """What those work with who change nothing."""
+    """The services that change nothing."""
 
     @property
     def catalog(self) -> Catalog: ...

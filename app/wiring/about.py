@@ -57,7 +57,7 @@ def read_card(model: str) -> str | None:
 
 
 def catalog_kind(settings: Settings) -> str:
-    """No more than the kind: where it is, and how it is opened, is for those who keep it (`gircse doctor`)."""
+    """No more than the kind: its address is for the operator (`gircse doctor`)."""
     return "PostgreSQL server" if urlsplit(settings.catalog_url).scheme.startswith("postgresql") else "SQLite file"
 
 

@@ -42,7 +42,7 @@ class BatchRunner:
         self._note_answer = note_answer
 
     def run(self, batch: Sequence[Item]) -> None:
-        """Gives every item its answer or its error. What is raised is no fault of a text: the thread is to end."""
+        """Gives every item its answer or its error. An exception is not due to a text: the thread is to end."""
         groups = [list(batch)]
         while groups:
             group = groups.pop()
@@ -121,7 +121,7 @@ def free_memory() -> None:
 
 
 def refusal_of(error: Exception) -> Exception:
-    """What the client is told: of its own faults all, of ours the id in the log."""
+    """What the client is told: its own error in full, of an internal one the id in the log."""
     if isinstance(error, TextError):
         return InvalidRequestError(str(error))
     error_id = uuid.uuid4().hex[:12]

@@ -126,7 +126,7 @@ class Engine:
             return self._probe
 
     def drain(self) -> None:
-        """Takes nothing more; what waits is computed."""
+        """Accepts nothing more; what waits is computed."""
         self.scheduler.close(_DRAINING)
 
     def close(self) -> None:

@@ -17,9 +17,9 @@ from embedder.engine.latency import LatencyEstimator
 from embedder.engine.limits import Limits
 from embedder.engine.work import Item, Key, Priority
 
-_QUERY_BATCHES = 8  # after so many a batch of documents has its turn, so that ingestion never stands still
-# Whatever they take: where the machine is slow, smaller batches cost each text more and let no query in much sooner.
+# Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
 _LEAST_DOCUMENTS = 8
+_QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
 _LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
 # A document's turn comes as if it had been asked for later by this much per text of its request: a book that asks for
@@ -63,7 +63,7 @@ class Scheduler:
         self._batch_tokens = float(limits.batch_tokens)
 
     def submit(self, wanted: Sequence[Item], *, may_refuse: bool = True) -> list[Item]:
-        """Those who will bring the answers, in order: where the same is in flight already, that.
+        """The items that will hold the answers, in order: an equal one that is in flight takes the place of its copy.
 
         All or none: raises NotServingError, or OverloadedError if it `may_refuse`, and then nothing of `wanted` waits.
         """
@@ -143,12 +143,12 @@ class Scheduler:
             self._batch_tokens = max(self._batch_tokens / 2, 1.0)
 
     def close(self, reason: str) -> None:
-        """Takes nothing more; what waits is computed."""
+        """Accepts nothing more; what waits is computed."""
         with self._lock:
             self._closed = self._closed or reason
 
     def drop(self, items: Sequence[Item]) -> list[Item]:
-        """Takes out those of them that wait yet, and gives them back."""
+        """Removes those that still wait, and returns them."""
         with self._lock:
             waiting = [item for item in items if item in self._queues[item.priority].items]
             for item in waiting:
@@ -156,7 +156,7 @@ class Scheduler:
             return waiting
 
     def drop_all(self, reason: str) -> list[Item]:
-        """Closes, and takes out all that waits."""
+        """Closes, and removes all that wait."""
         with self._lock:
             self.close(reason)
             return self.drop([item for queue in self._queues.values() for item in queue.items])
@@ -258,7 +258,7 @@ class Scheduler:
                 del self._in_flight[item.key]
 
     def _promote(self, item: Item, priority: Priority) -> None:
-        """A document that now a query waits for goes with the queries."""
+        """A document that a query now waits for moves to the queries."""
         queue = self._queues[item.priority]
         if priority is Priority.QUERY and item.priority is Priority.DOCUMENT and item in queue.items:
             queue.remove(item)

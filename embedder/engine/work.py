@@ -28,7 +28,7 @@ class Priority(StrEnum):
     """In the order in which they are served."""
 
     PROBE = "probe"  # the canary of /readyz
-    QUERY = "query"  # whatever a person waits for: queries, refinements, small requests
+    QUERY = "query"  # interactive: queries, refinements, small requests
     DOCUMENT = "document"
 
 
@@ -43,7 +43,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """All that decides about an answer of one model: the ids hold text, role and instruction."""
+    """All that determines an answer of one model: the ids hold text, role and instruction."""
 
     ids: Ids
     steps: int
@@ -89,7 +89,7 @@ class Item:
 
     @property
     def is_shared(self) -> bool:
-        """Whether others who want the same may wait for it, too."""
+        """Whether other requests for the same may share it."""
         return self.on_step is None and self.priority is not Priority.PROBE
 
     def resolve(self, answer: Answer) -> None:
