@@ -181,9 +181,9 @@ class Encoder:
         if tolerance is not None:
             check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
-        observer = self.observer(top_tokens)
-        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer, tolerance=tolerance)[0]
-        return self.refinement_of(text, instruction, prefixes, observer)
+        recorder = self.token_recorder(top_tokens)
+        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), recorder, tolerance=tolerance)[0]
+        return self.refinement_of(text, instruction, prefixes, recorder)
 
     def encode_prefixes(
         self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
@@ -205,14 +205,14 @@ class Encoder:
         *,
         steps: int,
         token_bias: Mapping[str, float] | None = None,
-        observe: StepObserver | None = None,
+        on_step: StepObserver | None = None,
         tolerance: float | None = None,
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
         all have converged before. A row that is not finite is returned as it is; it does not affect the others."""
-        return self._raw_prefixes(prompts, steps, self._bias(token_bias), observe, tolerance=tolerance)
+        return self._raw_prefixes(prompts, steps, self._bias(token_bias), on_step, tolerance=tolerance)
 
-    def observer(self, top_tokens: int) -> TopTokens:
+    def token_recorder(self, top_tokens: int) -> TopTokens:
         """For `refine_prompts`: keeps the words of a batch."""
         return TopTokens(top_tokens, self._backbone.soft_ids)
 
@@ -228,16 +228,16 @@ class Encoder:
     def watch_soft_tokens(
         self,
         texts: Sequence[str],
-        observe: Callable[[Sequence[int], int, Tensor], None],
+        on_step: Callable[[Sequence[int], int, Tensor], None],
         *,
         instruction: str = "",
         steps: int,
         batch_size: int = 32,
     ) -> None:
-        """Calls `observe(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
+        """Calls `on_step(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
-            self._prefixes([prompts[row] for row in rows], steps, None, partial(observe, rows))
+            self._prefixes([prompts[row] for row in rows], steps, None, partial(on_step, rows))
 
     def soft_token_words(self) -> tuple[str, ...]:
         """What a person reads for each entry of a soft token."""
@@ -314,11 +314,11 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         *,
         tolerance: float | None = None,
     ) -> np.ndarray:
-        prefixes = self._raw_prefixes(prompts, steps, bias, observer, tolerance=tolerance)
+        prefixes = self._raw_prefixes(prompts, steps, bias, on_step, tolerance=tolerance)
         if not np.isfinite(prefixes).all():
             raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
         return prefixes
@@ -328,7 +328,7 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         *,
         tolerance: float | None = None,
     ) -> np.ndarray:
@@ -341,7 +341,7 @@ class Encoder:
                 "positions. Take fewer steps or a shorter text."
             )
         steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        return self._compute(prompts, steps, bias, observer, tolerance)
+        return self._compute(prompts, steps, bias, on_step, tolerance)
 
     @torch.inference_mode()
     def _compute(
@@ -349,7 +349,7 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         tolerance: float | None,
     ) -> np.ndarray:
         states = refine_states(
@@ -357,7 +357,7 @@ class Encoder:
             steps=steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
-            observe=observer,
+            on_step=on_step,
             stop=None if tolerance is None else lambda states: self._have_converged(states, tolerance),
         )
         return self._pooled(states).cpu().numpy()

@@ -62,13 +62,13 @@ class BatchRunner:
         """The error is given, not raised: its traceback would keep the tensors of the batch in memory."""
         started = time.monotonic()
         variant = group[0].key.variant
-        observed = self._encoder.observer(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
+        observed = self._encoder.token_recorder(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
         try:
             prefixes = self._encoder.refine_prompts(
                 [item.key.ids for item in group],
                 steps=max(item.key.steps for item in group),
                 token_bias=dict(variant.bias),
-                observe=None if observed is None else self._watch(group, observed),
+                on_step=None if observed is None else self._watch(group, observed),
                 tolerance=variant.tolerance,
             )
             self._note_batch(group)

@@ -232,7 +232,7 @@ class Objective:
                 states = refine_states(
                     PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
-                    observe=observer if self._watches_tokens else None,
+                    on_step=observer if self._watches_tokens else None,
                 )
             embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()

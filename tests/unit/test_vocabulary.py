@@ -145,8 +145,8 @@ def test_only_who_looks_at_soft_tokens_has_them_made(tmp_path: Path) -> None:
     )
     seen: list[Tensor] = []
     with torch.no_grad():
-        for observe in (None, lambda step, soft_token: seen.append(soft_token)):
-            refine_states(PackedPrefill(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, observe=observe)
+        for on_step in (None, lambda step, soft_token: seen.append(soft_token)):
+            refine_states(PackedPrefill(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, on_step=on_step)
     assert counts == {"mean": 4, "project": 4}
     torch.testing.assert_close(torch.stack(seen).sum(dim=-1), torch.ones(4, 1))
 
