@@ -13,14 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from app.collections.garbage import discard_file, remove_unneeded
-from app.errors import (
-    ConflictError,
-    GircseError,
-    InputError,
-    NotFoundError,
-    UnavailableError,
-    UnknownCollectionError,
-)
+from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model

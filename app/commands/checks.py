@@ -20,10 +20,7 @@ from app.commands.composition import embedder_of, open_catalog, wiring
 from app.errors import GircseError
 from app.ports.parts import Embedder
 from app.settings import Settings
-from app.types.documents import (
-    JobState,
-    utc_now,
-)
+from app.types.documents import JobState, utc_now
 
 PRODUCT = "gircse-search"
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")

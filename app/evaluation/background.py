@@ -21,14 +21,7 @@ from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
 from app.types.documents import utc_now
-from app.types.evaluation import (
-    Difference,
-    EvaluationPlan,
-    EvaluationReport,
-    EvaluationRun,
-    EvaluationState,
-    Measure,
-)
+from app.types.evaluation import Difference, EvaluationPlan, EvaluationReport, EvaluationRun, EvaluationState, Measure
 
 KEPT = 10
 STOP_S = 5.0

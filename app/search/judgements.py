@@ -5,12 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from app.errors import EmptyQueryError, InputError
-from app.types.documents import (
-    Judgement,
-    Lens,
-    require_text,
-    utc_now,
-)
+from app.types.documents import Judgement, Lens, require_text, utc_now
 
 MAX_NAME_CHARACTERS = 80
 MAX_NOTE_CHARACTERS = 2000

@@ -22,11 +22,7 @@ from app.search.fusion import RankedPoint
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_points, is_own
-from app.types.documents import (
-    Collection,
-    Metadata,
-    require_text,
-)
+from app.types.documents import Collection, Metadata, require_text
 from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 

@@ -20,14 +20,7 @@ from embedder.engine.errors import NotServingError, RefusedError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
-from embedder.server.protocol import (
-    CUT_HEADER,
-    FINGERPRINT_HEADER,
-    TOKENS_HEADER,
-    Embedded,
-    EmbedTask,
-    InputType,
-)
+from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, TOKENS_HEADER, Embedded, EmbedTask, InputType
 
 _DOCUMENT_TIMEOUTS = 10  # as many times what a query may take
 

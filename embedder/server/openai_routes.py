@@ -16,14 +16,7 @@ from embedder.model_info import ModelInfo
 from embedder.server.errors import UnknownModelError
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
-from embedder.server.protocol import (
-    CUT_HEADER,
-    FINGERPRINT_HEADER,
-    Embedded,
-    EmbeddingSource,
-    EmbedTask,
-    InputType,
-)
+from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, Embedded, EmbeddingSource, EmbedTask, InputType
 from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
 
 OWNER = "gircse-search"

@@ -21,13 +21,7 @@ from embedder.errors import TextError
 from embedder.model_info import ModelInfo
 from embedder.prompts import PromptIds
 from embedder.refinement import Refinement, RefinementStep
-from embedder.server.protocol import (
-    Embedded,
-    EmbedTask,
-    InputType,
-    OnStep,
-    RefineTask,
-)
+from embedder.server.protocol import Embedded, EmbedTask, InputType, OnStep, RefineTask
 
 _TOKENISERS = 2
 Result = TypeVar("Result")

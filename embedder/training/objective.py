@@ -21,14 +21,7 @@ from embedder.training.config import TrainConfig
 from embedder.training.data import DataError
 from embedder.training.gradcache import backward_in_chunks
 from embedder.training.lora import folded_lora
-from embedder.training.losses import (
-    distillation,
-    grounding,
-    icr_loss,
-    stepwise_info_nce,
-    truncations,
-    unlike_positive,
-)
+from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce, truncations, unlike_positive
 from embedder.training.model import refuse_gradient_checkpointing
 from embedder.training.sampling import Batch
 from embedder.training.words import Bags, WordIndex
