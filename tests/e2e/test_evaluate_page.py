@@ -7,8 +7,6 @@ import csv
 import io
 import json
 import re
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 from browser import DESKTOP, PHONE, OpenPage, opened_page
 from playwright.sync_api import Browser, Page, expect
+from served import served
 
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
@@ -79,18 +77,7 @@ def server_url(
     with ExitStack() as opened:
         application = toy_services_class(tmp_path_factory.mktemp("home"), opened, embedder=embedder)
         fill(application)
-        web = opened.enter_context(open_web(application.services))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-            thread.start()
-            deadline = time.monotonic() + 60
-            while not server.started:
-                assert time.monotonic() < deadline, "the server did not start within a minute"
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server.should_exit = True
-            thread.join(timeout=15)
+        yield opened.enter_context(served(opened.enter_context(open_web(application.services))))
 
 
 @pytest.fixture(params=["desk", "phone"])

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import uvicorn
 from fastapi import FastAPI
+from served import served
 
 from embedder import Encoder
 from embedder.engine.engine import Engine
@@ -97,14 +97,5 @@ def server_process(model: str, *options: str, **environment: str) -> Iterator[st
 @contextmanager
 def listening(app: FastAPI) -> Iterator[int]:
     """Its port, in a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
+    with served(app) as url:
+        yield int(url.rpartition(":")[2])

@@ -4,19 +4,16 @@ principal."""
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import httpx2
 import pytest
-import uvicorn
 from api_application import api_of, authorized
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from served import served
 
 from app.access.accounts import Accounts
 from app.access.logins import Logins
@@ -171,21 +168,6 @@ async def test_services_run_on_behalf_of_the_principal(application: Any) -> None
     async with Client(mcp_server(application.services, principal_of=lambda request: READER)) as client:
         await ask(client, "search", query="cat", collection="library")
     assert seen == [READER]
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            thread.join(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
 
 
 def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, str]]:
