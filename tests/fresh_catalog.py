@@ -13,6 +13,7 @@ from app.catalog import connect, upgrade
 
 def connect_migrated(path: Path) -> Engine:
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_migrated())
     return connect(f"sqlite:///{path}")
 

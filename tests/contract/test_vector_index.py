@@ -391,7 +391,7 @@ def test_a_missing_index_is_named_in_the_error(qdrant_index: QdrantVectorIndex) 
         lambda: qdrant_index.delete_document("absent", "d1"),
         lambda: qdrant_index.point_to("library", "absent"),
     ):
-        with pytest.raises(NotFoundError, match=r"'absent'.*gircse doctor --rebuild"):
+        with pytest.raises(NotFoundError, match=r"'absent'.*gircse check --rebuild"):
             use()
 
 
@@ -507,11 +507,11 @@ def test_a_wrong_key_is_unavailable_and_names_the_setting(edge: EdgeProcess) -> 
 
 
 @pytest.mark.parametrize(
-    ("spread", "field"), [(Sharding(shards=3), "shard_number"), (Sharding(replicas=2), "replication_factor")]
+    ("sharding", "field"), [(Sharding(shards=3), "shard_number"), (Sharding(replicas=2), "replication_factor")]
 )
-def test_index_is_spread_over_a_cluster_when_it_is_made(
-    edge_index: QdrantVectorIndex, spread: Sharding, field: str
+def test_index_is_sharded_over_a_cluster_when_it_is_made(
+    edge_index: QdrantVectorIndex, sharding: Sharding, field: str
 ) -> None:
     """The embedded engine is no cluster: that it refuses the field proves that it was asked for."""
     with pytest.raises(VectorIndexUnavailableError, match=field):
-        QdrantVectorIndex(edge_index.client, spread=spread).create("spread", dimension=3)
+        QdrantVectorIndex(edge_index.client, sharding=sharding).create("sharded", dimension=3)

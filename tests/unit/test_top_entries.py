@@ -57,6 +57,6 @@ def test_an_encoder_takes_it_on_where_it_is_asked_to(tmp_path: Path) -> None:
     )  # untrained, its soft tokens are nearly even: each is mixed whole
     encoder = load_encoder(folder, top_entries=8)
     assert encoder._backbone.decoder is not None
-    assert isinstance(encoder._backbone.decoder.vocabulary.mix, TopEntries)
+    assert isinstance(encoder._backbone.decoder.vocabulary.input_projection, TopEntries)
     with pytest.raises(ContractError, match="top_entries"):
         load_encoder(folder, top_entries=0)
