@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,9 +61,10 @@ def running(program: str) -> Iterator[Service]:
         )
         try:
             assert child.stdout is not None
-            url = next((found[1] for line in child.stdout if (found := _READY.search(line))), None)
+            said: list[str] = []
+            url = next((found[1] for line in _noting(child.stdout, said) if (found := _READY.search(line))), None)
             if url is None:
-                raise SystemExit(f"{program} ended before it was ready.")
+                raise SystemExit(f"{program} ended before it was ready: {''.join(said[-20:])}")
             took = time.perf_counter() - started
             threading.Thread(target=child.stdout.read, daemon=True).start()
             process = psutil.Process(child.pid)
@@ -72,6 +73,12 @@ def running(program: str) -> Iterator[Service]:
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(timeout=60)
+
+
+def _noting(lines: Iterable[str], into: list[str]) -> Iterator[str]:
+    for line in lines:
+        into.append(line)
+        yield line
 
 
 def family(process: psutil.Process) -> list[psutil.Process]:

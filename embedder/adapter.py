@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from embedder.errors import ContractError
+from embedder.pretrained import PreTrainedModel
 
 WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 

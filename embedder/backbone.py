@@ -17,8 +17,6 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
-from transformers import logging as transformers_logging
 
 from embedder.adapter import WEIGHTS_FILE, merge_adapter
 from embedder.decoder import Decoder
@@ -26,6 +24,7 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.heads import SoftHead
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
+from embedder.pretrained import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel, transformers_logging
 from embedder.vocabulary import build_vocabulary
 from embedder.weight_formats import Product, fastest_format, in_int8
 

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
-from transformers.activations import ACT2FN
 
+from embedder.pretrained import ACT2FN, PreTrainedModel
 from embedder.weight_formats import Linear, Product, linear_of
 
 

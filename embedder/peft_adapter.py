@@ -9,7 +9,8 @@ import torch
 from peft import LoraConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
-from transformers import PreTrainedModel
+
+from embedder.pretrained import PreTrainedModel
 
 
 def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:

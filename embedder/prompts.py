@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer
 
 from embedder.errors import ModelNotFoundError, TextError
+from embedder.pretrained import AutoTokenizer
 from embedder.templates import Template
 
 logger = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from peft import PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from embedder.backbone import SOFT_HEAD_FILE, Backbone, load_backbone, load_causal_model
 from embedder.peft_adapter import lora_config
+from embedder.pretrained import PreTrainedModel
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
 from embedder.training.data import DataError
 

@@ -66,6 +66,7 @@ RESERVED = {
     "qdrant_edge": {"app.edge"},
     "sqlalchemy": {"app.catalog", "app.migrations"},
     "gradio": {"ui"},
+    "transformers": {"embedder.pretrained"},  # two threads must not import it from two places
 }
 # What imports a module by its name would escape the walk.
 IMPORTERS = {"import_module", "__import__", "run_module"}

@@ -1,0 +1,17 @@
+"""The one module that imports transformers, whose modules are filled while they are imported: two threads that imported
+it from two places could find it half empty. Python lets the second thread wait for this module.
+"""
+
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
+from transformers import logging as transformers_logging
+from transformers.activations import ACT2FN
+
+__all__ = [
+    "ACT2FN",
+    "AutoConfig",
+    "AutoModelForCausalLM",
+    "AutoTokenizer",
+    "DynamicCache",
+    "PreTrainedModel",
+    "transformers_logging",
+]
