@@ -16,7 +16,7 @@ from app.api.schemas import (
     SearchQuestion,
 )
 from app.ports.catalog import LensesAndJudgements
-from app.search.lenses import instruction_through
+from app.search.lenses import look_through
 from app.search.service import SearchService
 from app.search.soft_tokens import RefinementGroup, group_refinement, settled_step
 from app.search.stages import search_in_stages
@@ -93,10 +93,11 @@ def search_routes(
 
 
 def _request(question: SearchQuestion, opinions: LensesAndJudgements) -> SearchRequest:
+    instruction, values = look_through(opinions, question.lens, question.instruction, question.values)
     return SearchRequest(
         query=question.query,
         collection=question.collection,
-        instruction=instruction_through(opinions, question.lens, question.instruction),
+        instruction=instruction,
         steps=question.steps,
         limit=question.limit,
         filters=question.filters,
@@ -104,4 +105,6 @@ def _request(question: SearchQuestion, opinions: LensesAndJudgements) -> SearchR
         mode=question.mode,
         like=tuple(question.like),
         unlike=tuple(question.unlike),
+        values=values,
+        value=question.value,
     )

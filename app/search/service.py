@@ -10,6 +10,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TypeVar, cast
 
+import numpy as np
+
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Catalog, Embedder, VectorIndex
@@ -19,12 +21,15 @@ from app.search.fusion import RankedPoint
 from app.search.highlights import Explainer
 from app.search.highlights_bm25 import explain_by_words
 from app.search.retrieval import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
+from app.search.value_ranking import CANDIDATES, rank_by_values
+from app.search.value_reader import ValueReader
 from app.types.documents import (
     Collection,
     Metadata,
     require_text,
 )
 from app.types.search import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
+from app.types.values import OTHER, ValueReading, ValueSummary
 
 MAX_LIMIT = 100
 MAX_BIAS = 10.0
@@ -48,6 +53,7 @@ class SearchService:
         self._index = index
         self._embedder = embedder
         self._explainer = Explainer(embedder)
+        self._values = ValueReader(embedder)
         self._queries: LRUCache[tuple[object, ...], QueryEmbedding] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
@@ -66,20 +72,46 @@ class SearchService:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
+                wanted = _with_candidates(request)
                 collection, points = self._ask_index(
-                    collection, lambda name: find_points(self._index, name, request, query.vector)
+                    collection, lambda name: find_points(self._index, name, wanted, query.vector)
                 )
+            points = _own(points)
+            readings: Sequence[ValueReading | None] = [None] * len(points)
+            summary = None
+            if request.values:
+                with self._timed(timings_ms, "values"):
+                    points, readings, summary = self._read_values(points, request, collection)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=_hits(points),
+            hits=_hits(points, readings),
             refinement=query.refinement,
             timings_ms=timings_ms,
             mode=request.mode,
+            values=summary,
         )
         return self.explain(result, request) if explain else result
+
+    def _read_values(
+        self, points: Sequence[RankedPoint], request: SearchRequest, collection: Collection
+    ) -> tuple[Sequence[RankedPoint], Sequence[ValueReading], ValueSummary]:
+        """The passages ranked under the values, what each is among them, and how many have which."""
+        ids = [each.point.id for each in points]
+        collection, stored = self._ask_index(collection, lambda name: self._index.retrieve(name, ids))
+        vectors = {point.id: point.vector for point in stored}
+        still = [each for each in points if each.point.id in vectors]  # others were deleted since
+        matrix = np.asarray([vectors[each.point.id] for each in still], dtype=np.float32)
+        found = self._values.read(
+            matrix.reshape(len(still), -1 if len(still) else self._embedder.dimension),
+            request.query,
+            request.values,
+            collection=collection,
+        )
+        ranked = rank_by_values(still, found.passages, value=request.value, limit=request.limit)
+        return [point for point, _ in ranked], [reading for _, reading in ranked], found.summary
 
     def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
         """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
@@ -166,6 +198,7 @@ def _check_search(request: SearchRequest) -> None:
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_feedback(request)
+    _check_value(request)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
     for key, value in request.filters.items():
@@ -173,6 +206,13 @@ def _check_search(request: SearchRequest) -> None:
             raise FilterError("A filter has no key; write it as KEY=VALUE.")
         require_text(key, name="filter key")
         require_text(value, name=f"value of the filter {key!r}")
+
+
+def _check_value(request: SearchRequest) -> None:
+    names = [*(value.name for value in request.values), OTHER]
+    if request.value is not None and (not request.values or request.value not in names):
+        among = ", ".join(names) if request.values else "none, since no values are given"
+        raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")
 
 
 def _check_refinement(
@@ -205,14 +245,25 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
 
 
-def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
+def _with_candidates(request: SearchRequest) -> SearchRequest:
+    return replace(request, limit=max(CANDIDATES, 2 * request.limit)) if request.values else request
+
+
+def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
         _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
-    return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
+    return own
 
 
-def _hit(rank: int, ranked: RankedPoint) -> Hit:
+def _hits(points: Sequence[RankedPoint], readings: Sequence[ValueReading | None]) -> tuple[Hit, ...]:
+    return tuple(
+        _hit(rank, ranked, reading)
+        for rank, (ranked, reading) in enumerate(zip(points, readings, strict=True), start=1)
+    )
+
+
+def _hit(rank: int, ranked: RankedPoint, reading: ValueReading | None) -> Hit:
     point = ranked.point
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
@@ -234,4 +285,5 @@ def _hit(rank: int, ranked: RankedPoint) -> Hit:
             page=cast("int | None", page),
         ),
         legs=ranked.legs,
+        value=reading,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.types.documents import Metadata
+from app.types.values import LensValue, ValueReading, ValueSummary
 
 
 class SearchMode(StrEnum):
@@ -54,6 +55,8 @@ class SearchRequest:
     mode: SearchMode = SearchMode.DENSE
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
+    values: tuple[LensValue, ...] = ()  # that the instruction tells apart
+    value: str | None = None  # only passages of this one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class Hit:
     chunk: HitChunk
     why: Highlight | None = None
     legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
+    value: ValueReading | None = None  # where the request names values
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +115,4 @@ class SearchResult:
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
     mode: SearchMode = SearchMode.DENSE
+    values: ValueSummary | None = None  # where the request names values
