@@ -32,15 +32,15 @@ def parse_values(written: Sequence[str]) -> tuple[LensValue, ...]:
         return ()
     if not MIN_VALUES <= len(values) <= MAX_VALUES:
         raise InputError(f"A lens tells {MIN_VALUES} to {MAX_VALUES} values apart, not {len(values)}.")
+    names = [value.name.casefold() for value in values]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"The value {twice!r} stands there twice: leave one out.")
     seen: dict[str, str] = {}
     for value in values:
         for phrase in value.phrases:
             if (other := seen.setdefault(phrase.casefold(), value.name)) != value.name:
                 raise InputError(f"{phrase!r} stands for {other!r} and for {value.name!r}: give it to one of them.")
-    names = [value.name.casefold() for value in values]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"The value {twice!r} stands there twice: leave one out.")
     if sum(len(value.phrases) for value in values) > MAX_PHRASES:
         raise InputError(f"The values have more than {MAX_PHRASES:,} phrases in all: leave synonyms out.")
     return values

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.main import create_app
 from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
 from app.search.fusion import RankedPoint
@@ -132,6 +134,11 @@ def test_the_bank_has_wordings_and_values_of_many_aspects() -> None:
 
 
 @pytest.fixture
+def client(zoo: Any) -> TestClient:
+    return TestClient(create_app(zoo.services))
+
+
+@pytest.fixture
 def zoo(toy_services: Any) -> Any:
     for text in ("the cat sleeps", "a kitten plays", "the dog barks", "a horse and a cart", "interest rates rise"):
         toy_services.add(text)
@@ -180,3 +187,25 @@ def test_an_empty_collection_has_no_counts(toy_services: Any) -> None:
     toy_services.services.library.ensure_collection("library")
     result = toy_services.services.search.search(ask("cat"))
     assert (result.hits, result.values.passages) == ((), 0)
+
+
+def test_over_http_values_rank_count_and_filter(client: TestClient) -> None:
+    asked = {"query": "my cat", "collection": "library", "instruction": "", "values": list(ANIMALS)}
+    answer = client.post("/api/v1/search", json=asked).json()
+    assert answer["hits"][1]["value"]["name"] == "cat"
+    assert [(each["name"], each["count"]) for each in answer["values"]["counts"]][-1] == (OTHER, 1)
+    only = client.post("/api/v1/search", json={**asked, "value": "horse"}).json()
+    assert [hit["chunk"]["text"] for hit in only["hits"]] == ["a horse and a cart"]
+    for wrong, reason in (({"values": ["cat"]}, "2 to 200"), ({"value": "cow"}, "cow"), ({"values": ["a"] * 201}, "")):
+        refused = client.post("/api/v1/search", json=asked | wrong)
+        assert (refused.status_code, reason in refused.text) == (422, True)
+
+
+def test_a_saved_lens_brings_its_values(client: TestClient) -> None:
+    lens = {"name": "animal", "query_instruction": "Which animal is it?", "values": ["cat = kitten", "dog"]}
+    assert client.post("/api/v1/lenses", json=lens).json()["values"] == ["cat = kitten", "dog"]
+    asked = {"query": "my cat", "collection": "library", "lens": "animal"}
+    counted = client.post("/api/v1/search", json=asked).json()["values"]["counts"]
+    assert [each["name"] for each in counted] == ["cat", "dog", OTHER]
+    without = client.post("/api/v1/search", json={**asked, "values": []}).json()
+    assert without["values"] is None
