@@ -76,18 +76,18 @@ class SearchService:
                 collection, points = self._ask_index(
                     collection, lambda name: find_points(self._index, name, wanted, query.vector)
                 )
-            points = _own(points)
-            readings: Sequence[ValueReading | None] = [None] * len(points)
+            found: Sequence[RankedPoint] = _own(points)
+            readings: Sequence[ValueReading | None] = [None] * len(found)
             summary = None
             if request.values:
                 with self._timed(timings_ms, "values"):
-                    points, readings, summary = self._read_values(points, request, collection)
+                    found, readings, summary = self._read_values(found, request, collection)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=_hits(points, readings),
+            hits=_hits(found, readings),
             refinement=query.refinement,
             timings_ms=timings_ms,
             mode=request.mode,

@@ -63,8 +63,9 @@ class ValueReader:
     def _embed(self, texts: Sequence[str], collection: Collection) -> np.ndarray:
         """(n, D) in the space of the collection's chunks."""
         space: Space = (collection.fingerprint, collection.document_instruction, collection.document_steps)
-        known = {text: self._vectors.get((space, text)) for text in dict.fromkeys(texts)}
-        new = [text for text, vector in known.items() if vector is None]
+        different = list(dict.fromkeys(texts))
+        known = {text: vector for text in different if (vector := self._vectors.get((space, text))) is not None}
+        new = [text for text in different if text not in known]
         if new:
             found = self._embedder.embed_documents(
                 new, instruction=collection.document_instruction, steps=collection.document_steps
@@ -72,4 +73,4 @@ class ValueReader:
             fresh = {text: np.asarray(vector, dtype=np.float32) for text, vector in zip(new, found, strict=True)}
             self._vectors.keep({(space, text): vector for text, vector in fresh.items()})
             known |= fresh
-        return np.stack([known[text] for text in texts])  # type: ignore[arg-type]  # none is missing any more
+        return np.stack([known[text] for text in texts])

@@ -13,7 +13,7 @@ from catalog_samples import LIBRARY, Clock, claimed, new_document
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.judgements import new_judgement, new_lens
-from app.search.lenses import STARTERS, delete_lens, find_lens, look_through, lenses_of
+from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, look_through
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 
