@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from app.commands import (
     access,
     archive,
+    consistency,
     doctor,
     embedder,
     evaluate,
@@ -105,6 +106,7 @@ app.add_typer(access.users, name="users", rich_help_panel=SERVING)
 app.add_typer(access.keys, name="keys", rich_help_panel=SERVING)
 app.command(rich_help_panel=SERVING)(access.audit)
 app.command(rich_help_panel=KEEPING)(doctor.doctor)
+app.command(rich_help_panel=KEEPING)(consistency.check)
 app.command(rich_help_panel=KEEPING)(reindex.reindex)
 app.command(rich_help_panel=KEEPING)(reindex.rollback)
 app.command(rich_help_panel=KEEPING)(optimize.optimize)

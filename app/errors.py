@@ -17,8 +17,8 @@ GircseError
 │   ├── LeaseLostError         another worker holds the job now
 │   ├── CollectionPausedError  the job is to be given back
 │   └── CatalogTooNewError
-├── LoginRequiredError         nobody has shown who is asking                         401
-├── ForbiddenError             whoever asks may not do this                           403
+├── LoginRequiredError         the request is not authenticated                       401
+├── ForbiddenError             the caller may not do this                             403
 ├── ThrottledError             too many attempts; wait                                429
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
@@ -140,7 +140,7 @@ class EmbedderUnavailableError(UnavailableError):
 
 
 class EmbedderBusyError(EmbedderUnavailableError):
-    """It is there and well. Jobs wait as for one that is away; whoever searches is told to come back."""
+    """It works, but is busy. Jobs wait as for an unavailable part; searches are answered 429."""
 
     status = 429
 

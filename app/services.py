@@ -1,4 +1,4 @@
-"""The parts of a running application, put together by `app/wiring.py` and handed to every door."""
+"""The parts of a running application, built in `app/wiring` and given to every interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from app.collections.library import Library
 from app.ports.evaluation import Evaluations
-from app.ports.parts import BatchEmbedder, BlobStore, Catalog, TokenCounter, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BatchEmbedder, BlobStore, TokenCounter, VectorIndex
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.settings import Settings
@@ -18,7 +19,7 @@ class Services:
     """`checks` are asked by /readyz: name of a part → is it able to work now."""
 
     settings: Settings
-    catalog: Catalog
+    catalog: Ledger
     index: VectorIndex
     blobs: BlobStore
     embedder: BatchEmbedder

@@ -1,7 +1,8 @@
-"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all faults at once."""
+"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all errors at once."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,14 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from app.errors import InputError
 
+log = logging.getLogger(__name__)
+
+# What somebody's environment may still name; it decides nothing any more.
+REMOVED = ("EMBEDDER_BATCH_S", "EMBEDDER_DOCUMENT_WAIT_S", "EMBEDDER_DOCUMENT_TOKENS", "WORKER_LANES")
+
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, as containers are given theirs."""
+    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, the way containers get secrets."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = os.environ.get(f"GIRCSE_{field_name.upper()}_FILE") if _is_secret(field) else None
@@ -31,7 +37,7 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 class LogSettings(BaseSettings):
-    """What the command line needs before any command; a fault in another setting is that command's matter."""
+    """What the command line needs before any command; errors of other settings are left to that command."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="ignore")
 
@@ -97,19 +103,10 @@ class Settings(LogSettings):
     embedder_batch_tokens: int = Field(
         default=8_192, ge=64, description="`gircse embedder`: most tokens of a batch; a GPU takes more."
     )
-    embedder_batch_s: float = Field(
-        default=0.2, gt=0, description="`gircse embedder`: a batch of documents is made to take about so many seconds."
-    )
     embedder_query_wait_s: float = Field(
         default=0.05,
         gt=0,
         description="`gircse embedder`: a query is answered 429 that would take longer, and 1.8 times a lone one.",
-    )
-    embedder_document_wait_s: float = Field(
-        default=120, gt=0, description="`gircse embedder`: documents that would wait longer are answered 429."
-    )
-    embedder_document_tokens: int = Field(
-        default=2_000_000, ge=1, description="`gircse embedder`: tokens of documents that may wait."
     )
     embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts of one request for embeddings.")
     embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens of one request for embeddings.")
@@ -118,9 +115,6 @@ class Settings(LogSettings):
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
-    worker_lanes: int = Field(
-        default=4, ge=1, le=64, description="Books, or blocks of small documents, that a worker takes in at a time."
-    )
     max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
     max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")
     max_document_characters: int = Field(default=20_000_000, ge=1, description="Longest text of a document.")
@@ -131,7 +125,7 @@ class Settings(LogSettings):
         default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
     )
     shard_documents: int = Field(
-        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` has in hand at a time."
+        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` holds at a time."
     )
     access_control: bool = Field(
         default=False, description="Users log in and programs show keys. Needed to listen on more than this machine."
@@ -144,7 +138,7 @@ class Settings(LogSettings):
         default=None,
         ge=1,
         le=1_024,
-        description="Searches in hand at a time. Up to three times as many wait, half as many once many are refused; "
+        description="Searches in flight at a time. Up to three times as many wait, half as many once many are refused; "
         "the rest are answered 429. Default: 1, or one for every two cores with an embedding server; 16 or so when "
         "that has a GPU.",
     )
@@ -152,7 +146,7 @@ class Settings(LogSettings):
         default=1, gt=0, le=60, description="A search that has waited so long is answered 429."
     )
     requests_at_once: int | None = Field(
-        default=None, ge=1, le=1_024, description="Other requests to the API in hand at a time. Default: 16 or more."
+        default=None, ge=1, le=1_024, description="Other requests to the API in flight at a time. Default: 16 or more."
     )
     worker_metrics_port: int | None = Field(
         default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
@@ -242,8 +236,11 @@ class Settings(LogSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every fault."""
+    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every error."""
     given = {name: value for name, value in overrides.items() if value is not None}
+    for name in REMOVED:
+        if os.environ.get(f"GIRCSE_{name}"):
+            log.warning("GIRCSE_%s is no setting any more and changes nothing; take it out of the environment.", name)
     with _errors_told():
         return Settings(**given)  # type: ignore[arg-type]
 
@@ -283,9 +280,9 @@ def _read_secret(name: str, path: Path) -> str:
 
 def _error_lines(error: ValidationError) -> list[str]:
     lines = []
-    for fault in error.errors(include_url=False, include_input=False):
-        name = f"GIRCSE_{str(fault['loc'][0]).upper()}: " if fault["loc"] else ""
-        lines.append(f"  {name}{fault['msg'].removeprefix('Value error, ')}")
+    for each in error.errors(include_url=False, include_input=False):
+        name = f"GIRCSE_{str(each['loc'][0]).upper()}: " if each["loc"] else ""
+        lines.append(f"  {name}{each['msg'].removeprefix('Value error, ')}")
     return lines
 
 

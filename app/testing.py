@@ -10,13 +10,25 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
-from app.types.documents import IndexStatus, Point, ScoredPoint
+from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
 from app.types.search import QueryEmbedding, RefinementStep, Token
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _INSTRUCTION_WEIGHT = 0.5
 _BATCH_SIZE = 32
+
+
+def text_source(
+    uri: str,
+    content: str | bytes,
+    *,
+    media_type: str = "text/plain",
+    title: str = "",
+    metadata: Metadata | None = None,
+) -> Source:
+    data = content.encode() if isinstance(content, str) else content
+    return Source(uri, uri, media_type, data=data, title=title, metadata=metadata or {})
 
 
 class ToyEmbedder:

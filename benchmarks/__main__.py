@@ -17,7 +17,7 @@ def commands_of(options: argparse.Namespace) -> dict[str, list[str]]:
     into: Path = options.into
     data = ["--data", str(options.data)] if options.data else []
     quick = options.quick
-    found = {
+    return {
         "encode": [
             "benchmarks.encode",
             *(["--tokens", "128", "--batches", "1", "64", "--rounds", "3"] if quick else []),
@@ -35,36 +35,30 @@ def commands_of(options: argparse.Namespace) -> dict[str, list[str]]:
             *["--real", str(into / "real-vectors.npz"), "--into", str(into)],
             *["--points", *(["10000"] if quick else ["10000", "100000", "1000000"])],
         ],
-        "memory": ["benchmarks.encode_memory"],
+        "memory": ["benchmarks.memory", *(["--size", "20", "--pages", "300"] if quick else [])],
+        "startup": ["benchmarks.startup", *(["--repeats", "1"] if quick else [])],
         "flops": ["benchmarks.flops"],
     }
-    if data:
-        limit = ["--limit", "30"] if quick else []
-        found["approximations"] = [
-            *["benchmarks.approximations", *data, *limit, "--out", str(into / "approximations.json")]
-        ]
-    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="PART", help="some of: encode, query, ingest, search, memory, …")
     parser.add_argument("--quick", action="store_true", help="a first look of some minutes; all takes hours")
-    parser.add_argument("--data", type=Path, help="folder of evaluation files, for `approximations` and real queries")
+    parser.add_argument("--data", type=Path, help="folder of evaluation files, for real queries")
     parser.add_argument("--into", type=Path, default=Path("benchmark-results"), help="where numbers and tables go")
     options = parser.parse_args()
     commands = commands_of(options)
     chosen = options.only or list(commands)
     if unknown := sorted(set(chosen) - set(commands)):
-        hint = " (`approximations` needs --data)" if "approximations" in unknown else ""
-        parser.error(f"there is no part {', '.join(unknown)}{hint}; there are {', '.join(commands)}")
+        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(commands)}")
     options.into.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         print(f"\n== {name}: python -m {' '.join(commands[name])}", flush=True)
         code = subprocess.run([sys.executable, "-m", *commands[name]], check=False).returncode
         if code:
             raise SystemExit(f"{name} ended with {code}; what was measured before lies in {options.into}.")
-    if {"encode", "query", "approximations"} & set(chosen):
+    if {"encode", "query"} & set(chosen):
         write_report(options.into)
     print(f"\nWritten into {options.into}.")
 

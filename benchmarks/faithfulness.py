@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.garbage import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
 
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.search.highlights import Explainer
@@ -31,6 +30,7 @@ from app.types.documents import Collection, ExtractedText
 from app.types.search import Hit, HitChunk, HitDocument, RefinementStep, SearchMode
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.faithfulness_report import BY_WORDS, write_report
+from benchmarks.removals import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
 from benchmarks.word_removals import pair_word_sentences
 from embedder import Encoder, load_encoder
 from ingest.splitter import TokenSplitter
@@ -204,7 +204,10 @@ def explain(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> li
         for rank, hit in enumerate(hits, start=1)
     ]
     explained = Explainer(local).explain(
-        plain, hits[0].query_vector.tolist(), collection=collection, mode=SearchMode.DENSE
+        plain,
+        hits[0].query_vector.tolist(),
+        document_instruction=collection.document_instruction,
+        mode=SearchMode.DENSE,
     )
     return [hit.why.start if hit.why else -1 for hit in explained]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.garbage import Pair
+
+from benchmarks.removals import Pair
 
 SHIPPED = "nearest sentence (shipped)"
 SENTENCES = (

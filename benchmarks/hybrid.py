@@ -3,7 +3,7 @@
 Beside them BM25 of bm25s, plain MiniLM, and other ways to fuse the same two legs. Weights of these are chosen on the
 tuning half of the queries (even SHA-1 of the text); the table reports the other half, and all.
 
-python -m benchmarks.hybrid --data FOLDER [--home FOLDER] [--vectors FILE] [--into docs/evaluation]
+python -m benchmarks.hybrid --data FOLDER [--home FOLDER] [--into docs/evaluation]
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
-from unittest import mock
 
 import ir_measures
 import numpy as np
@@ -30,14 +28,12 @@ from tqdm.auto import tqdm
 
 from app.search.fusion import DENSE_WEIGHT, fuse
 from app.search.retrieval import CANDIDATES
-from app.search.service import MAX_LIMIT
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import JobState, ScoredPoint, Source
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import MAX_LIMIT, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
-from benchmarks.kept_vectors import KeepingEmbedder
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
 from embedder.evaluation.data import is_tuning, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder, bm25_scores
@@ -89,13 +85,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
     parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
-    parser.add_argument("--vectors", type=Path, help="an .npz file of vectors that were computed before; grows")
     parser.add_argument("--into", type=Path, help="write hybrid.json there, as it stands in the documentation")
     options = parser.parse_args()
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_application(Settings(home=options.home or Path(folder)), options.vectors) as services,
+        open_services(Settings(home=options.home or Path(folder))) as services,
     ):
         found = {each.name: search(services, each) for each in judged}
         model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
@@ -109,22 +104,6 @@ def main() -> None:
     if options.into:
         content = {"facts": facts, "figures": figures(judged, scores)}
         (options.into / "hybrid.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def open_application(settings: Settings, vectors: Path | None) -> Iterator[Services]:
-    """The services as they are, over an embedder that keeps its vectors where a file is given."""
-    if vectors is None:
-        with open_services(settings) as services:
-            yield services
-        return
-
-    def make(settings: Settings) -> KeepingEmbedder:
-        return KeepingEmbedder(settings.model, file=vectors)
-
-    with mock.patch("app.wiring.services.embedder_for", make), open_services(settings) as services:
-        yield services
-        cast("KeepingEmbedder", services.embedder).save()
 
 
 def read_judged(folder: Path, name: str) -> Judged:

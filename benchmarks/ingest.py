@@ -1,4 +1,4 @@
-"""Times ingestion: a first run and one where nothing changed, in turn with LangChain's `index()`, and each stage alone.
+"""Times ingestion: a first run and one where nothing changed, in turn with LangChain's `index()`.
 
 Both embed with the same model at the same steps and cut texts into chunks of the same size. Times are wall clock,
 without loading the model; of several repeats the median counts. Run it as `python -m benchmarks.ingest`, with the extra
@@ -42,7 +42,6 @@ from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files
-from benchmarks.stages import measure_stages
 from embedder import GircseEmbeddings
 
 SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
@@ -110,7 +109,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=500, help="rows of it")
     parser.add_argument("--copies", type=int, default=1, help="of each row, numbered, for a larger corpus")
     parser.add_argument("--join", type=int, default=1, help="rows that make one document")
-    parser.add_argument("--repeats", type=int, default=3, help="0: only the stages")
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -124,9 +123,7 @@ def main() -> None:
             for name in options.engines:
                 home = Path(folder) / f"{name.replace(' ', '-')}-{repeat}"
                 found[name].append(run_ours(corpus, home, ENGINES[name]))
-        if found:
-            print_runs(found)
-        print_stages(corpus, Path(folder))
+        print_runs(found)
 
 
 def read_rows(source: Path, *, limit: int, copies: int) -> list[dict[str, str]]:
@@ -213,22 +210,6 @@ def print_runs(found: dict[str, list[Seconds]]) -> None:
         for what in ("first", "unchanged"):
             pairs = [theirs[what] / ours[what] for theirs, ours in zip(found["LangChain"], runs, strict=True)]
             print(f"{name}, {what} run: {statistics.median(pairs):.2f} times as fast as LangChain", file=sys.stderr)
-
-
-def print_stages(corpus: Path, folder: Path) -> None:
-    """Of one document after the other, so that no stage waits for another one; in model calls of up to 64 chunks."""
-    with open_services(load_settings(home=folder / "stages")) as services:
-        for name in ("warm-up", COLLECTION):
-            services.library.create_collection(name, document_steps=STEPS)
-        services.library.add_document("warm-up", b"Warms up.", uri="warm-up", media_type="text/plain")
-        take_in(services, corpus)
-        stages = measure_stages(services)
-        held = services.catalog.counted_collection(COLLECTION)
-    print("\n| stage | seconds | documents/s | chunks/s | of embedding |")
-    print("|---|---|---|---|---|")
-    for name, seconds in stages.items():
-        rates = f"{held.document_count / seconds:.1f} | {held.chunk_count / seconds:.1f}"
-        print(f"| {name} | {seconds:.2f} | {rates} | {seconds / stages['embed']:.1%} |")
 
 
 def line_count(file: Path) -> int:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from reportlab.pdfgen.canvas import Canvas
@@ -24,13 +25,13 @@ from app.settings import load_settings
 from app.testing import ToyEmbedder
 from app.types.documents import JobState, NewDocument
 from app.wiring.ingestion import run_worker
-from benchmarks.bulk import note_largest, watching
 
 MEGABYTE = 1_000_000
 COLLECTION = "large"
 _CHILD = "--as-worker"
 _OPEN = (JobState.QUEUED, JobState.RUNNING)
 _LOOK_S = 0.5
+_NOTE_S = 0.2
 _WORD = 250
 
 
@@ -146,6 +147,51 @@ def _blocks(file: Path) -> Iterator[bytes]:
     with file.open("rb") as stream:
         while block := stream.read(MEGABYTE):
             yield block
+
+
+@contextmanager
+def watching(look: Callable[[], None]) -> Iterator[None]:
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_NOTE_S):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def note_largest(pid: int, largest: dict[str, float]) -> None:
+    """The high-water marks of the process and what it started, as Linux keeps them.
+
+    Of the engine only what is its own: the files that it maps are the system's cache, which takes what is free.
+    """
+    for each in (pid, *_descendants(pid)):
+        try:
+            command = Path(f"/proc/{each}/cmdline").read_text()
+            status = Path(f"/proc/{each}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        name = "reader" if "readers" in command else "edge" if "edge" in command else "gircse"
+        field = "RssAnon" if name == "edge" else "VmHWM"
+        mark = next((line for line in status.splitlines() if line.startswith(field)), f"{field}: 0 kB")
+        largest[name] = max(largest.get(name, 0), int(mark.split()[1]) / 1024)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(each) for each in task.read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for child in children:
+            yield child
+            yield from _descendants(child)
 
 
 if __name__ == "__main__":

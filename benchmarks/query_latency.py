@@ -32,8 +32,8 @@ from app.collections.optimize import optimize_index
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import Point
+from app.types.point_ids import PointIds
 from app.types.search import SearchRequest
-from app.vectors.point_ids import PointIds
 from app.wiring.services import open_services
 from benchmarks.encode import load, machine, texts_of
 from benchmarks.spread_vectors import fit_spread
@@ -128,7 +128,7 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
         for text in tqdm(chosen, desc=f"{options.dtype}, {steps} steps", unit="query", leave=False):
             request = SearchRequest(text, COLLECTION, instruction="", steps=steps)
             found = services.search.search(request, explain=False)
-            explained = services.search.explain(found, request)
+            explained = services.search.explain(found)
             for stage in STAGES:
                 spent[stage].append((explained if stage == "explain" else found).timings_ms[stage])
         floor_ms = 1000 * weight_bytes(model.backbone.model, steps, options.dtype) / bandwidth

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ Report = Mapping[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of encode.json, query-latency.json and approximations.json")
+    parser.add_argument("folder", type=Path, help="of encode.json and query-latency.json")
     write_report(parser.parse_args().folder)
 
 
@@ -40,12 +40,8 @@ def write_report(folder: Path) -> None:
     if queries := _read(folder / "query-latency.json"):
         draw_queries(queries, folder / "query-latency.png")
         parts += ["# A query", _origin(queries), "![by steps](query-latency.png)", query_table(queries)]
-    if losses := _read(folder / "approximations.json"):
-        draw_losses(losses, folder / "approximations.png")
-        parts += ["# What approximations lose", _origin(losses), "![by steps](approximations.png)"]
-        parts += [f"## {name}\n\n{loss_table(rows)}" for name, rows in losses["losses"].items()]
     if not parts:
-        raise SystemExit(f"{folder} has no encode.json, query-latency.json or approximations.json; run make bench.")
+        raise SystemExit(f"{folder} has neither encode.json nor query-latency.json; run make bench.")
     (folder / "speed.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
@@ -148,54 +144,6 @@ def draw_queries(report: Report, picture: Path) -> None:
     panel.invert_yaxis()
     panel.set(xlabel=f"milliseconds (median) of a query to {rows[0]['points']:,} chunks")
     figure.legend(loc="outside lower center", ncols=4, fontsize=8, markerscale=0.5)
-    _save(figure, picture)
-
-
-def loss_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        "| | query steps | nDCG@10 | of the ten nearest | least cosine | median cosine |",
-        "|---" * 6 + "|",
-    ]
-    for row in rows:
-        numbers = (
-            "" if row[key] is None else f"{row[key]:.{digits}f}"
-            for key, digits in (
-                ("query_steps", 1),
-                ("ndcg", 1),
-                ("overlap", 3),
-                ("least_cosine", 5),
-                ("median_cosine", 5),
-            )
-        )
-        lines.append(f"| {row['variant']} | {' | '.join(numbers)} |")
-    return "\n".join(lines)
-
-
-def draw_losses(report: Report, picture: Path) -> None:
-    """How many of the ten nearest documents of 20 steps on both sides are there after fewer; a line for each side."""
-    count = len(report["losses"])
-    figure, [panels] = plt.subplots(
-        1, count, figsize=(3.6 * count, 3.4), layout="constrained", sharey=True, squeeze=False
-    )
-    for panel, (name, rows) in zip(panels, report["losses"].items(), strict=True):
-        found = {row["variant"].removeprefix("float32, "): row["overlap"] for row in rows}
-        for side in ("queries", "documents", "both"):
-            steps = [int(key.split()[1]) for key in found if key.startswith(f"{side} ") and key.split()[1].isdigit()]
-            kept = [found[f"{side} {count}"] for count in steps]
-            panel.plot([*steps, 20], [*kept, 1.0], marker="o", label=f"fewer steps of {side}")
-        settled = [row for row in rows if "settled" in row["variant"]]
-        panel.plot(
-            [row["query_steps"] for row in settled],
-            [row["overlap"] for row in settled],
-            "x",
-            color="black",
-            label="queries until they settle, on average",
-        )
-        panel.set(title=name, xlabel="steps", xscale="log")
-        panel.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
-        panel.minorticks_off()
-    panels[0].set_ylabel("of the ten nearest with 20 steps")
-    panels[-1].legend(fontsize=7)
     _save(figure, picture)
 
 

@@ -6,12 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.garbage import RANDOM_DRAWS, Pair
-
 from app.search.bm25 import document_vector, query_vector
 from app.search.highlights_bm25 import explain_by_words
 from app.search.sentences import sentence_spans
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
+from benchmarks.removals import RANDOM_DRAWS, Pair
 
 
 def pair_word_sentences(chunks: Sequence[str], queries: Sequence[str], *, hits_per_query: int, top: int) -> list[Pair]:

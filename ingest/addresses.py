@@ -12,7 +12,7 @@ _ENDING_IN_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("::/96"), IPv6Netwo
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody's machine may be at this IP address. An IPv6 form of an IPv4 address counts as that address.
+    """Whether this IP address is on the public internet. An IPv6 form of an IPv4 address counts as that address.
 
     Not public: private, shared, loopback, link-local, multicast, reserved, documentation and unspecified addresses.
     """

@@ -1,4 +1,4 @@
-"""Faults that nobody has thought of: logged whole under an id that the person also sees."""
+"""Unexpected errors: logged with traceback under an id that the user also sees."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ def log_incident(log: logging.Logger, job_id: str, error: Exception) -> str:
     """The reason to put on the job."""
     incident = uuid4().hex[:8]
     log.error("Job %s failed, incident %s", job_id, incident, exc_info=error)
-    return f"Unexpected fault (incident {incident} in the log): {type(error).__name__}: {error}"
+    return f"Unexpected error (incident {incident} in the log): {type(error).__name__}: {error}"

@@ -10,16 +10,16 @@ from datetime import timedelta
 from typing import Self
 
 from app.errors import LeaseLostError, UnavailableError
-from app.ports.catalog import ShardLedger
+from app.ports.ledger import ShardLedger
 from app.types.documents import Job
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # how often the jobs are looked up: a cancelled one ends within this, and the batch in hand
+_LOOK_S = 1.0  # how often the jobs are looked up: a cancelled one ends after this and the batch in flight
 _PROGRESS_S = 0.5  # how often progress is written down; in between a job is only looked up
-_FRESH_S = 0.1  # what was looked up within this is still true: short documents make many steps in it
+_FRESH_S = 0.1  # a lookup this recent is reused: short documents take many steps in that time
 
-Tell = Callable[[set[str], float], None]  # the jobs that were lost, and the seconds for which the others are held
+Tell = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the leases of the others end
 
 
 class LeaseKeeper:

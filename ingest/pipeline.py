@@ -16,8 +16,8 @@ from pathlib import Path
 
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
-from app.ports.catalog import IngestedDocument
-from app.ports.parts import BlobStore, Catalog, Embedder, Reader, Splitter, VectorIndex
+from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.documents import (
     READ_PROGRESS,
@@ -32,7 +32,7 @@ from app.types.documents import (
     Span,
     TextPart,
 )
-from app.vectors.point_ids import PointIds
+from app.types.point_ids import PointIds
 from ingest.points import IngestReport, PointWriter
 from ingest.spooled_files import SpooledChunks, SpooledText
 
@@ -62,8 +62,8 @@ class Indexed:
 class IngestPipeline:
     """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
 
-    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. In
-    `spool_folder` (None: the system's own) long documents lie while they are worked on. `batch_size` chunks of a
+    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. Long
+    documents are kept in temporary files in `temporary_folder` (None: the system's own). `batch_size` chunks of a
     document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
     chunks differ, and the model does best with a wide choice.
     """
@@ -71,7 +71,7 @@ class IngestPipeline:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         blobs: BlobStore,
         index: VectorIndex,
         embedder: Embedder,
@@ -79,7 +79,7 @@ class IngestPipeline:
         splitter_for: Callable[[Collection], Splitter],
         batch_size: int = 64,
         block_batch_size: int = 384,
-        spool_folder: Path | None = None,
+        temporary_folder: Path | None = None,
     ) -> None:
         self._catalog = catalog
         self._blobs = blobs
@@ -89,7 +89,7 @@ class IngestPipeline:
         self._splitter_for = splitter_for
         self._batch_size = batch_size
         self._block_batch_size = block_batch_size
-        self._spool_folder = spool_folder
+        self._temporary_folder = temporary_folder
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
@@ -105,8 +105,8 @@ class IngestPipeline:
     ) -> dict[str, IngestReport | GircseError]:
         """Ingests documents of one collection together; what became of each, by the id of its job.
 
-        A document that cannot be read, or whose job is to be left, is no matter of the others. What is raised concerns
-        them all, or one of them that cannot be told: then they are to be run one by one.
+        A document that cannot be read, or whose job is lost, does not stop the others. An exception concerns all of
+        them, or one that is not known: run them one by one then.
         """
         collection = self._catalog.collection(jobs[0].collection)
         found = self._catalog.documents_of(jobs)
@@ -147,9 +147,9 @@ class IngestPipeline:
         )
         split = self._splitter_for(collection)
         found: dict[str, IngestedDocument] = {}
-        with ExitStack() as spools:
+        with ExitStack() as files:
             for document in documents:
-                chunks = spools.enter_context(SpooledChunks(document.id, self._spool_folder))
+                chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
                 if ingested := self._index_one(document, split, chunks, writer, block):
                     found[document.id] = ingested
             reports = writer.finish(found)
@@ -159,7 +159,7 @@ class IngestPipeline:
         self, document: Document, split: Splitter, chunks: SpooledChunks, writer: PointWriter, block: _Block
     ) -> IngestedDocument | None:
         """None when it was left."""
-        with SpooledText(self._spool_folder) as text:
+        with SpooledText(self._temporary_folder) as text:
             findings = None
             # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
             with block.leaving_out(document):

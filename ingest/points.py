@@ -32,28 +32,28 @@ class PresentPoints:
     """The ids that a document's points have, and which of them are wanted: 17 bytes each."""
 
     def __init__(self, ids: Iterable[str]) -> None:
-        self._foreign: list[str] = []  # numbered ones, which are not ours
+        self._unmanaged: list[str] = []  # numbered ids, which gircse never gives
         self._ids = np.sort(np.fromiter(self._uuids(ids), dtype="S16"))
         self._is_wanted = np.zeros(len(self._ids), dtype=bool)
 
     def want(self, point_id: str) -> bool:
         """Whether it is there; if so it stays."""
         key = UUID(point_id).bytes.rstrip(b"\0")  # as numpy gives it back
-        place = int(np.searchsorted(self._ids, np.bytes_(key)))
-        if place == len(self._ids) or self._ids[place] != key:
+        row = int(np.searchsorted(self._ids, np.bytes_(key)))
+        if row == len(self._ids) or self._ids[row] != key:
             return False
-        self._is_wanted[place] = True
+        self._is_wanted[row] = True
         return True
 
     def unwanted(self) -> Iterator[str]:
-        for place in np.flatnonzero(~self._is_wanted):
-            yield str(UUID(bytes=bytes(self._ids[place]).ljust(16, b"\0")))
-        yield from self._foreign
+        for row in np.flatnonzero(~self._is_wanted):
+            yield str(UUID(bytes=bytes(self._ids[row]).ljust(16, b"\0")))
+        yield from self._unmanaged
 
     def _uuids(self, ids: Iterable[str]) -> Iterator[bytes]:
         for point_id in ids:
             if point_id.isdecimal():
-                self._foreign.append(point_id)
+                self._unmanaged.append(point_id)
             else:
                 yield UUID(point_id).bytes
 

@@ -91,7 +91,7 @@ def _walk_part(path: Path, selection: Selection) -> Iterator[Path | SourceFailur
         if path == selection.root or selection.takes_folder(path):
             yield from _walk(path, selection)
     elif os.path.lexists(path) and selection.takes_file(path):
-        yield from _visit(path, selection)
+        yield from _follow_link(path, selection)
 
 
 def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
@@ -105,13 +105,13 @@ def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
                 yield SourceFailure(str(link), _why_not_followed(link, selection.root) or "", was_named=False)
         for each in sorted(file_names):
             if selection.takes_file(folder / each):
-                yield from _visit(folder / each, selection)
+                yield from _follow_link(folder / each, selection)
     for error in unopened:
         yield SourceFailure(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
 
 
-def _visit(file: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
-    """A file inside a folder; a link to a file that is found by its own name stands back."""
+def _follow_link(file: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
+    """A file inside a folder; a link to a file that is also found by its own name is skipped."""
     if file.is_symlink():
         if reason := _why_not_followed(file, selection.root):
             yield SourceFailure(str(file), reason, was_named=False)

@@ -1,4 +1,4 @@
-"""What a document becomes on its way into the index, kept on disk once it is much: its text, and rows of its chunks."""
+"""Temporary files for the text and the chunks of one document: in memory when small, on disk when large."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none
 _ROWS_PER_READ = 1_000
 
 
-class _Spool:
-    """A nameless file, so that nothing is left of it however the process ends. `folder` must not lie in memory."""
+class _SpooledFile:
+    """An unnamed temporary file, which the system removes when the process ends. `folder` must be on a disk."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class _Spool:
 
     @contextmanager
     def _errors_translated(self) -> Iterator[None]:
-        """What the disk refuses now it may grant later."""
+        """As UnavailableError: the job is tried again later."""
         try:
             yield
         except OSError as error:
@@ -44,7 +44,7 @@ class _Spool:
             ) from error
 
 
-class SpooledText(_Spool):
+class SpooledText(_SpooledFile):
     """Implements the port `TextSink`."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -74,7 +74,7 @@ class SpooledText(_Spool):
         self.has_text = self.has_text or bool(part.text.strip())
 
     def parts(self) -> Iterator[str]:
-        """One at a time: whoever reads two at once mixes them up."""
+        """One iteration at a time: all share the position in the file."""
         with self._errors_translated():
             self._file.seek(0)
         for size in self._sizes:
@@ -83,7 +83,7 @@ class SpooledText(_Spool):
             yield data.decode("utf-8", "surrogatepass")
 
 
-class SpooledChunks(_Spool):
+class SpooledChunks(_SpooledFile):
     """The chunks of one document in their order, without their texts."""
 
     def __init__(self, document_id: str, folder: Path | None = None) -> None:

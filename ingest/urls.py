@@ -1,4 +1,4 @@
-"""Fetches documents from URLs that anybody may have written: only from the public internet, unless allowed.
+"""Fetches documents from untrusted URLs: only from the public internet, unless allowed.
 
 A name is resolved once; the address that was checked is the one that is connected to, at every redirect again.
 """
@@ -84,7 +84,7 @@ class UrlReader:
         return Source(name=url, uri=str(asked), media_type=media_type, data=data)
 
     async def _fetch_in_time(self, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
-        transport = _GuardedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
+        transport = _PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
                 # Proxies of the environment would connect to what they like.
@@ -125,7 +125,7 @@ class UrlReader:
         return bytes(body)
 
 
-class _GuardedTransport(httpx.AsyncBaseTransport):
+class _PinnedTransport(httpx.AsyncBaseTransport):
     """Connects to addresses that it has resolved and checked itself; Host and the name in TLS stay as asked."""
 
     def __init__(self, *, resolve: Resolver, is_allowed: Callable[[str], bool], tls: ssl.SSLContext) -> None:

@@ -76,8 +76,9 @@ class FolderWatch:
         self._stop.set()
         self._thread.join()
 
-    def settled(self, *, wait_s: float) -> set[Path]:
-        """Waits for changes and gives those paths that are quiet by now. Raises UnavailableError when it is deaf."""
+    def quiet_paths(self, *, wait_s: float) -> set[Path]:
+        """Waits for changes; gives paths unchanged for `quiet_s`. Raises UnavailableError when the folders cannot be
+        watched."""
         self._receive(wait_s)
         return self._quiet.take()
 
@@ -118,5 +119,5 @@ class FolderWatch:
                 ignore_permission_denied=True,
             ):
                 self._batches.put({path for _, name in changes if self._is_wanted(path := Path(name))})
-        except (OSError, RuntimeError) as error:  # the library's own fault is a RuntimeError
+        except (OSError, RuntimeError) as error:  # the library's own error is a RuntimeError
             self._batches.put(error)

@@ -1,4 +1,4 @@
-"""Places for what is done at the same time, each in a thread; shared by a worker and the parts that serve it."""
+"""How many jobs a worker does at the same time, each in a thread; shared by the worker and the parts it calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _LOOK_S = 0.1
 
 
 class WorkerSlots:
-    """A lane is taken before its jobs are claimed. A part asks for the jobs of the thread that it is called in.
+    """A slot is taken before its jobs are claimed. `is_leaving` answers for the jobs of the calling thread.
 
-    A second one and further ones are given out once those that are taken have been at work for `patience_s`: where the
-    model runs on the CPU, whatever runs beside it costs it more than it brings, unless the one at work is a long one.
+    While a slot is taken, the next one is given out only after `patience_s`: where the model runs on the CPU, a job
+    beside it slows it down more than it gains, unless the first job takes long.
     """
 
     def __init__(self, count: int = 1, *, patience_s: float = 0.0) -> None:
         if count < 1:
-            raise ValueError(f"A worker needs at least one lane, not {count}.")
+            raise ValueError(f"A worker needs at least one slot, not {count}.")
         self.count = count
         self.patience_s = patience_s
         self._taken = 0
@@ -32,7 +32,7 @@ class WorkerSlots:
         return self._taken
 
     def take(self, *, timeout_s: float) -> bool:
-        """Waits for a free lane. False when there was none in that time."""
+        """Waits for a free slot. False when there was none in that time."""
         with self._changed:
             if not self._wait_until_free(timeout_s):
                 return False
@@ -54,7 +54,7 @@ class WorkerSlots:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            self._changed.wait(min(left_s, _LOOK_S))  # that time passes wakes nobody
+            self._changed.wait(min(left_s, _LOOK_S))  # no notification when `patience_s` is over
         return True
 
     def _is_free(self) -> bool:
@@ -67,7 +67,7 @@ class WorkerSlots:
 
     @contextmanager
     def holding(self, is_leaving: Callable[[], bool]) -> Iterator[None]:
-        """`is_leaving` tells whether the jobs that this thread has in hand until then are to be left."""
+        """Until it ends, `is_leaving` tells whether the jobs of this thread are to be left."""
         self._in_flight.is_leaving = is_leaving
         try:
             yield
@@ -75,6 +75,6 @@ class WorkerSlots:
             del self._in_flight.is_leaving
 
     def is_leaving(self) -> bool:
-        """Whether the jobs that this thread has in hand are to be left."""
+        """Whether the jobs of this thread are to be left."""
         ask: Callable[[], bool] | None = getattr(self._in_flight, "is_leaving", None)
         return ask is not None and ask()

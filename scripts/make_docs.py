@@ -18,6 +18,7 @@ import typer
 from pydantic_core import PydanticUndefined
 
 import embedder
+from app.access.authorized_services import authorize
 from app.api.main import create_app
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
@@ -160,11 +161,10 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
-        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # which nobody asks
+        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
         with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
-            schema = create_app(
-                services, fetching=fetching, reindexing=reindexing, embeddings=openai_routes(server)
-            ).openapi()
+            authorized = authorize(services, fetching=fetching, reindexing=reindexing)
+            schema = create_app(authorized, embeddings=openai_routes(server)).openapi()
         engine.dispose()
     return schema
 

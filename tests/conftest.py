@@ -17,7 +17,7 @@ from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.services import Services
 from app.settings import Settings
-from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Document, Metadata
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
@@ -72,9 +72,7 @@ class ToyServices:
         """A document of this text, searchable."""
         self.services.library.ensure_collection(collection)
         name = f"text://{len(self.services.catalog.documents(limit=10_000))}"
-        document, _ = self.services.library.add_document(
-            collection, text.encode(), uri=name, media_type="text/plain", metadata=metadata
-        )
+        document, _ = self.services.library.add_document(collection, text_source(name, text, metadata=metadata))
         self.work_off()
         return self.services.catalog.document(document.id)
 

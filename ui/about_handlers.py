@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import GircseError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from ui.render.about import render_collections, render_health
 
 logger = logging.getLogger(__name__)

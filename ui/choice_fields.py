@@ -1,4 +1,4 @@
-"""Fields that offer what there is at this moment: collections, lenses."""
+"""Dropdowns of the collections and lenses that exist now."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import gradio as gr
 
 from app.errors import GircseError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 
 
 def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:
     """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
 
-    Gradio would refuse what was not among its choices when the server started, without a word to the person.
+    Gradio would silently refuse what was not among its choices when the server started.
     """
     field = gr.Dropdown(list(choices), **options)
     # Of this one field: for a subclass Gradio would write a stub file beside the module.

@@ -1,7 +1,7 @@
 """What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble,
 one of the lens's values.
 
-Travels as JSON in a hidden field and in the page's address, so whatever comes in is checked as a stranger's.
+Travels as JSON in a hidden field and in the page's address, so it is checked like any untrusted input.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.errors import InputError
+from app.types.search import BOOST, MAX_BIAS, MAX_BIASED_WORDS, MAX_FEEDBACK, MAX_FILTERS, SUPPRESS
 
 NO_INSTRUCTION = "-"  # in an address, where an empty one would be left out
-BOOST, SUPPRESS = 5.0, -10.0
 MAX_TEXT_CHARS = 20_000
-MAX_WORDS, MAX_FILTERS, MAX_PASSAGES = 64, 32, 16
 MAX_TITLE_CHARS = 80
 
 
@@ -70,10 +69,10 @@ class Choices:
 
     def _checked(self) -> Choices:
         for name, chosen, most in (
-            ("words", self.bias, MAX_WORDS),
+            ("words", self.bias, MAX_BIASED_WORDS),
             ("filters", self.filters, MAX_FILTERS),
-            ("passages to resemble", self.like, MAX_PASSAGES),
-            ("passages to avoid", self.unlike, MAX_PASSAGES),
+            ("passages to resemble", self.like, MAX_FEEDBACK),
+            ("passages to avoid", self.unlike, MAX_FEEDBACK),
         ):
             if len(chosen) > most:
                 raise InputError(f"At most {most} {name} can be chosen; take one away first.")
@@ -115,8 +114,8 @@ def _text(value: object, name: str, most: int) -> str:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -10 <= value <= 10:
-        raise InputError("A word can be boosted or suppressed by a number from -10 to 10.")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_BIAS <= value <= MAX_BIAS:
+        raise InputError(f"A word can be boosted or suppressed by a number from {-MAX_BIAS:g} to {MAX_BIAS:g}.")
     return float(value)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.errors import InputError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Collections, Reindexing
 from app.types.documents import CONTRACT, Collection
 from app.types.upkeep import ContractChange
-from ui.contract import Collections, Reindexing
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.render.text import render_note
 

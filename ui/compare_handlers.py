@@ -1,4 +1,4 @@
-"""The compare page without Gradio: plain values of a stranger in, HTML out."""
+"""The compare page without Gradio: untrusted plain values in, HTML out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from app.errors import EmptyQueryError, GircseError, InputError
+from app.ports.services import Search
 from app.search.lenses import lenses_of
 from app.types.search import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
-from ui.contract import SearchService
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import LensHandlers
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
@@ -42,17 +42,17 @@ class SideFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the page's address asks for. Faults are values that cannot be used, in the words of a person."""
+    """What the page's address asks for. `errors`: messages about values that cannot be used."""
 
     query: str
     left: SideFields
     right: SideFields
-    faults: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareHandlers(LensHandlers):
-    search_service: SearchService
+    search_service: Search
     default_steps: int
     max_steps: int
 
@@ -66,7 +66,7 @@ class CompareHandlers(LensHandlers):
         for place, look in enumerate(looks):
             answers[place] = self._find(look.request)
             yield _view(looks, answers)
-        answers = [self._explain(look.request, answer) for look, answer in zip(looks, answers, strict=True)]
+        answers = [self._explain(answer) for answer in answers]
         yield _view(looks, answers)
 
     def compare_again(self, *values: object) -> Iterator[CompareView]:
@@ -79,8 +79,8 @@ class CompareHandlers(LensHandlers):
     def compare_address(self, params: Mapping[str, str]) -> Iterator[CompareView]:
         """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
         asked = self.read_address(params)
-        if asked.faults:
-            yield (render_error(" ".join(asked.faults), title="This address cannot be followed"), *NOTHING[1:])
+        if asked.errors:
+            yield (render_error(" ".join(asked.errors), title="This address cannot be followed"), *NOTHING[1:])
         elif not asked.query:
             yield AS_IT_IS
         else:
@@ -90,11 +90,11 @@ class CompareHandlers(LensHandlers):
         """Raises GircseError when the catalog cannot say which collections there are."""
         names = [each.name for each in self.catalog.collections()]
         first_look = SideFields("", self.default_steps, SearchMode.DENSE.value, next(iter(names), None), "")
-        left, faults_left = self._read_side(params, "1", LEFT, first_look, names)
+        left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
         # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
         second_look = left._replace(instruction=self._other_instruction(str(left.instruction)))
-        right, faults_right = self._read_side(params, "2", RIGHT, second_look, names)
-        return Address(clean(params.get("q", "")).strip(), left, right, (*faults_left, *faults_right))
+        right, errors_right = self._read_side(params, "2", RIGHT, second_look, names)
+        return Address(clean(params.get("q", "")).strip(), left, right, (*errors_left, *errors_right))
 
     def _look(self, name: str, query: object, side: SideFields) -> Look:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
@@ -121,7 +121,7 @@ class CompareHandlers(LensHandlers):
         return self.catalog.collection(read_choice(collection, name=f"collection for {name}")).name
 
     def _find(self, request: SearchRequest) -> Answer | GircseError:
-        """What one side cannot answer is its own affair: the other one is shown all the same."""
+        """An error of one side does not hide the other."""
         try:
             return Answer(
                 self.search_service.search(request, explain=False),
@@ -130,11 +130,11 @@ class CompareHandlers(LensHandlers):
         except GircseError as error:
             return error
 
-    def _explain(self, request: SearchRequest, answer: Answer | GircseError | None) -> Answer | GircseError | None:
+    def _explain(self, answer: Answer | GircseError | None) -> Answer | GircseError | None:
         if not isinstance(answer, Answer) or not answer.result.hits:
             return answer
         try:
-            return replace(answer, result=self.search_service.explain(answer.result, request))
+            return replace(answer, result=self.search_service.explain(answer.result))
         except GircseError as error:
             return error
 
@@ -148,21 +148,21 @@ class CompareHandlers(LensHandlers):
         self, params: Mapping[str, str], number: str, name: str, default: SideFields, collections: Sequence[str]
     ) -> tuple[SideFields, list[str]]:
         instruction, steps, mode, collection, choices = (params.get(key + number) for key in "ikmcx")
-        faults = []
+        errors = []
         if steps is not None and not _is_step(steps, self.max_steps):
-            faults.append(f"Its number of steps for {name} is {steps[:20]!r}; 1 to {self.max_steps} can be made.")
+            errors.append(f"Its number of steps for {name} is {steps[:20]!r}; 1 to {self.max_steps} can be made.")
             steps = None
         if mode is not None and mode not in set(SearchMode):
-            faults.append(f"Its mode for {name} is {mode[:20]!r}; there are {', '.join(SearchMode)}.")
+            errors.append(f"Its mode for {name} is {mode[:20]!r}; there are {', '.join(SearchMode)}.")
             mode = None
         if collection is not None and collection not in collections:
             there = f"There are: {', '.join(collections)}." if collections else "There are none yet."
-            faults.append(f"The collection {collection[:80]!r} for {name} does not exist. {there}")
+            errors.append(f"The collection {collection[:80]!r} for {name} does not exist. {there}")
             collection = None
         try:
             read_choices(choices)
         except InputError:
-            faults.append(f"What was chosen for {name} cannot be read.")
+            errors.append(f"What was chosen for {name} cannot be read.")
             choices = None
         return SideFields(
             default.instruction if instruction is None else "" if instruction == NO_INSTRUCTION else instruction,
@@ -170,7 +170,7 @@ class CompareHandlers(LensHandlers):
             mode or default.mode,
             collection or default.collection,
             default.choices if choices is None else choices,
-        ), faults
+        ), errors
 
 
 def _is_step(text: str, most: int) -> bool:

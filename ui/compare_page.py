@@ -259,5 +259,5 @@ def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ..
         )
         for side in (asked.left, asked.right)
     ]
-    # Whoever is quick has typed a query already.
+    # The user may have typed a query already.
     return asked.query or gr.skip(), *sides[0], *sides[1]

@@ -1,4 +1,4 @@
-"""Two answers to one query, joined passage by passage: who moved where. Pure; knows nothing of how it is drawn."""
+"""Two answers to one query, joined passage by passage: how ranks moved. Pure; knows nothing of how it is drawn."""
 
 from __future__ import annotations
 

@@ -1,16 +1,13 @@
-"""What the pages are given from outside: frozen values and protocols. Knows neither Gradio nor any implementation."""
+"""What the pages need from the application: frozen values and protocols. Knows no Gradio, no implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.parts import Catalog
-from app.types.documents import Collection, Document, TextWindow
-from app.types.search import SearchRequest, SearchResult
-from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from app.ports.services import Collections, Fetching, Reindexing, Search, Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +47,9 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here, for everybody who can open the pages: no address, path or key of anything.
+    """What runs here, for every user of the pages: no address, path or key.
 
-    `faithfulness` is what was measured of the explanations, in Markdown; empty where nothing was.
+    `faithfulness` is what was measured of the highlights, in Markdown; empty where nothing was.
     """
 
     model_name: str
@@ -64,55 +61,6 @@ class AboutInfo:
     faithfulness: str = ""
 
 
-class SearchService(Protocol):
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
-        """Raises GircseError when the request cannot be answered."""
-        ...
-
-    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult:
-        """The same result, whose hits say why they were found."""
-        ...
-
-
-class Texts(Protocol):
-    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        """Those of the characters [start, end) that a document has. Raises GircseError with the reason."""
-        ...
-
-
-class Collections(Protocol):
-    """Makes and deletes collections; each raises GircseError with the reason."""
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        document_instruction: str | None = None,
-        document_steps: int | None = None,
-        chunk_tokens: int = ...,
-        chunk_overlap: int = ...,
-    ) -> Collection: ...
-    def ensure_collection(self, name: str) -> Collection: ...
-    def delete_collection(self, name: str) -> None: ...
-
-
-class Fetching(Protocol):
-    """Brings web pages in, whether or not anybody watches; each raises GircseError with the reason."""
-
-    def add(self, collection: str, urls: Sequence[str]) -> None: ...
-    def fetches(self, collection: str) -> list[Fetch]: ...
-    def retry(self, collection: str, url: str) -> None: ...
-    def forget(self, collection: str, url: str) -> None: ...
-
-
-class Reindexing(Protocol):
-    """Indexes collections anew, whether or not anybody watches; each raises GircseError with the reason."""
-
-    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
-    def status(self, name: str) -> ReindexStatus: ...
-    def roll_back(self, name: str) -> Collection: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
@@ -120,7 +68,7 @@ class PageParts:
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
 
-    search: SearchService
+    search: Search
     catalog: Catalog
     texts: Texts
     collections: Collections

@@ -10,9 +10,10 @@ from typing import Any
 import gradio as gr
 
 from app.errors import InputError, UnknownDocumentError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Texts
 from app.types.documents import Document
-from ui.contract import PageParts, Texts
+from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data, read_choice
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
 
@@ -49,7 +50,7 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
     """The document, where it belongs to the collection. Raises InputError and NotFoundError."""
     name = catalog.collection(read_choice(collection, name="collection")).name
     document = catalog.document(read_choice(document_id, name="document"))
-    if document.collection != name:  # nobody reads or changes what another collection holds through this one
+    if document.collection != name:  # authorization was checked for this collection alone
         raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
     return document
 

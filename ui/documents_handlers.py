@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.errors import ConflictError, InputError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Fetching, Reindexing
 from app.types.documents import Collection, DocumentState
 from app.types.upkeep import ReindexState
-from ui.contract import Fetching, Reindexing
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text
 from ui.render.collections import render_settings

@@ -1,4 +1,4 @@
-"""What stands between the page's handlers and the world: each handler is a public endpoint, whatever the page shows.
+"""Validates what the handlers are sent: each handler is a public endpoint, whatever the page shows.
 
 Checks types, lengths and ranges of what comes in, and turns whatever goes wrong into a message that a person can read.
 """
@@ -45,7 +45,7 @@ def read_choice(value: object, *, name: str) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """HTML for the person. What we did not foresee is logged under an id, and only the id is shown."""
+    """HTML for the person. Unexpected errors are logged under an id, and only the id is shown."""
     if isinstance(error, GircseError):
         return render_error(str(error))
     incident = uuid.uuid4().hex[:8]
@@ -85,5 +85,5 @@ def as_stream_handler(
 
 
 def event_data(event: Any) -> dict[str, Any]:
-    """What the page's script sent along with an event: a stranger's word, like every other input."""
+    """What the page's script sent along with an event: untrusted, like every other input."""
     return event._data if isinstance(event._data, dict) else {}

@@ -1,4 +1,4 @@
-"""What strangers send to the pages' queue, refused before Gradio works on it; what remains, each handler checks itself.
+"""Refuses malformed events before Gradio's queue handles them; each handler checks the values themselves.
 
 Left alone, Gradio copies any file of the server, or fetches any address, that a value of any field names as a file.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import gradio as gr
 from starlette.requests import HTTPConnection
 
-from app.access.principal import Principal, acting_as
 from app.errors import InputError
+from app.types.access import Principal, acting_as
 from ui.uploads import require_upload
 
 _REFUSAL = "The page sent what this server cannot read. Load it again."
@@ -28,7 +28,7 @@ def check_inputs(site: gr.Blocks) -> None:
 
     async def process_checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
         _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
-        # The queue's own tasks inherit nothing from the request, whose principal was found at the door.
+        # The queue's own tasks inherit nothing from the request, where the principal was authenticated.
         principal = _principal_of(options.get("request"))
         with acting_as(principal) if principal is not None else nullcontext():
             return await process(block_fn, inputs, *rest, **options)
@@ -43,7 +43,7 @@ def check_inputs(site: gr.Blocks) -> None:
 
 
 def _principal_of(request: Any) -> Principal | None:
-    """None: nobody was let in, and the as_handler services refuse."""
+    """None: not authenticated, and the authorized services refuse."""
     found = getattr(request, "request", request)  # Gradio wraps Starlette's
     return found.scope.get("state", {}).get("principal") if isinstance(found, HTTPConnection) else None
 

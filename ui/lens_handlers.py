@@ -1,11 +1,11 @@
-"""Lenses and clicked choices, as every page that searches offers them: plain values of a stranger in, values out."""
+"""Lenses and clicked choices, as every page that searches offers them: untrusted plain values in, values out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.search.lenses import find_lens, lenses_of
 from app.search.value_syntax import join_values
 from ui.choices import read_choices
@@ -44,5 +44,5 @@ class LensHandlers:
         return join_values(find_lens(self.catalog, read_choice(name, name="lens")).values)
 
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
-        """What was chosen until now, with what a click says."""
+        """The choices so far, changed by a click."""
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()

@@ -1,4 +1,4 @@
-"""The page to log in on: plain HTML, since nobody is served anything of the others before."""
+"""The login page: plain HTML, since no asset of the other pages is served before."""
 
 from __future__ import annotations
 

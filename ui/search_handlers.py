@@ -1,4 +1,4 @@
-"""The search page without Gradio: plain values of a stranger in, HTML out."""
+"""The search page without Gradio: untrusted plain values in, HTML out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
+from app.ports.services import Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
@@ -13,7 +14,6 @@ from app.search.value_syntax import parse_values, split_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from app.types.values import OTHER
 from ui.choices import Choices, read_choices
-from ui.contract import SearchService
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers
@@ -35,7 +35,7 @@ leaves what was there."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHandlers(LensHandlers):
-    search_service: SearchService
+    search_service: Search
     max_steps: int
 
     def request(

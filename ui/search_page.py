@@ -261,7 +261,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
     lenses = handlers.lens_names()
     lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
     return (
-        asked["q"] if "q" in asked else gr.skip(),  # whoever is quick has typed one already
+        asked["q"] if "q" in asked else gr.skip(),  # the user may have typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else "dense",

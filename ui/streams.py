@@ -13,7 +13,7 @@ from ui.handler_inputs import as_stream_handler
 def skipping_none(
     handler: Callable[..., Iterator[tuple[Any, ...]]], *, outputs: int
 ) -> Callable[..., Iterator[tuple[Any, ...]]]:
-    """Guarded; a part of an answer that is None leaves what was there.
+    """Errors become a notice; a part of an answer that is None leaves what was there.
 
     A handler must answer at least once, if only with Nones: Gradio empties the outputs of one that never does.
     """

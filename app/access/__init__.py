@@ -1,1 +1,1 @@
-"""Who may do what: users, keys, sessions, and the one gate that every door goes through."""
+"""Access control: users, keys and sessions, and the one authorizer that every interface goes through."""

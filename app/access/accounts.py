@@ -10,11 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
-from app.access.principal import EVERYTHING, Principal, Role
-from app.access.types import ApiKey, User
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.runtime.lru import LRUCache
+from app.types.access import EVERYTHING, ApiKey, Principal, Role, User
 from app.types.documents import utc_now
 
 ADMIN = "admin"

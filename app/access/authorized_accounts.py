@@ -1,4 +1,4 @@
-"""Users, keys and the audit log behind the gate: admins see to all of them, everybody to their own keys."""
+"""Users, keys and the audit log behind the authorizer: admins see to all of them, everybody to their own keys."""
 
 from __future__ import annotations
 
@@ -7,35 +7,34 @@ from datetime import datetime
 
 from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
-from app.access.principal import EVERYTHING, Principal, Role
-from app.access.types import ApiKey, AuditEntry, User
 from app.errors import ForbiddenError, NotFoundError
 from app.ports.access import AccessLedger
+from app.types.access import EVERYTHING, ApiKey, AuditEntry, Principal, Role, User
 
 
-class GuardedAccounts:
-    def __init__(self, accounts: Accounts, ledger: AccessLedger, gate: Authorizer) -> None:
+class AuthorizedAccounts:
+    def __init__(self, accounts: Accounts, ledger: AccessLedger, authorizer: Authorizer) -> None:
         self._accounts = accounts
         self._ledger = ledger
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def me(self) -> Principal:
-        return self._authorizer.who()
+        return self._authorizer.require_role()
 
     # Users
 
     def users(self) -> list[User]:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         return self._accounts.users()
 
     def user(self, name: str) -> User:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         return self._accounts.user(name)
 
     def add_user(
         self, name: str, *, role: Role, collections: Iterable[str] = EVERYTHING, password: str | None = None
     ) -> User:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         user = self._accounts.add_user(name, role=role, collections=collections, password=password)
         self._authorizer.note("user.added", name, {"role": role.label})
         return user
@@ -49,7 +48,7 @@ class GuardedAccounts:
         is_disabled: bool | None = None,
         password: str | None = None,
     ) -> User:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         user = self._accounts.change_user(
             name, role=role, collections=collections, is_disabled=is_disabled, password=password
         )
@@ -59,7 +58,7 @@ class GuardedAccounts:
 
     def change_own_password(self, current: str, new: str) -> None:
         """Raises ForbiddenError when the current one is wrong, or a key asks."""
-        principal = self._authorizer.who()
+        principal = self._authorizer.require_role()
         if principal.key_id is not None or not self._accounts.check_password(principal.name, current):
             self._authorizer.note("password.refused", principal.name)
             raise ForbiddenError("The present password is wrong, or a key asks. Only its owner changes a password.")
@@ -67,7 +66,7 @@ class GuardedAccounts:
         self._authorizer.note("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         self._accounts.remove_user(name)
         self._authorizer.note("user.removed", name)
 
@@ -75,7 +74,7 @@ class GuardedAccounts:
 
     def api_keys(self) -> list[ApiKey]:
         """All of them for admins, their own for everybody else."""
-        principal = self._authorizer.who()
+        principal = self._authorizer.require_role()
         return self._accounts.api_keys(None if principal.role is Role.ADMIN else principal.name)
 
     def add_key(
@@ -88,7 +87,7 @@ class GuardedAccounts:
         expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
         """Of whoever asks; admins may name another user. Keys make no keys, unless they are an admin's."""
-        principal = self._authorizer.who()
+        principal = self._authorizer.require_role()
         owner = user or principal.name
         if principal.role is not Role.ADMIN and (owner != principal.name or principal.key_id is not None):
             raise ForbiddenError("Only admins make keys for others, and a key makes no other key.")
@@ -99,7 +98,7 @@ class GuardedAccounts:
         return key, secret
 
     def revoke_key(self, key_id: str) -> None:
-        principal = self._authorizer.who()
+        principal = self._authorizer.require_role()
         key = self._accounts.key(key_id)
         if key is None or (principal.role is not Role.ADMIN and key.user != principal.name):
             raise NotFoundError(f"No key has the id {key_id!r}. `gircse keys list` shows them.")
@@ -111,5 +110,5 @@ class GuardedAccounts:
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0
     ) -> list[AuditEntry]:
-        self._authorizer.who(Role.ADMIN)
+        self._authorizer.require_role(Role.ADMIN)
         return self._ledger.audit_entries(actions=actions, actor=actor, limit=limit, offset=offset)

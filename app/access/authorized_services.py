@@ -1,24 +1,29 @@
-"""Search, library and what else doors work with, each behind the gate."""
+"""Search, library and what else interfaces work with, each behind the authorizer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from app.access.authorized_catalog import GuardedCatalog
+from app.access.accounts import Accounts
+from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorizer import Authorizer
-from app.access.principal import Role
-from app.collections.background_reindex import Reindexing
-from app.collections.fetching import Fetching
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, Library
+from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
+from app.evaluation.judged import Judged
+from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.parts import Catalog
-from app.search.service import SearchService
+from app.ports.parts import Embedder
+from app.ports.services import Documents, Fetching, Reindexing, Search
+from app.runtime.metrics import ApplicationCollector, Metrics
+from app.runtime.worker_lock import is_worker_running
 from app.services import Services
-from app.types.documents import Collection, Document, IndexStatus, Job, Metadata, TextWindow
+from app.settings import Settings
+from app.types.access import Role
+from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,
@@ -34,18 +39,18 @@ from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 READER, EDITOR = Role.READER, Role.EDITOR
 
 
-class GuardedSearch:
-    def __init__(self, search: SearchService, gate: Authorizer) -> None:
+class AuthorizedSearch:
+    def __init__(self, search: Search, authorizer: Authorizer) -> None:
         self._search = search
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        with self._authorizer.passing(READER, request.collection):
+        with self._authorizer.require_access(READER, request.collection):
             return self._search.search(request, explain=explain)
 
-    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
-        with self._authorizer.passing(READER, request.collection, result.collection):
-            return self._search.explain(result, request)
+    def explain(self, result: SearchResult) -> SearchResult:
+        with self._authorizer.require_access(READER, result.collection):
+            return self._search.explain(result)
 
     def refine(
         self,
@@ -55,15 +60,15 @@ class GuardedSearch:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> QueryEmbedding:
-        self._authorizer.who()
+        self._authorizer.require_role()
         return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
 
 
-class GuardedLibrary:
-    def __init__(self, library: Library, catalog: GuardedCatalog, gate: Authorizer) -> None:
+class AuthorizedLibrary:
+    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer) -> None:
         self._library = library
         self._catalog = catalog
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def create_collection(
         self,
@@ -90,104 +95,97 @@ class GuardedLibrary:
         return self._library.ensure_collection(name)
 
     def delete_collection(self, name: str) -> None:
-        with self._authorizer.passing(EDITOR, name):
+        with self._authorizer.require_access(EDITOR, name):
             self._authorizer.note("collection.deleted", name)
             self._library.delete_collection(name)
 
-    def add_document(
-        self,
-        collection: str,
-        content: bytes | BinaryIO,
-        *,
-        uri: str,
-        media_type: str,
-        title: str = "",
-        metadata: Metadata | None = None,
-    ) -> tuple[Document, Job | None]:
-        with self._authorizer.passing(EDITOR, collection):
-            return self._library.add_document(
-                collection, content, uri=uri, media_type=media_type, title=title, metadata=metadata
-            )
+    def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]:
+        with self._authorizer.require_access(EDITOR, collection):
+            return self._library.add_document(collection, source)
 
     def delete_document(self, document_id: str) -> Job:
         document = self._catalog.document(document_id)
-        with self._authorizer.passing(EDITOR, document.collection):
+        with self._authorizer.require_access(EDITOR, document.collection):
             self._authorizer.note("document.deleted", document.id, {"collection": document.collection})
             return self._library.delete_document(document_id)
 
     def index_status(self, name: str) -> IndexStatus:
-        with self._authorizer.passing(READER, name):
+        with self._authorizer.require_access(READER, name):
             return self._library.index_status(name)
 
     def optimize_index(self, name: str) -> IndexStatus:
-        with self._authorizer.passing(EDITOR, name):
+        with self._authorizer.require_access(EDITOR, name):
             return self._library.optimize_index(name)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        with self._authorizer.passing(READER, document.collection):
+        with self._authorizer.require_access(READER, document.collection):
             return self._library.text_window(document, start, end)
+
+    def original_file(self, document: Document) -> Path:
+        with self._authorizer.require_access(READER, document.collection):
+            return self._library.original_file(document)
 
     def _require_own_name(self, name: str) -> None:
         """A name that is another's is refused whether or not there is a collection of it."""
-        principal = self._authorizer.who(EDITOR)
+        principal = self._authorizer.require_role(EDITOR)
         if not principal.covers(name):
             own = ", ".join(principal.key_collections if "*" in principal.collections else principal.collections)
             raise ForbiddenError(f"You may not make {name!r}: your collections are {own or 'none'}.")
 
 
-class GuardedFetching:
-    def __init__(self, fetching: Fetching, gate: Authorizer) -> None:
+class AuthorizedFetching:
+    def __init__(self, fetching: Fetching, authorizer: Authorizer) -> None:
         self._fetching = fetching
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def add(self, collection: str, urls: Sequence[str]) -> None:
-        with self._authorizer.passing(EDITOR, collection):
+        with self._authorizer.require_access(EDITOR, collection):
             self._fetching.add(collection, urls)
 
     def fetches(self, collection: str) -> list[Fetch]:
-        with self._authorizer.passing(READER, collection):
+        with self._authorizer.require_access(READER, collection):
             return self._fetching.fetches(collection)
 
     def retry(self, collection: str, url: str) -> None:
-        with self._authorizer.passing(EDITOR, collection):
+        with self._authorizer.require_access(EDITOR, collection):
             self._fetching.retry(collection, url)
 
     def forget(self, collection: str, url: str) -> None:
-        with self._authorizer.passing(EDITOR, collection):
+        with self._authorizer.require_access(EDITOR, collection):
             self._fetching.forget(collection, url)
 
 
-class GuardedReindexing:
-    def __init__(self, reindexing: Reindexing, gate: Authorizer) -> None:
+class AuthorizedReindexing:
+    def __init__(self, reindexing: Reindexing, authorizer: Authorizer) -> None:
         self._reindexing = reindexing
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
-        with self._authorizer.passing(EDITOR, name):
+        with self._authorizer.require_access(EDITOR, name):
             self._authorizer.note("collection.reindexed", name)
             return self._reindexing.start(name, change, restart=restart)
 
     def status(self, name: str) -> ReindexStatus:
-        with self._authorizer.passing(READER, name):
+        with self._authorizer.require_access(READER, name):
             return self._reindexing.status(name)
 
     def roll_back(self, name: str) -> Collection:
-        with self._authorizer.passing(EDITOR, name):
+        with self._authorizer.require_access(EDITOR, name):
             self._authorizer.note("collection.rolled-back", name)
             return self._reindexing.roll_back(name)
 
 
-class GuardedJudged:
-    def __init__(self, judged: JudgedQueries, gate: Authorizer) -> None:
+class AuthorizedJudged:
+    def __init__(self, judged: JudgedQueries, authorizer: Authorizer) -> None:
         self._judged = judged
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def sources(self, collection: str) -> list[JudgementSource]:
-        with self._authorizer.passing(READER, collection):
+        with self._authorizer.require_access(READER, collection):
             return self._judged.sources(collection)
 
     def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        with self._authorizer.passing(READER, collection):
+        with self._authorizer.require_access(READER, collection):
             return self._judged.queries(collection, judged_by=judged_by)
 
     def import_files(
@@ -198,23 +196,40 @@ class GuardedJudged:
         name: str | None = None,
         instruction: str | None = None,
     ) -> ImportReport:
-        with self._authorizer.passing(EDITOR, collection):
+        with self._authorizer.require_access(EDITOR, collection):
             return self._judged.import_files(collection, files, name=name, instruction=instruction)
 
     def forget_import(self, collection: str, judged_by: str) -> int:
-        with self._authorizer.passing(EDITOR, collection):
+        with self._authorizer.require_access(EDITOR, collection):
             return self._judged.forget_import(collection, judged_by)
 
 
-class GuardedEvaluations:
+class AuthorizedMetrics:
+    """The metrics of the process, with how much the application holds of everything."""
+
+    def __init__(self, services: Services, authorizer: Authorizer) -> None:
+        self._metrics = services.metrics
+        self._application = ApplicationCollector(
+            catalog=services.catalog,
+            index=services.index,
+            is_worker_running=lambda: is_worker_running(services.settings.home),
+        )
+        self._authorizer = authorizer
+
+    def render(self) -> bytes:
+        self._authorizer.require_everywhere(READER)
+        return self._metrics.render(self._application)
+
+
+class AuthorizedEvaluations:
     """An evaluation can be seen by whoever sees all collections that it asks."""
 
-    def __init__(self, evaluations: Evaluations, gate: Authorizer) -> None:
+    def __init__(self, evaluations: Evaluations, authorizer: Authorizer) -> None:
         self._evaluations = evaluations
-        self._authorizer = gate
+        self._authorizer = authorizer
 
     def start(self, plan: EvaluationPlan) -> EvaluationRun:
-        with self._authorizer.passing(EDITOR, *_asked(plan)):
+        with self._authorizer.require_access(EDITOR, *_asked(plan)):
             return self._evaluations.start(plan)
 
     def runs(self) -> list[EvaluationRun]:
@@ -227,7 +242,7 @@ class GuardedEvaluations:
         return run
 
     def cancel(self, run_id: str) -> EvaluationRun:
-        self._authorizer.who(EDITOR)
+        self._authorizer.require_role(EDITOR)
         return self._evaluations.cancel(self.run(run_id).id)
 
     def compare(self, run_id: str, *, baseline: int = 0) -> list[Difference]:
@@ -237,19 +252,47 @@ class GuardedEvaluations:
         self._evaluations.close()
 
     def _is_seen(self, run: EvaluationRun) -> bool:
-        principal = self._authorizer.who()
+        principal = self._authorizer.require_role()
         return all(map(principal.covers, _asked(run.plan)))
 
 
-def guard_services(services: Services, gate: Authorizer) -> Services:
-    """What doors are given. Bytes and vectors are reached through documents and searches, which are as_handler."""
-    catalog = GuardedCatalog(services.catalog, gate)
-    return replace(
-        services,
-        catalog=cast("Catalog", catalog),
-        search=cast("SearchService", GuardedSearch(services.search, gate)),
-        library=cast("Library", GuardedLibrary(services.library, catalog, gate)),
-        evaluations=GuardedEvaluations(services.evaluations, gate),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedServices:
+    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection."""
+
+    settings: Settings
+    embedder: Embedder
+    checks: Mapping[str, Callable[[], bool]]
+    metrics: Metrics
+    catalog: Catalog
+    search: Search
+    library: Documents
+    judged: JudgedQueries
+    evaluations: Evaluations
+    accounts: AuthorizedAccounts
+    application_metrics: AuthorizedMetrics
+    fetching: Fetching
+    reindexing: Reindexing
+
+
+def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
+    """The one place where guards are built. Vectors and files are reached through searches and documents."""
+    authorizer = Authorizer(services.catalog)
+    catalog = AuthorizedCatalog(services.catalog, authorizer)
+    return AuthorizedServices(
+        settings=services.settings,
+        embedder=services.embedder,
+        checks=services.checks,
+        metrics=services.metrics,
+        catalog=catalog,
+        search=AuthorizedSearch(services.search, authorizer),
+        library=AuthorizedLibrary(services.library, catalog, authorizer),
+        judged=AuthorizedJudged(Judged(services.catalog), authorizer),
+        evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
+        accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
+        application_metrics=AuthorizedMetrics(services, authorizer),
+        fetching=AuthorizedFetching(fetching, authorizer),
+        reindexing=AuthorizedReindexing(reindexing, authorizer),
     )
 
 

@@ -1,4 +1,4 @@
-"""The one gate: whoever asks for something of a collection passes it, whichever door they came in by."""
+"""The one authorizer: decides on every request for something of a collection, whichever interface it came by."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from app.access.principal import Principal, Role, current_principal
-from app.access.types import AuditEntry
 from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
+from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import (
     CountedCollection,
     utc_now,
@@ -19,11 +18,11 @@ from app.types.documents import (
 class Authorizer:
     """Asks for `current_principal`; where there is none, nothing is let through."""
 
-    def __init__(self, catalog: Catalog, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, catalog: Ledger, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._catalog = catalog
         self._clock = clock
 
-    def who(self, role: Role = Role.READER) -> Principal:
+    def require_role(self, role: Role = Role.READER) -> Principal:
         """Whoever asks, who has at least this role. Raises LoginRequiredError and ForbiddenError."""
         principal = current_principal()
         if principal is None:
@@ -33,10 +32,10 @@ class Authorizer:
         return principal
 
     @contextmanager
-    def passing(self, role: Role, *collections: str) -> Iterator[Principal]:
+    def require_access(self, role: Role, *collections: str) -> Iterator[Principal]:
         """To work with these collections. One that may not be seen is as one that is not there, inside the block too:
         raises UnknownCollectionError, which names only those that may be seen."""
-        principal = self.who(role)
+        principal = self.require_role(role)
         for name in collections:
             if not principal.covers(name):
                 raise UnknownCollectionError(name, [each.name for each in self.visible()])
@@ -45,19 +44,19 @@ class Authorizer:
         except UnknownCollectionError as error:
             raise UnknownCollectionError(error.name, list(filter(principal.covers, error.known))) from None
 
-    def passing_everywhere(self, role: Role) -> Principal:
+    def require_everywhere(self, role: Role) -> Principal:
         """For what concerns all collections, those included that others make later."""
-        principal = self.who(role)
+        principal = self.require_role(role)
         if not principal.sees_everything:
             raise ForbiddenError("This concerns all collections, and you may not see all of them; name one.")
         return principal
 
     def visible(self) -> list[CountedCollection]:
-        principal = self.who()
+        principal = self.require_role()
         return [each for each in self._catalog.collections() if principal.covers(each.name)]
 
     def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
         """For the audit log, in the name of whoever asks."""
-        principal = self.who()
+        principal = self.require_role()
         more = {"key": principal.key_id} if principal.key_id else {}
         self._catalog.note(AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})}))

@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
-from app.access.principal import Principal
-from app.access.types import AuditEntry, WebSession
 from app.errors import LoginRequiredError, ThrottledError
 from app.ports.access import AccessLedger
+from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
 
 SESSION_LIFETIME = timedelta(hours=12)

@@ -201,7 +201,7 @@ def _passage(hit: Passage) -> str:
 
 
 def _fenced(texts: Sequence[str], fence: str) -> list[str]:
-    """Between lines that nobody who wrote a document can have known."""
+    """Between random marker lines, which a document cannot contain."""
     if not texts:
         return []
     notice = (

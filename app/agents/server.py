@@ -20,7 +20,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from app.access.principal import Principal, acting_as
 from app.agents.answers import (
     CollectionsAnswer,
     LensesAnswer,
@@ -34,8 +33,9 @@ from app.agents.answers import (
     text_answer,
 )
 from app.errors import GircseError, UnknownCollectionError, UnknownDocumentError
+from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
-from app.services import Services
+from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
 from app.types.search import SearchMode, SearchRequest
 
@@ -65,7 +65,7 @@ class Ability(StrEnum):
 class Agent:
     """The services as one principal may use them: what lies outside of its collections does not exist for it."""
 
-    services: Services
+    services: ReadingServices
     principal: Principal
 
     def collection(self, name: str) -> str:
@@ -86,7 +86,7 @@ class Agent:
 
 
 def mcp_server(
-    services: Services, *, principal_of: PrincipalOf, allowed: Collection[Ability] = tuple(Ability)
+    services: ReadingServices, *, principal_of: PrincipalOf, allowed: Collection[Ability] = tuple(Ability)
 ) -> MCPServer:
     """Tools that run on behalf of whom `principal_of` names for each request."""
     server = MCPServer(
@@ -204,7 +204,7 @@ def _result(answer: Any) -> CallToolResult:
 
 @contextmanager
 def _told_as_tool_errors() -> Iterator[None]:
-    """A model reads what was wrong, and may mend it; of a fault of ours it gets the id that the log names."""
+    """A model reads what was wrong and may correct it; of an internal error it gets only the id in the log."""
     try:
         yield
     except GircseError as error:

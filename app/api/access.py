@@ -12,9 +12,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
-from app.access.principal import OPERATOR, Principal, acting_as, current_principal
 from app.api.problems import openai_problem, problem, tell_when_to_ask_again
 from app.errors import GircseError, LoginRequiredError, UnavailableError
+from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
 COOKIE = "gircse_session"
 LOGIN = "/login"

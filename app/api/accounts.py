@@ -8,11 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from app.access.authorized_accounts import GuardedAccounts
-from app.access.principal import RoleName
-from app.access.types import ApiKey, AuditEntry, User
+from app.access.authorized_accounts import AuthorizedAccounts
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
 from app.api.schemas import Posted
+from app.types.access import ApiKey, AuditEntry, RoleName, User
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
 
@@ -109,7 +108,7 @@ class AuditAnswer(BaseModel):
     detail: dict[str, str]
 
 
-def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRouter:
+def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["access"])
 
     @routes.get("/me", response_model=MeAnswer)
@@ -145,7 +144,7 @@ def account_routes(accounts: GuardedAccounts, *, access_control: bool) -> APIRou
     return routes
 
 
-def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
+def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
         """Everybody who may come in, and what each may do."""
@@ -180,7 +179,7 @@ def _add_user_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
         accounts.remove_user(name)
 
 
-def _add_key_routes(routes: APIRouter, accounts: GuardedAccounts) -> None:
+def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
     def list_keys(page: Page) -> list[KeyAnswer]:
         """Your API keys; all of them for admins."""

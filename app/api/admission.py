@@ -56,7 +56,7 @@ class Lane:
         self._in_flight = 0
         self._refused_share = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
-        metrics.lane(name, waiting=lambda: len(self._waiters), in_flight=lambda: self._in_flight)
+        metrics.request_class(name, waiting=lambda: len(self._waiters), in_flight=lambda: self._in_flight)
 
     def refuses(self) -> bool:
         """Whether there is no room for one more, which then counts as refused."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.access.authorized_services import AuthorizedServices
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.paging import PAGE_HEADERS, Page
 from app.api.schemas import CollectionAnswer, IndexStatusAnswer, NewCollection
-from app.services import Services
 from app.types.documents import CountedCollection, IndexStatus
 
 
-def collection_routes(services: Services) -> APIRouter:
+def collection_routes(services: AuthorizedServices) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/collections", tags=["collections"])
     catalog = services.catalog
 
@@ -58,7 +58,7 @@ def collection_routes(services: Services) -> APIRouter:
     return routes
 
 
-def _create(services: Services, new: NewCollection) -> CountedCollection:
+def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollection:
     made = services.library.create_collection(
         new.name,
         document_instruction=new.document_instruction,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.paging import PAGE_HEADERS, Limit, ListPage, Offset, note_page
 from app.api.schemas import ChunkAnswer, DocumentAnswer, DocumentCountsAnswer, JobAnswer
 from app.errors import InputError, NotFoundError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.types.documents import Chunk, Document, DocumentState, Job
 
 TextPart = Annotated[

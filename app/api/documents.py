@@ -7,9 +7,9 @@ import json
 import mimetypes
 import textwrap
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from app.access.authorized_services import AuthorizedServices
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import (
@@ -30,8 +31,7 @@ from app.api.schemas import (
 from app.collections.fetching import ReadUrl
 from app.collections.library import DEFAULT_COLLECTION
 from app.errors import InputError
-from app.services import Services
-from app.types.documents import Document, Job, Metadata, MetadataValue
+from app.types.documents import Document, Job, Metadata, MetadataValue, Source
 
 TITLE_CHARACTERS = 80
 
@@ -39,14 +39,9 @@ _METADATA = TypeAdapter(dict[str, MetadataValue])
 _MAPPING = TypeAdapter(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class PostedDocument:
+class Posted(NamedTuple):
     collection: str
-    content: bytes | BinaryIO  # a file is on disk, unless it is small
-    uri: str
-    media_type: str
-    title: str
-    metadata: Metadata
+    source: Source | NewUrl  # an uploaded file is on disk, unless it is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +77,14 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "A body of another kind."}}
 
 
-def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRouter:
+def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
     catalog = services.catalog
 
     @routes.post(
         "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
     )
-    def add_document(
-        posted: Annotated[PostedDocument | NewUrl, Depends(_posted_document)], key: IdempotencyKey = None
-    ) -> object:
+    def add_document(posted: Annotated[Posted, Depends(_posted_document)], key: IdempotencyKey = None) -> object:
         """Takes a file or a text, or fetches the page at a `url`, and queues its ingestion; follow the job."""
         return answer_once(
             catalog,
@@ -115,45 +108,32 @@ def document_routes(services: Services, *, read_url: ReadUrl | None) -> APIRoute
     return routes
 
 
-def _add(services: Services, posted: PostedDocument | NewUrl, read_url: ReadUrl | None) -> Submission:
-    if isinstance(posted, NewUrl):
-        posted = _fetched(posted, read_url)
-    document, job = services.library.add_document(
-        posted.collection,
-        posted.content,
-        uri=posted.uri,
-        media_type=posted.media_type,
-        title=posted.title,
-        metadata=posted.metadata,
-    )
+def _add(services: AuthorizedServices, posted: Posted, read_url: ReadUrl | None) -> Submission:
+    source = posted.source
+    if isinstance(source, NewUrl):
+        source = _fetched(source, read_url)
+    document, job = services.library.add_document(posted.collection, source)
     return Submission(document=document, job=job)
 
 
-def _told_apart(posted: PostedDocument | NewUrl) -> str:
+def _told_apart(posted: Posted) -> str:
     """The same for the same document, however its form was written."""
-    if isinstance(posted, NewUrl):
-        return json.dumps(posted.model_dump())
-    content = posted.content
-    digest = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else _hash_of(content)
-    told = (posted.collection, posted.uri, posted.media_type, posted.title, dict(posted.metadata), digest)
+    source = posted.source
+    if isinstance(source, NewUrl):
+        return json.dumps(source.model_dump())
+    with source.opened() as file:
+        digest = _hash_of(file)
+    told = (posted.collection, source.uri, source.media_type, source.title, dict(source.metadata), digest)
     return json.dumps(told)
 
 
-def _fetched(new: NewUrl, read_url: ReadUrl | None) -> PostedDocument:
+def _fetched(new: NewUrl, read_url: ReadUrl | None) -> Source:
     if read_url is None:
         raise InputError("This server fetches no addresses. Send the document itself.")
-    source = read_url(new.url)
-    return PostedDocument(
-        collection=new.collection,
-        content=source.data,
-        uri=source.uri,
-        media_type=source.media_type,
-        title=new.title,
-        metadata=new.metadata,
-    )
+    return replace(read_url(new.url), title=new.title, metadata=new.metadata)
 
 
-async def _posted_document(request: Request) -> AsyncIterator[PostedDocument | NewUrl]:
+async def _posted_document(request: Request) -> AsyncIterator[Posted]:
     """An uploaded file stays open until the answer is on its way."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
@@ -165,23 +145,19 @@ async def _posted_document(request: Request) -> AsyncIterator[PostedDocument | N
         raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
 
 
-def _posted_json(body: bytes) -> PostedDocument | NewUrl:
+def _posted_json(body: bytes) -> Posted:
     """A body with a `url` is one to be fetched."""
     try:
         if "url" in _MAPPING.validate_json(body):
-            return NewUrl.model_validate_json(body)
+            url = NewUrl.model_validate_json(body)
+            return Posted(url.collection, url)
         new = NewText.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from error
     data = new.text.encode()
-    return PostedDocument(
-        collection=new.collection,
-        content=data,
-        uri=new.uri or f"text://{hashlib.sha256(data).hexdigest()}",
-        media_type="text/plain",
-        title=new.title or _first_words(new.text),
-        metadata=new.metadata,
-    )
+    uri = new.uri or f"text://{hashlib.sha256(data).hexdigest()}"
+    title = new.title or _first_words(new.text)
+    return Posted(new.collection, Source(uri, uri, "text/plain", data=data, title=title, metadata=new.metadata))
 
 
 def _first_words(text: str) -> str:
@@ -189,21 +165,22 @@ def _first_words(text: str) -> str:
     return textwrap.shorten(text[: 10 * TITLE_CHARACTERS].replace("\x00", " "), TITLE_CHARACTERS, placeholder=" …")
 
 
-def _posted_file(form: FormData) -> PostedDocument:
+def _posted_file(form: FormData) -> Posted:
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
     # Browsers and programs may send a path; only the last part is the file's name.
     name = PureWindowsPath(file.filename or "").name or _hash_of(file.file)
-    return PostedDocument(
-        collection=texts.get("collection") or DEFAULT_COLLECTION,
-        content=file.file,
-        uri=texts.get("uri") or f"upload://{name}",
-        media_type=_media_type(name, file.content_type),
+    source = Source(
+        name,
+        texts.get("uri") or f"upload://{name}",
+        _media_type(name, file.content_type),
+        file=file.file,
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
     )
+    return Posted(texts.get("collection") or DEFAULT_COLLECTION, source)
 
 
 def _hash_of(file: BinaryIO) -> str:

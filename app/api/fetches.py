@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.api.schemas import FetchAnswer, FetchedUrl, NewFetches
-from app.collections.fetching import Fetching
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Fetching
 from app.types.upkeep import Fetch
 
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from fastapi import Header, Response
 from pydantic import TypeAdapter
 
-from app.access.principal import OPERATOR, current_principal
 from app.errors import ConflictError, InputError
 from app.ports.catalog import IdempotencyRecords
+from app.types.access import OPERATOR, current_principal
 
 KEPT = timedelta(days=1)
 LEASE = timedelta(minutes=5)  # longer than any request takes; after it the request of a process that died is done anew

@@ -15,7 +15,7 @@ from app.api.events import MEDIA_TYPE, described_events, event
 from app.api.paging import PAGE_HEADERS, Limit, Offset, note_page
 from app.api.schemas import JobAnswer, JobCountsAnswer, PausesAnswer, RetriesAnswer
 from app.errors import GircseError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.types.documents import Job, JobState
 
 LOOK_S = 0.5

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.paging import PAGE_HEADERS, Offset, Page, note_page
 from app.api.schemas import JudgementAnswer, LensAnswer, NewJudgement, NewLens
 from app.errors import NotFoundError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.search.judgements import new_judgement, new_lens
 from app.search.lenses import delete_lens, find_lens, lenses_of
 from app.types.documents import Judgement, Lens

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import cast
 
 from fastapi import APIRouter, FastAPI
 
-from app.access.accounts import Accounts
-from app.access.authorized_accounts import GuardedAccounts
-from app.access.authorized_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
-from app.access.authorizer import Authorizer
+from app.access.authorized_services import AuthorizedServices
 from app.access.logins import Logins
-from app.access.principal import Role
 from app.api.access import AccessControl
 from app.api.accounts import account_routes
 from app.api.admission import Admission
@@ -36,28 +31,24 @@ from app.api.reindexing import reindex_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.telemetry import RequestTelemetry
-from app.collections.background_reindex import Reindexing
-from app.collections.fetching import Fetching, ReadUrl
-from app.evaluation.judged import Judged
-from app.services import Services
+from app.collections.fetching import ReadUrl
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 def create_app(
-    services: Services,
+    services: AuthorizedServices,
     *,
     read_url: ReadUrl | None = None,
-    fetching: Fetching | None = None,
-    reindexing: Reindexing | None = None,
     logins: Logins | None = None,
     draw_login: DrawLogin | None = None,
     embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Without `read_url` and `fetching` no addresses are fetched, without `reindexing` nothing is indexed anew, and
-    without `logins` access control is off. `embeddings` are OpenAI's routes. Whatever is mounted into it must be made
-    of as_handler services, too."""
+    """Without `read_url` no page is fetched while its sender waits; without `logins` access control is off.
+
+    `embeddings` are OpenAI's routes. Whatever is mounted into it must be made of authorized services, too.
+    """
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
@@ -72,32 +63,27 @@ def create_app(
     api.add_middleware(SafeHeaders)
     api.add_middleware(RequestTelemetry, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
-    gate = Authorizer(services.catalog)
-    as_handler = guard_services(services, gate)
-    _add_search_and_documents(api, as_handler, read_url)
-    if fetching is not None:
-        api.include_router(fetch_routes(as_handler.catalog, cast("Fetching", GuardedFetching(fetching, gate))))
-    if reindexing is not None:
-        api.include_router(reindex_routes(as_handler.catalog, cast("Reindexing", GuardedReindexing(reindexing, gate))))
-    api.include_router(job_routes(as_handler.catalog))
-    api.include_router(lens_routes(as_handler.catalog))
-    api.include_router(judged_query_routes(GuardedJudged(Judged(services.catalog), gate)))
-    api.include_router(judgement_routes(as_handler.catalog))
-    api.include_router(evaluation_routes(as_handler.evaluations, as_handler.catalog))
-    api.include_router(model_routes(as_handler))
+    _add_search_and_documents(api, services, read_url)
+    api.include_router(fetch_routes(services.catalog, services.fetching))
+    api.include_router(reindex_routes(services.catalog, services.reindexing))
+    api.include_router(job_routes(services.catalog))
+    api.include_router(lens_routes(services.catalog))
+    api.include_router(judged_query_routes(services.judged))
+    api.include_router(judgement_routes(services.catalog))
+    api.include_router(evaluation_routes(services.evaluations, services.catalog))
+    api.include_router(model_routes(services))
     if embeddings is not None:
         api.include_router(embeddings)
-    accounts = GuardedAccounts(Accounts(services.catalog), services.catalog, gate)
-    api.include_router(account_routes(accounts, access_control=logins is not None))
+    api.include_router(account_routes(services.accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
     api.include_router(health_routes(services.checks))
-    api.include_router(metrics_routes(services, may_ask=lambda: gate.passing_everywhere(Role.READER)))
+    api.include_router(metrics_routes(services.application_metrics))
     describe(api)
     return api
 
 
-def _add_search_and_documents(api: FastAPI, services: Services, read_url: ReadUrl | None) -> None:
+def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_url: ReadUrl | None) -> None:
     model = services.embedder
     api.include_router(
         search_routes(

@@ -6,11 +6,11 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
+from app.access.authorized_services import AuthorizedServices
 from app.api.schemas import ModelAnswer
-from app.services import Services
 
 
-def model_routes(services: Services) -> APIRouter:
+def model_routes(services: AuthorizedServices) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/model", tags=["model"])
     model = services.embedder
 

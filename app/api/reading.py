@@ -10,14 +10,14 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
+from app.access.authorized_services import AuthorizedServices
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
-from app.services import Services
 from app.types.documents import Document, FacetValue, PageStart
+from app.types.search import MAX_FILTERS
 
 PDF, BYTES = "application/pdf", "application/octet-stream"
 DEFAULT_WINDOW = 10_000
-MAX_FACET_FILTERS = 32
 
 # Whatever a stranger wrote must not run as this server's own page. A sandbox leaves Chromium's viewer of PDFs as it is.
 _HEADERS = {
@@ -49,7 +49,7 @@ class Facets:
     facets: dict[str, list[FacetValue]]
 
 
-def reading_routes(services: Services) -> APIRouter:
+def reading_routes(services: AuthorizedServices) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["documents"])
 
     @routes.get("/documents/{document_id}/text", response_model=TextAnswer)
@@ -81,10 +81,10 @@ def reading_routes(services: Services) -> APIRouter:
     return routes
 
 
-def _file_response(document: Document, services: Services) -> Response:
+def _file_response(document: Document, services: AuthorizedServices) -> Response:
     is_pdf = document.media_type == PDF
     return FileResponse(
-        services.blobs.locate(document.content_hash),
+        services.library.original_file(document),
         media_type=PDF if is_pdf else "text/plain" if document.media_type.startswith("text/") else BYTES,
         filename=file_name(document),
         content_disposition_type="inline" if is_pdf else "attachment",
@@ -103,8 +103,8 @@ def file_name(document: Document) -> str:
 
 
 def _parse_filters(filters: list[str]) -> dict[str, str]:
-    if len(filters) > MAX_FACET_FILTERS:
-        raise InputError(f"At most {MAX_FACET_FILTERS} filters can be given, not {len(filters)}.")
+    if len(filters) > MAX_FILTERS:
+        raise InputError(f"At most {MAX_FILTERS} filters can be given, not {len(filters)}.")
     parsed: dict[str, str] = {}
     for each in filters:
         key, sign, value = each.partition("=")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.schemas import CollectionAnswer, NewReindex, ReindexAnswer
-from app.collections.background_reindex import Reindexing
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
+from app.ports.services import Reindexing
 from app.types.documents import CountedCollection
 from app.types.upkeep import ContractChange, ReindexStatus
 

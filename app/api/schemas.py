@@ -10,11 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.collections.fetching import MAX_URLS
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
-from app.search.retrieval import MAX_FEEDBACK
-from app.search.service import MAX_BIAS, MAX_LIMIT
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.search import SearchMode
+from app.types.search import MAX_BIAS, MAX_FEEDBACK, MAX_LIMIT, SearchMode
 from app.types.upkeep import FetchState, ReindexState
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]

@@ -16,8 +16,8 @@ from app.api.schemas import (
     SearchQuestion,
 )
 from app.ports.catalog import LensesAndJudgements
+from app.ports.services import Search
 from app.search.lenses import look_through
-from app.search.service import SearchService
 from app.search.soft_tokens import RefinementGroup, group_refinement, settled_step
 from app.search.stages import search_in_stages
 from app.types.search import QueryEmbedding, SearchRequest
@@ -48,9 +48,7 @@ class Reading:
     groups: tuple[RefinementGroup, ...]
 
 
-def search_routes(
-    service: SearchService, opinions: LensesAndJudgements, *, default_steps: int, max_steps: int
-) -> APIRouter:
+def search_routes(service: Search, opinions: LensesAndJudgements, *, default_steps: int, max_steps: int) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)

@@ -10,10 +10,10 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.access.types import ApiKey, AuditEntry, User, WebSession
 from app.catalog.access_tables import ApiKeyRow, AuditRow, UserRow, WebSessionRow
 from app.catalog.sessions import Sessions
 from app.errors import ConflictError, NotFoundError, UnknownUserError
+from app.types.access import ApiKey, AuditEntry, User, WebSession
 
 
 class AccessLedger(Sessions):

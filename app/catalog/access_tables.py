@@ -8,9 +8,8 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.access.principal import Role
-from app.access.types import ApiKey, AuditEntry, User, WebSession
 from app.catalog.tables import Table
+from app.types.access import ApiKey, AuditEntry, Role, User, WebSession
 
 
 class UserRow(Table):

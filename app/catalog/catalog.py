@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
 from app.catalog.access import AccessLedger
-from app.catalog.consistency import AuditQueries
+from app.catalog.consistency import ConsistencyQueries
 from app.catalog.facets import Facets
 from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
@@ -23,7 +23,7 @@ from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
-from app.ports.catalog import IngestedDocument
+from app.ports.ledger import IngestedDocument
 from app.types.documents import (
     CONTRACT,
     Chunk,
@@ -45,7 +45,7 @@ class SqlCatalog(
     JobLedger,
     ShardLedger,
     IndexLedger,
-    AuditQueries,
+    ConsistencyQueries,
     Restoring,
     DocumentLists,
     Facets,
@@ -153,7 +153,7 @@ class SqlCatalog(
     def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
         statement = (
             select(DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash)
-            # Not LIKE, which on SQLite takes upper for lower case.
+            # Not LIKE, which ignores case on SQLite.
             .where(DocumentRow.collection == collection, func.substr(DocumentRow.uri, 1, len(uri_prefix)) == uri_prefix)
             .order_by(DocumentRow.uri, DocumentRow.id)
         )

@@ -1,6 +1,5 @@
-"""What the audit asks of the catalog: chunks page by page, whose they are, and which documents no job is at work on.
-
-And what those who watch the queue ask."""
+"""Catalog queries of the consistency check: chunks page by page, the documents that own them, documents without an
+open job. And the age of the queue, for monitoring."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from app.types.documents import Chunk, DocumentState, JobKind
 _PAGE = 1000
 
 
-class AuditQueries(Sessions):
+class ConsistencyQueries(Sessions):
     def queue_age(self) -> timedelta:
         is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
         now = self._clock()
@@ -53,7 +52,7 @@ class AuditQueries(Sessions):
         has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
         statement = select(DocumentRow.id, ~has_job).where(DocumentRow.id.in_(list(ids)))
         with self._session(self._engine) as session:
-            return {document_id: bool(settled) for document_id, settled in session.execute(statement).tuples()}
+            return {document_id: bool(is_idle) for document_id, is_idle in session.execute(statement).tuples()}
 
     def queue_again(self, document_id: str) -> bool:
         now = self._clock()

@@ -17,7 +17,7 @@ from app.errors import CatalogUnavailableError, InputError
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
-# A server that went without a word: by default that is noticed after a quarter of an hour, or never.
+# A server that vanished: by default this is noticed after a quarter of an hour, or never.
 _NOTICE_LOSS = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 

@@ -1,4 +1,4 @@
-"""Counts of documents by their metadata, on both databases: JSON is taken apart where it lies."""
+"""Counts of documents by their metadata, on both databases: JSON is expanded in the database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Facets(Sessions):
         entries = _entries(self._engine.dialect)
         conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}
         counted = [_counted(entries, collection, list(conditions.values()), entries.key.not_in(conditions))]
-        for key in conditions.keys() - CHUNK_KEYS:  # what another choice would give
+        for key in conditions.keys() - CHUNK_KEYS:  # counts without this filter: what another value would give
             others = [condition for other, condition in conditions.items() if other != key]
             counted.append(_counted(entries, collection, others, entries.key == key))
         with self._session(self._engine) as session:
@@ -71,7 +71,7 @@ class Facets(Sessions):
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """A document's metadata as rows. Of a number, `value` is a spelling of it that only equal numbers have."""
+    """A document's metadata as rows. `value` of a number is its canonical form."""
 
     source: FromClause
     key: ColumnElement[str]
@@ -159,7 +159,7 @@ def _counted(
 
 
 def _spelled(kind: str, value: object) -> str:
-    """As a filter that finds it."""
+    """As it is written in a filter."""
     if kind != _NUMBER:
         return str(value)
     number = Decimal(str(value))

@@ -1,4 +1,4 @@
-"""Answers that are kept under the keys that callers gave, so that a request sent twice is done once."""
+"""Idempotency records: answers by the key that the client gave, so that a request sent twice is done once."""
 
 from __future__ import annotations
 

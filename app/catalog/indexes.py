@@ -144,7 +144,7 @@ class IndexLedger(Sessions):
             _retire(session, spare, self._clock())
             return spare.name
 
-    # Removals
+    # Garbage
 
     def garbage(self, *, limit: int = 100) -> list[GarbageItem]:
         with self._session(self._engine) as session:
@@ -173,7 +173,7 @@ class IndexLedger(Sessions):
 def write_indexed(
     session: Session, index: str, revisions: Mapping[str, int], chunks: Mapping[str, Iterable[Chunk]]
 ) -> Counter[str]:
-    """Makes the rows say that `index` holds these chunks of the documents, as of these revisions. Counts them.
+    """Records that `index` holds these chunks of the documents, as of these revisions. Counts them.
 
     Both by the id of the document.
     """
@@ -190,7 +190,7 @@ def write_indexed(
 
 
 def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:
-    """Notes the garbage_item of everything that goes with a collection: its indexes and its files."""
+    """Records as garbage what a deleted collection leaves: its indexes and its files."""
     standby = [each.name for each in session.scalars(_standby_rows(row.name))]
     garbage.note(session, GarbageKind.INDEX, [row.active_index, *standby], now)
     files = session.scalars(select(DocumentRow.content_hash).where(DocumentRow.collection == row.name))

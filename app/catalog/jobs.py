@@ -1,7 +1,7 @@
 """The ledger of jobs inside an open transaction: enqueue, claim, heartbeat, finish, fail, release, cancel, retry.
 
 On PostgreSQL rows are locked in one order, the document before its job, so that transactions never deadlock.
-Whatever makes a job due rings, so that an idle worker takes it at once.
+Every change that makes a job due notifies idle workers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from app.errors import CollectionPausedError, ConflictError, LeaseLostError, Unk
 from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_ATTEMPTS = 5
-MAX_LOST_ATTEMPTS = 9  # of a job whose workers end without a word: most often that is not its fault
+MAX_LOST_ATTEMPTS = 9  # of a job whose workers were killed: usually the job is not the cause
 MAX_PAUSE = timedelta(minutes=1)
 _WINDOW = 8  # jobs that are looked through for each small one that is wanted
 MAX_PAUSES = 1440  # about a day of pauses of a minute each
@@ -131,7 +131,7 @@ def put_in_queue(
     present: JobRow | None,
     created_at: datetime,
 ) -> JobRow:
-    """What `enqueue` does, of which `present` is the open job; the caller flushes and rings."""
+    """What `enqueue` does, of which `present` is the open job; the caller flushes and notifies."""
     document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
         if priority is JobPriority.INTERACTIVE:
@@ -286,7 +286,7 @@ def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
 
 
 def hold_those_left(session: Session, claimed: Collection[Job]) -> list[tuple[DocumentRow, JobRow]]:
-    """`hold` of many jobs; those whose lease was lost are left out."""
+    """`hold` for many jobs; those whose lease was lost are left out."""
     tokens = {job.id: job.fencing_token for job in claimed}
     ids = [job.document_id for job in claimed]
     documents = select(DocumentRow).where(DocumentRow.id.in_(ids)).order_by(DocumentRow.id).with_for_update()
@@ -366,7 +366,7 @@ def retry(session: Session, job_id: str, now: datetime) -> JobRow:
 
 
 def dead_ids(session: Session, collection: str | None) -> list[str]:
-    """Dead jobs that a retry makes sense for: nothing newer was asked for the document, and it is still there."""
+    """Dead jobs worth a retry: the document still exists and has no newer job."""
     newer = aliased(JobRow)
     statement = (
         select(JobRow.id)

@@ -1,4 +1,4 @@
-"""What people keep in the catalog: lenses, and judgements of documents."""
+"""Lenses and judgements in the catalog."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class LensesAndJudgements(Sessions):
             for start in range(0, len(document_ids), _PAGE):
                 page = document_ids[start : start + _PAGE]
                 # Of several documents with the same content the last pair, so the one with the smallest id, counts.
-                for alike in (DocumentRow.content_hash, DocumentRow.uri):
-                    found |= _pairs_alike(session, page, collection, alike.key)
+                for column in (DocumentRow.content_hash, DocumentRow.uri):
+                    found |= _pairs_by(session, page, collection, column.key)
         return found
 
 
@@ -135,7 +135,7 @@ def _lens_row(session: Session, name: str) -> LensRow:
     return row
 
 
-def _pairs_alike(session: Session, ids: Sequence[str], collection: str, attribute: str) -> dict[str, str]:
+def _pairs_by(session: Session, ids: Sequence[str], collection: str, attribute: str) -> dict[str, str]:
     other = aliased(DocumentRow)
     statement = (
         select(DocumentRow.id, other.id)
@@ -143,7 +143,7 @@ def _pairs_alike(session: Session, ids: Sequence[str], collection: str, attribut
         .where(DocumentRow.id.in_(ids), other.collection == collection)
         .order_by(DocumentRow.id, other.id.desc())
     )
-    return {mine: theirs for mine, theirs, *_ in session.execute(statement)}
+    return {mine: counterpart for mine, counterpart, *_ in session.execute(statement)}
 
 
 def _require_documents(session: Session, collection: str, ids: set[str]) -> None:

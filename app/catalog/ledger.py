@@ -1,4 +1,4 @@
-"""The catalog's part of jobs. Each method is a transaction around what app.catalog.jobs does."""
+"""The job ledger of the catalog: each method is a transaction around functions of app.catalog.jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.catalog import jobs, notifications
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
-from app.ports.parts import JobListener
+from app.ports.ledger import JobListener
 from app.types.documents import Job, JobReport, JobState
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction

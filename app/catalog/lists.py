@@ -1,4 +1,4 @@
-"""The catalog's part of what people look at: documents by name and state, their latest jobs, and their pages."""
+"""Catalog queries of the lists: documents by name and state, page by page, and their latest jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wakes idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
+"""Notifies idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import errors_translated, unavailable
-from app.ports.parts import JobListener
+from app.ports.ledger import JobListener
 
 _CHANNEL = "gircse_job"
 _SQLITE_LOOK_S = 0.1
@@ -42,12 +42,12 @@ def listening(engine: Engine) -> Iterator[JobListener]:
             connection.execute(text(f"LISTEN {_CHANNEL}"))
         yield listener
     finally:
-        with suppress(listener.fault, DBAPIError):  # the server may be gone
+        with suppress(listener.error, DBAPIError):  # the server may be gone
             connection.close()
 
 
 class _SqliteListener:
-    """Looks whether any other connection has changed the file: of all that SQLite tells it is the nearest to a bell."""
+    """Polls `PRAGMA data_version`, which changes when another connection writes: SQLite has no notifications."""
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         self._engine = engine
@@ -74,12 +74,12 @@ class _SqliteListener:
 class _PostgresListener:
     def __init__(self, engine: Engine, connection: Any) -> None:
         dbapi: Any = engine.dialect.loaded_dbapi  # psycopg, which is an optional extra
-        self.fault: type[Exception] = dbapi.Error
+        self.error: type[Exception] = dbapi.Error
         self._engine = engine
         self._connection = connection
 
     def wait(self, timeout_s: float) -> bool:
         try:
             return any(True for _ in self._connection.notifies(timeout=timeout_s, stop_after=1))
-        except self.fault as error:
+        except self.error as error:
             raise unavailable(self._engine, error) from error

@@ -1,4 +1,4 @@
-"""The ledger for whoever works off a collection in shards: claims and leases of many jobs in one transaction."""
+"""The job ledger for bulk ingestion in shards: claims and leases of many jobs in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents on their way in: any number in one transaction, each taken as if it came alone and in its turn."""
+"""Submits documents: any number in one transaction, with the result of submitting them one after another."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Submissions(Sessions):
     ) -> list[Submitted]:
         for document in documents:
             require_short_uri(document.uri)
-        settled = self._settled(collection, documents)
-        changed = [document for document in documents if storable(document.uri) not in settled]
+        unchanged = self._unchanged(collection, documents)
+        changed = [document for document in documents if storable(document.uri) not in unchanged]
         submitted: list[Submitted] = []
         if changed:
             now = self._clock()
@@ -52,12 +52,12 @@ class Submissions(Sessions):
                 batch.finish()
         results = iter(submitted)
         return [
-            (settled[uri], None) if (uri := storable(document.uri)) in settled else next(results)
+            (unchanged[uri], None) if (uri := storable(document.uri)) in unchanged else next(results)
             for document in documents
         ]
 
-    def _settled(self, collection: str, documents: Sequence[NewDocument]) -> dict[str, Document]:
-        """By uri, those that nothing is to be done about; found without a write, since most often it is nearly all."""
+    def _unchanged(self, collection: str, documents: Sequence[NewDocument]) -> dict[str, Document]:
+        """By uri, documents that need no change; read without a write lock, since usually most are unchanged."""
         by_uri = {storable(document.uri): document for document in documents}
         if len(by_uri) < len(documents) or any(document.moved_from for document in documents):
             return {}  # one may change what another one finds

@@ -316,7 +316,7 @@ Index("ix_job_lease", JobRow.lease_until, sqlite_where=is_running, postgresql_wh
 
 
 class LensRow(Table):
-    """A saved way of looking: instructions under a name."""
+    """A saved instruction under a name."""
 
     __tablename__ = "lens"
 
@@ -350,7 +350,7 @@ class JudgementRow(Table):
 
 
 class AnswerRow(Table):
-    """What a request under an idempotency key was answered. Without a status it is still being answered."""
+    """An idempotency record: the answer to a request. Without a status the request is in progress."""
 
     __tablename__ = "kept_answer"
 

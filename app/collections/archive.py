@@ -193,7 +193,7 @@ def _unpacking(path: Path, file: IO[bytes]) -> IO[bytes]:
 
 
 class _CappedReader(io.RawIOBase):
-    """Refuses to unpack more than could have been packed honestly."""
+    """Refuses to unpack more than a plausible ratio allows (zip bombs)."""
 
     def __init__(self, source: IO[bytes], most: int) -> None:
         self._source = source

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from app.collections.reindex import Reindexer, ReindexReport
 from app.errors import ConflictError, GircseError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
@@ -37,7 +37,7 @@ class _Run:
 class Reindexing:
     """Safe to use from several threads. A run that ended is remembered until the next one of its collection."""
 
-    def __init__(self, catalog: Catalog, *, open_reindexer: OpenReindexer) -> None:
+    def __init__(self, catalog: Ledger, *, open_reindexer: OpenReindexer) -> None:
         self._catalog = catalog
         self._open_reindexer = open_reindexer
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="reindex")
@@ -81,13 +81,13 @@ class Reindexing:
         if building is not None:
             total = self._catalog.counted_collection(name).document_count
             done = total - self._catalog.count_unindexed(name, building.active_index)
-            is_fault = error is not None and not isinstance(error, StoppedError)
+            is_error = error is not None and not isinstance(error, StoppedError)
             return ReindexStatus(
                 name,
-                ReindexState.FAILED if is_fault else ReindexState.HALF_BUILT,
+                ReindexState.FAILED if is_error else ReindexState.HALF_BUILT,
                 done,
                 total,
-                _reason(error) if is_fault else None,
+                _reason(error) if is_error else None,
                 contract=_contract_of(building),
                 can_roll_back=can_roll_back,
             )

@@ -156,7 +156,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 def _hashed(pieces: Iterator[bytes], *, into: BinaryIO | None) -> StoredBytes:
     digest, byte_count = hashlib.sha256(), 0
-    for piece in pieces:  # a fault in reading is the caller's, one in writing ours
+    for piece in pieces:  # an error in reading is the caller's, one in writing ours
         digest.update(piece)
         byte_count += len(piece)
         if into is not None:

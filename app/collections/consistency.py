@@ -1,6 +1,6 @@
 """Compares the catalog with the vector index, in both directions, and mends what differs.
 
-Streams ids page by page. What a job is at work on is left to it; points that are not ours are only reported.
+Streams ids page by page. What a job is at work on is left to it; unmanaged points are only reported.
 """
 
 from __future__ import annotations
@@ -12,37 +12,38 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
-from app.ports.parts import BlobStore, Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, VectorIndex
 from app.search.service import CHUNK_KEYS
 from app.types.documents import Chunk, Collection, GarbageKind, IndexRole, Point
 
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
 
 
-class Fault(StrEnum):
+class Inconsistency(StrEnum):
     MISSING_INDEX = "an index of the catalog is missing"
     UNNAMED_INDEX = "an index that no collection names"
-    UNMANAGED_INDEX = "a collection that is not ours"
+    UNMANAGED_INDEX = "an unmanaged collection"
     WRONG_ALIAS = "the public name means another index"
     MISSING_POINTS = "chunks without their points"
     STALE_POINTS = "points without a chunk"
     WRONG_POINTS = "points that name another document"
     LOST_POINTS = "points of a document that is gone"
-    UNMANAGED_POINTS = "points that are not ours"
+    UNMANAGED_POINTS = "unmanaged points"
     UNNEEDED_FILES = "stored files that no document has"
 
 
-# What may belong to somebody else is removed only when that is asked for.
-UNMANAGED = frozenset({Fault.UNMANAGED_INDEX, Fault.UNMANAGED_POINTS})
+# May belong to another installation: removed only on request.
+UNMANAGED = frozenset({Inconsistency.UNMANAGED_INDEX, Inconsistency.UNMANAGED_POINTS})
 # What the document's own ingestion puts right: it compares with the index, embeds what is missing, deletes the rest.
-_MENDED_BY_INGESTION = frozenset({Fault.MISSING_POINTS, Fault.STALE_POINTS, Fault.WRONG_POINTS})
+_MENDED_BY_INGESTION = frozenset({Inconsistency.MISSING_POINTS, Inconsistency.STALE_POINTS, Inconsistency.WRONG_POINTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """`ids` are of points or files, of one page at most; `document_id` where one is concerned."""
 
-    fault: Fault
+    kind: Inconsistency
     index: str
     collection: str = ""
     document_id: str = ""
@@ -53,8 +54,8 @@ class Difference:
         return max(1, len(self.ids))
 
 
-class Audit:
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore) -> None:
+class ConsistencyCheck:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -77,18 +78,18 @@ class Audit:
 
     def mend(self, difference: Difference, *, removes_unmanaged: bool = False) -> bool:
         """Whether something was done. Ingestion that this queues is the worker's."""
-        fault = difference.fault
-        if fault in UNMANAGED and not removes_unmanaged:
+        kind = difference.kind
+        if kind in UNMANAGED and not removes_unmanaged:
             return False
-        if fault in _MENDED_BY_INGESTION:
+        if kind in _MENDED_BY_INGESTION:
             return self._mend_document(difference)
-        if fault is Fault.MISSING_INDEX:
+        if kind is Inconsistency.MISSING_INDEX:
             self._make_again(difference)
-        elif fault in (Fault.UNNAMED_INDEX, Fault.UNMANAGED_INDEX):
+        elif kind in (Inconsistency.UNNAMED_INDEX, Inconsistency.UNMANAGED_INDEX):
             drop_index(self._index, difference.index)
-        elif fault is Fault.WRONG_ALIAS:
+        elif kind is Inconsistency.WRONG_ALIAS:
             self._index.point_to(difference.collection, difference.index)
-        elif fault is Fault.UNNEEDED_FILES:
+        elif kind is Inconsistency.UNNEEDED_FILES:
             for content_hash in difference.ids:
                 discard_file(self._blobs, content_hash, catalog=self._catalog)
         else:
@@ -102,30 +103,32 @@ class Audit:
                 if building is None or name != building.active_index:  # that one is looked at before the switch
                     yield from self.of_index(collection, name)
             else:
-                yield Difference(Fault.MISSING_INDEX, name, collection.name)
+                yield Difference(Inconsistency.MISSING_INDEX, name, collection.name)
                 if name == collection.active_index:
                     for chunks in self._catalog.chunk_pages(name):
                         yield from self._missing(collection, name, chunks)
         if self._index.aliases().get(collection.name) != collection.active_index:
-            yield Difference(Fault.WRONG_ALIAS, collection.active_index, collection.name)
+            yield Difference(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
 
     def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Difference]:
         """Of points that are there: is each a chunk, and of the document that it names?"""
         owners = self._catalog.chunk_owners(index, [point.id for point in page])
-        strangers: dict[tuple[Fault, str], list[str]] = defaultdict(list)
+        unexpected: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
         for point in page:
             named, owner = _document_of(point), owners.get(point.id)
             if owner is not None and owner != named:
-                strangers[Fault.WRONG_POINTS, owner].append(point.id)
+                unexpected[Inconsistency.WRONG_POINTS, owner].append(point.id)
             elif owner is None:
-                strangers[Fault.STALE_POINTS if named else Fault.UNMANAGED_POINTS, named or ""].append(point.id)
-        settled = self._catalog.unqueued_documents([document_id for _, document_id in strangers if document_id])
-        for (fault, document_id), ids in strangers.items():
-            if document_id and document_id not in settled:
-                fault = Fault.LOST_POINTS
-            elif document_id and not settled[document_id]:
+                unexpected[Inconsistency.STALE_POINTS if named else Inconsistency.UNMANAGED_POINTS, named or ""].append(
+                    point.id
+                )
+        is_idle = self._catalog.unqueued_documents([document_id for _, document_id in unexpected if document_id])
+        for (kind, document_id), ids in unexpected.items():
+            if document_id and document_id not in is_idle:
+                kind = Inconsistency.LOST_POINTS
+            elif document_id and not is_idle[document_id]:
                 continue  # a job is at work on it
-            yield Difference(fault, index, collection.name, document_id, tuple(ids))
+            yield Difference(kind, index, collection.name, document_id, tuple(ids))
 
     def _of_chunks(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
         present = self._index.present_ids(index, [chunk.id for chunk in chunks])
@@ -136,13 +139,13 @@ class Audit:
             return
         # Asked again: the document may have been replaced between the two looks.
         still = self._catalog.chunk_owners(index, [chunk.id for chunk in chunks])
-        settled = self._catalog.unqueued_documents(list(set(still.values())))
+        is_idle = self._catalog.unqueued_documents(list(set(still.values())))
         by_document: dict[str, list[str]] = defaultdict(list)
         for chunk_id, document_id in still.items():
-            if settled.get(document_id):
+            if is_idle.get(document_id):
                 by_document[document_id].append(chunk_id)
         for document_id, ids in by_document.items():
-            yield Difference(Fault.MISSING_POINTS, index, collection.name, document_id, tuple(ids))
+            yield Difference(Inconsistency.MISSING_POINTS, index, collection.name, document_id, tuple(ids))
 
     def _unnamed_indexes(self) -> Iterator[Difference]:
         aliases = set(self._index.aliases().values())
@@ -154,13 +157,13 @@ class Audit:
             if name not in named:
                 # Another installation may share this Qdrant server; what it uses has a public name.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
-                yield Difference(Fault.UNNAMED_INDEX if is_ours else Fault.UNMANAGED_INDEX, name)
+                yield Difference(Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX, name)
 
     def _unneeded_files(self) -> Iterator[Difference]:
         noted = set(self._catalog.reserved_names(GarbageKind.FILE))
         for content_hash in self._blobs.hashes():
             if content_hash not in noted and not self._catalog.needs_file(content_hash):
-                yield Difference(Fault.UNNEEDED_FILES, "", ids=(content_hash,))
+                yield Difference(Inconsistency.UNNEEDED_FILES, "", ids=(content_hash,))
 
     def _mend_document(self, difference: Difference) -> bool:
         collection = self._catalog.collection(difference.collection)
@@ -168,7 +171,7 @@ class Audit:
         if index == collection.active_index and self._catalog.queue_again(document_id):
             return True
         # A document that cannot be ingested, or an index beside the active one, which a reindex or a roll-back fills.
-        if difference.fault is Fault.STALE_POINTS:
+        if difference.kind is Inconsistency.STALE_POINTS:
             self._index.delete_points(index, difference.ids)
         else:
             delete_points_of(self._index, index, document_id)
@@ -190,7 +193,7 @@ class Audit:
 
 
 def _document_of(point: Point) -> str | None:
-    """The document that a point of ours names; None of a foreign point."""
+    """The document that a point of ours names; None for an unmanaged point."""
     metadata = point.payload.get("metadata")
     is_ours = isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
     return str(metadata["document_id"]) if is_ours else None  # type: ignore[index]

@@ -13,9 +13,8 @@ from functools import partial
 
 from app.collections.library import Library
 from app.errors import GircseError, InputError, NotFoundError
-from app.ports.parts import Catalog
+from app.ports.catalog import Catalog
 from app.types.documents import (
-    JobPriority,
     Source,
     require_short_uri,
     require_text,
@@ -87,10 +86,7 @@ class Fetching:
     def _fetch(self, collection: str, url: str) -> None:
         with self._lock:
             self._fetches[collection][url] = Fetch(url, FetchState.FETCHING)
-        source = self._read_url(url)
-        (outcome,) = self._library.add_documents(collection, [source], priority=JobPriority.INTERACTIVE)
-        if isinstance(outcome, Exception):
-            raise outcome
+        self._library.add_document(collection, self._read_url(url))
 
     def _note_end(self, collection: str, url: str, future: Future[None]) -> None:
         if future.cancelled():

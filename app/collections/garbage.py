@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from app.errors import IncompleteDeletionError
-from app.ports.catalog import IndexLedger
+from app.ports.ledger import IndexLedger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import GarbageKind
 

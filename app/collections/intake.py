@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 
 from app.collections.library import Library
 from app.errors import ConflictError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
 Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFailure]]  # a folder, and where in it to look
@@ -62,9 +62,9 @@ class Intake:
         return [key for keys in self._gone.values() for key in keys]
 
     def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Taken | SourceFailure]:
-        """What became of each, the faults among them passed on, in about their order.
+        """What became of each, the errors among them passed on, in about their order.
 
-        Raises UnavailableError alone: whatever is wrong with a source itself is its fault.
+        Raises UnavailableError alone: an error of one source is in what became of it.
         """
         for batch in _batches(sources):
             yield from [each for each in batch if isinstance(each, SourceFailure)]
@@ -110,7 +110,7 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
         yield batch
 
 
-def documents_below(catalog: Catalog, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
+def documents_below(catalog: Ledger, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
     """The documents of these files and of all files below these folders, rows of a file among them."""
     wanted = set(paths)
     if not wanted:
@@ -153,7 +153,7 @@ class Followed:
     """What a look at a folder led to."""
 
     job_ids: list[str] = field(default_factory=list)
-    faults: list[SourceFailure] = field(default_factory=list)
+    errors: list[SourceFailure] = field(default_factory=list)
     moved: int = 0
     deleted: int = 0
 
@@ -164,7 +164,7 @@ class FolderMirror:
     Raises ConflictError, and deletes nothing, when the folder is not the one any more that it was at the beginning.
     """
 
-    def __init__(self, library: Library, catalog: Catalog, collection: str, root: Path, find: Find) -> None:
+    def __init__(self, library: Library, catalog: Ledger, collection: str, root: Path, find: Find) -> None:
         self._library = library
         self._catalog = catalog
         self._collection = collection
@@ -184,7 +184,7 @@ class FolderMirror:
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
         for taken in intake.add_all(self._find(self.root, paths)):
             if isinstance(taken, SourceFailure):
-                followed.faults.append(taken)
+                followed.errors.append(taken)
             elif taken.job is not None:
                 followed.job_ids.append(taken.job.id)
                 followed.moved += taken.has_moved

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
-from typing import BinaryIO
+from pathlib import Path
 
 from app.collections.garbage import discard_file, remove_unneeded
 from app.errors import (
@@ -21,7 +21,8 @@ from app.errors import (
     UnavailableError,
     UnknownCollectionError,
 )
-from app.ports.parts import BlobBatch, BlobStore, Catalog, Embedder, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.service import CHUNK_KEYS
 from app.types.documents import (
@@ -68,7 +69,7 @@ class SampleRow:
 
 
 class Library:
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -137,19 +138,9 @@ class Library:
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
 
     def add_document(
-        self,
-        collection: str,
-        content: bytes | BinaryIO,
-        *,
-        uri: str,
-        media_type: str,
-        title: str = "",
-        metadata: Metadata | None = None,
-        priority: JobPriority = JobPriority.INTERACTIVE,
+        self, collection: str, source: Source, *, priority: JobPriority = JobPriority.INTERACTIVE
     ) -> Added:
         """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
-        source = Source(uri, uri, media_type, title=title, metadata=metadata or {})
-        source = replace(source, data=content) if isinstance(content, bytes) else replace(source, file=content)
         (outcome,) = self.add_documents(collection, [source], priority=priority)
         if isinstance(outcome, Exception):
             raise outcome
@@ -188,7 +179,7 @@ class Library:
                 self._unsettled.update(each.content_hash for each in new.values())
                 raise
             outcomes |= zip(new, added, strict=True)
-            # A garbage_item that was under way takes the bytes unless it sees the rows, which came after its last look.
+            # A garbage collection that runs now removes the bytes unless it sees the rows, written after its last look.
             missing = {
                 number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
             }
@@ -196,6 +187,10 @@ class Library:
 
     def delete_document(self, document_id: str) -> Job:
         return self._catalog.submit_delete(document_id)
+
+    def original_file(self, document: Document) -> Path:
+        """Where its bytes lie at this moment. Raises NotFoundError."""
+        return self._blobs.locate(document.content_hash)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.collections.library import check_contract
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
-from app.ports.catalog import IngestedDocument
-from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
+from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.documents import CONTRACT, Collection, Document, IndexRole
 from app.types.upkeep import ContractChange
@@ -54,7 +54,7 @@ class Reindexer:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         index: VectorIndex,
         blobs: BlobStore,
         embedder: Embedder,
@@ -69,7 +69,7 @@ class Reindexer:
         self._index_documents = index_documents
         self._small_bytes = small_bytes
         self._page = page
-        self._audit = Audit(catalog=catalog, index=index, blobs=blobs)
+        self._consistency = ConsistencyCheck(catalog=catalog, index=index, blobs=blobs)
 
     def begin(self, name: str, change: ContractChange, *, restart: bool = False) -> Collection:
         """The collection as it will be: with a new index beside the live one, or with the one that was begun before."""
@@ -198,9 +198,11 @@ class Reindexer:
         index = collection.active_index
         if self._index.count(index) == self._catalog.chunk_count(index):
             return True
-        for difference in self._audit.of_index(collection, index):
+        for difference in self._consistency.of_index(collection, index):
             log.warning("Mended in the index %s: %s", index, difference)
-            self._audit.mend(difference, removes_unmanaged=True)  # nobody else writes into an index beside the live one
+            self._consistency.mend(
+                difference, removes_unmanaged=True
+            )  # an index beside the active one has no other writer
         return False
 
     def _remove_unneeded(self) -> None:

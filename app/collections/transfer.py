@@ -30,9 +30,10 @@ from app.collections.archive_records import (
 from app.collections.garbage import remove_unneeded
 from app.collections.library import check_collection_name
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
-from app.ports.parts import BlobStore, Catalog, Embedder, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
-from app.vectors.point_ids import PointIds
+from app.types.point_ids import PointIds
 
 Tell = Callable[[int], None]
 
@@ -52,7 +53,7 @@ class Transferred:
 
 
 class Transfer:
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -206,7 +207,7 @@ class _ChunkShards:
         if absent:
             raise ConflictError(
                 f"Document {absent[0].document_id} changes during the export, or has lost points. Wait until its jobs "
-                "are done; if it happens again, `gircse doctor --orphans --fix` mends it."
+                "are done; if it happens again, `gircse check --fix` mends it."
             )
         self._shards += 1
         lines = (ChunkLine.of(chunk, points[chunk.id]) for chunk in chunks)

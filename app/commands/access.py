@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from app.access.accounts import ADMIN, Accounts
-from app.access.authorized_accounts import GuardedAccounts
+from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorizer import Authorizer
-from app.access.principal import OPERATOR, RoleName, acting_as
-from app.access.types import ApiKey
 from app.commands import console
 from app.commands.composition import open_catalog
+from app.types.access import OPERATOR, ApiKey, RoleName, acting_as
 from app.types.documents import utc_now
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
@@ -31,12 +30,12 @@ Password = Annotated[bool, typer.Option("--password", help="Ask for a password, 
 
 
 @contextmanager
-def open_accounts() -> Iterator[GuardedAccounts]:
-    """On behalf of whoever sits at the machine."""
+def open_accounts() -> Iterator[AuthorizedAccounts]:
+    """In the name of the operator."""
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
-        yield GuardedAccounts(accounts, catalog, Authorizer(catalog))
+        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog))
 
 
 @users.command("list")

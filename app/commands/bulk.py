@@ -28,7 +28,7 @@ def require_ray() -> None:
 
 @contextmanager
 def ray_engine(services: Services, collection: str) -> Iterator[Callable[[], None]]:
-    """Works off the jobs of the collection in a thread. Yields what raises when that has ended by itself."""
+    """Runs the jobs of the collection in a thread. Yields a function that raises if the thread has ended by itself."""
     stop = threading.Event()
     with wiring("bulk").open_engine(services) as run, ThreadPoolExecutor(1, "bulk") as thread:
         working = thread.submit(run, collection, stop)

@@ -74,8 +74,8 @@ def check_versions(settings: Settings) -> Finding:
     detail = f"Python {platform.python_version()}, {versions}"
     if not (wrong or missing):
         return Finding(True, detail)
-    faults = [*wrong, *(f"{name} is not installed" for name in missing)]
-    return Finding(False, f"{detail}; {'; '.join(faults)}", f"Run: pip install '{PRODUCT}[app]'")
+    errors = [*wrong, *(f"{name} is not installed" for name in missing)]
+    return Finding(False, f"{detail}; {'; '.join(errors)}", f"Run: pip install '{PRODUCT}[app]'")
 
 
 def check_device(settings: Settings) -> Finding:
@@ -94,18 +94,18 @@ def check_disk(settings: Settings) -> Finding:
 
 def check_permissions(settings: Settings) -> Finding:
     """Who else may write into the home, and who may read a secret."""
-    home, faults = settings.home, []
+    home, errors = settings.home, []
     home.mkdir(parents=True, exist_ok=True)
     if not os.access(home, os.W_OK | os.X_OK):
-        faults.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
+        errors.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
     elif stat.S_IMODE(home.stat().st_mode) & 0o022:
-        faults.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
+        errors.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
     own = [home / "admin-secret", *home.glob("edge/edge.json")]
     for path in [*own, *_secret_files()]:
         if path.exists() and path.stat().st_mode & 0o077 and not _is_out_of_reach(path):
-            faults.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
-    if faults:
-        return Finding(False, "; ".join(fault for fault, _ in faults), " ".join(advice for _, advice in faults))
+            errors.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
+    if errors:
+        return Finding(False, "; ".join(error for error, _ in errors), " ".join(advice for _, advice in errors))
     return Finding(True, f"{home} and the secrets are this user's alone to change")
 
 
@@ -115,7 +115,7 @@ def _secret_files() -> list[Path]:
 
 
 def _is_out_of_reach(path: Path) -> bool:
-    """In a folder that lets nobody else in, or that only this container has."""
+    """In a folder closed to other users, or on a mount of this container alone."""
     if path.is_relative_to(CONTAINER_SECRETS):
         return True
     return any(not parent.stat().st_mode & 0o011 for parent in path.absolute().parents)
@@ -196,10 +196,10 @@ def check_collections(settings: Settings) -> Finding:
     fingerprint = _embedder(settings).fingerprint
     with open_catalog(settings) as catalog:
         collections = catalog.collections()
-    foreign = [each.name for each in collections if each.fingerprint != fingerprint]
-    if foreign:
+    others = [each.name for each in collections if each.fingerprint != fingerprint]
+    if others:
         advice = "Set GIRCSE_MODEL to that model, or run `gircse reindex NAME`."
-        return Finding(False, f"written by another model: {', '.join(foreign)}", advice)
+        return Finding(False, f"written by another model: {', '.join(others)}", advice)
     return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
 
 

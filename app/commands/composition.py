@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app.ports.parts import Catalog, Embedder
+from app.ports.ledger import Ledger
+from app.ports.parts import Embedder
 from app.services import Services
 from app.settings import Settings, load_settings
 
@@ -33,7 +34,7 @@ def embedder_of(settings: Settings) -> Embedder:
 
 
 @contextmanager
-def open_catalog(settings: Settings | None = None) -> Iterator[Catalog]:
+def open_catalog(settings: Settings | None = None) -> Iterator[Ledger]:
     """The catalog alone, for commands that need neither model nor index."""
     with wiring("catalog").open_catalog(settings or load_settings()) as catalog:
         yield catalog

@@ -1,15 +1,16 @@
-"""What `gircse doctor --orphans` and `--rebuild` do: print how catalog and vectors differ, and mend it."""
+"""`gircse check`: prints where catalog and vectors differ, and mends it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.consistency import UNMANAGED, Audit, Difference, Fault
+from app.collections.consistency import UNMANAGED, ConsistencyCheck, Difference, Inconsistency
 from app.commands import console
 from app.commands.composition import open_services
 from app.commands.working import own_worker
@@ -17,34 +18,53 @@ from app.services import Services
 from app.types.documents import JobState
 
 POLL_S = 0.2
-_REBUILT = frozenset({Fault.MISSING_INDEX, Fault.MISSING_POINTS, Fault.WRONG_POINTS, Fault.WRONG_ALIAS})
+_REBUILT = frozenset(
+    {
+        Inconsistency.MISSING_INDEX,
+        Inconsistency.MISSING_POINTS,
+        Inconsistency.WRONG_POINTS,
+        Inconsistency.WRONG_ALIAS,
+    }
+)
 
 
-def find_orphans(*, fix: bool, foreign: bool) -> None:
-    """Exit code 1 when something differs that is ours and was not mended."""
-    left = _look(lambda difference: fix, removes_unmanaged=fix and foreign)
-    if left:
-        typer.echo("`gircse doctor --orphans --fix` mends this.", err=True)
+def check(
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what differs.")] = False,
+    unmanaged: Annotated[
+        bool, typer.Option("--unmanaged", help="With --fix: also delete points and collections that are not ours.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make missing indexes and points again from the stored documents.")
+    ] = False,
+) -> None:
+    """Compare the catalog with the vectors and the stored files, in both directions.
+
+    Exit code 1 when something of ours differs and was not mended.
+
+    Example: gircse check --fix
+    """
+    if (unmanaged and not fix) or (rebuild and fix):
+        raise typer.BadParameter("use --fix, --fix --unmanaged, or --rebuild")
+    if rebuild:
+        _look(lambda difference: difference.kind in _REBUILT, removes_unmanaged=False)
+    elif _look(lambda difference: fix, removes_unmanaged=unmanaged):
+        typer.echo("`gircse check --fix` mends this.", err=True)
         raise typer.Exit(1)
-
-
-def rebuild() -> None:
-    _look(lambda difference: difference.fault in _REBUILT, removes_unmanaged=False)
 
 
 def _look(is_to_mend: Callable[[Difference], bool], *, removes_unmanaged: bool) -> int:
     """How many things of ours differ and were not mended."""
-    found: Counter[tuple[Fault, str, str]] = Counter()
+    found: Counter[tuple[Inconsistency, str, str]] = Counter()
     with open_services() as services:
-        audit = Audit(catalog=services.catalog, index=services.index, blobs=services.blobs)
-        for difference in audit.differences():
-            is_mended = is_to_mend(difference) and audit.mend(difference, removes_unmanaged=removes_unmanaged)
-            verdict = "mended" if is_mended else "left" if difference.fault in UNMANAGED else "found"
-            found[difference.fault, difference.index, verdict] += difference.count
+        consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
+        for difference in consistency.differences():
+            is_mended = is_to_mend(difference) and consistency.mend(difference, removes_unmanaged=removes_unmanaged)
+            verdict = "mended" if is_mended else "left" if difference.kind in UNMANAGED else "found"
+            found[difference.kind, difference.index, verdict] += difference.count
         if not found:
             typer.echo("Catalog and vectors agree.")
             return 0
-        rows = [(count, fault, where, verdict) for (fault, where, verdict), count in sorted(found.items())]
+        rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
         console.stdout.print(console.plain_table(("count", "what", "index", ""), rows))
         if any(verdict == "mended" for _, _, verdict in found):
             _work_off(services)
@@ -52,7 +72,7 @@ def _look(is_to_mend: Callable[[Difference], bool], *, removes_unmanaged: bool) 
 
 
 def _work_off(services: Services) -> None:
-    """Waits until what is queued is taken in, by a worker that is there or by one of its own."""
+    """Waits until all queued jobs are done, by a running worker or else by one of its own."""
     total = _count_waiting(services)
     if not total:
         return

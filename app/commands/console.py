@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from pydantic import TypeAdapter
 from rich.console import Console, Group, RenderableType
@@ -23,13 +25,14 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, by which a document could steer the terminal."""
+    """`text` without control characters, with which a document could control the terminal."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
-def json_of(value: object, *, indent: int | None = 2) -> str:
-    """A dataclass as JSON: field for field what the REST API answers."""
-    return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
+def json_of(value: Any, *, indent: int | None = 2) -> str:
+    """A dataclass as JSON: field for field what the REST API answers, without what its repr leaves out."""
+    hidden = {each.name for each in fields(value) if not each.repr}
+    return TypeAdapter(type(value)).dump_json(value, indent=indent, exclude=hidden).decode()
 
 
 def print_search(result: SearchResult) -> None:
@@ -48,10 +51,10 @@ def print_search(result: SearchResult) -> None:
 def print_refinement(embedding: QueryEmbedding) -> None:
     stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
     stdout.print(refinement_table(embedding.refinement))
-    settled = settled_step(embedding.refinement)
-    if settled is not None:
+    converged = settled_step(embedding.refinement)
+    if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
-        stdout.print(Text(f"settled at step {settled} of {embedding.steps}: {left}", "dim"))
+        stdout.print(Text(f"converged at step {converged} of {embedding.steps}: {left}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:

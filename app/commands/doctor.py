@@ -15,29 +15,24 @@ from app.settings import load_settings
 
 
 def doctor(
-    orphans: Annotated[bool, typer.Option("--orphans", help="Compare the catalog with the vectors instead.")] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="With --orphans: mend what differs.")] = False,
-    foreign: Annotated[
-        bool, typer.Option("--foreign", help="With --fix: also delete points and collections that are not ours.")
-    ] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make missing indexes and points again from the stored documents.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    # The former names of `gircse check` and its options.
+    orphans: Annotated[bool, typer.Option("--orphans", hidden=True)] = False,
+    fix: Annotated[bool, typer.Option("--fix", hidden=True)] = False,
+    foreign: Annotated[bool, typer.Option("--foreign", hidden=True)] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,
 ) -> None:
     """Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding
     server, model and its golden vectors, fingerprints of collections.
 
-    Exit code 1 when one does not. With --orphans: exit code 1 when catalog and vectors differ.
+    Exit code 1 when one does not. `gircse check` compares the catalog with the vectors.
 
-    Example: gircse doctor --orphans --fix
+    Example: gircse doctor --json
     """
     if (fix and not orphans) or (foreign and not fix) or (rebuild and orphans) or (as_json and (orphans or rebuild)):
-        raise typer.BadParameter("use --json, --orphans, --orphans --fix, --orphans --fix --foreign, or --rebuild")
-    if rebuild:
-        consistency.rebuild()
-    elif orphans:
-        consistency.find_orphans(fix=fix, foreign=foreign)
+        raise typer.BadParameter("use --json, or `gircse check` with its options")
+    if orphans or rebuild:
+        consistency.check(fix=fix, unmanaged=foreign, rebuild=rebuild)
     else:
         _check_parts(as_json=as_json)
 

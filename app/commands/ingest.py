@@ -228,7 +228,7 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
 
 
 def _wait(outcome: _Outcome, work: AbstractContextManager[Callable[[], None]]) -> None:
-    """Until every job has ended. `work` gives what is to be called now and then, so that somebody does them."""
+    """Until every job has ended. `work` yields a function to call now and then: it starts a worker where none runs."""
     follower = outcome.follower
     columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with work as ensure_working, Progress(*columns, console=console.stderr) as progress:
@@ -236,8 +236,8 @@ def _wait(outcome: _Outcome, work: AbstractContextManager[Callable[[], None]]) -
         while follower.waiting:
             ensure_working()
             has_news = follower.poll()
-            settled = follower.total - follower.waiting
-            progress.update(bar, completed=settled + follower.progress)
+            finished = follower.total - follower.waiting
+            progress.update(bar, completed=finished + follower.progress)
             if not has_news:
                 time.sleep(POLL_S)
 

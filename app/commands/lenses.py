@@ -1,4 +1,4 @@
-"""`gircse lenses`: saved ways of looking."""
+"""`gircse lenses`: saved instructions."""
 
 from __future__ import annotations
 

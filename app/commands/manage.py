@@ -1,4 +1,4 @@
-"""`gircse documents`, `jobs` and `collections`: what is there, and putting it right."""
+"""`gircse documents`, `jobs` and `collections`: list, show, retry, pause, delete."""
 
 from __future__ import annotations
 

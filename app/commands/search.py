@@ -15,10 +15,7 @@ from app.search.lenses import look_through
 from app.search.service import refine_query
 from app.search.value_syntax import split_values
 from app.settings import load_settings
-from app.types.search import SearchMode, SearchRequest
-
-BOOST = 5.0
-SUPPRESS = -10.0
+from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest
 
 Instruction = Annotated[
     str | None,

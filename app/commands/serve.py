@@ -24,7 +24,6 @@ from app.collections.library import sample_rows
 from app.commands.composition import open_services, wiring
 from app.errors import ConflictError, InputError, UnavailableError
 from app.runtime.metrics_server import serving_metrics
-from app.runtime.slow_clients import PromptProtocol
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.settings import Settings, load_settings
@@ -88,7 +87,7 @@ def worker(model: Model = None) -> None:
 
 @contextmanager
 def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Iterator[None]:
-    """Where the settings name a port for it."""
+    """If the settings name a port."""
     port = services.settings.worker_metrics_port
     if port is None:
         yield
@@ -100,7 +99,7 @@ def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Itera
 
 @contextmanager
 def services_once_there(settings: Settings) -> Iterator[Services]:
-    """Waits for a catalog or index that is away: whatever starts all of them may start this process first."""
+    """Waits for an unavailable catalog or index: an orchestrator may start this process first."""
     with ExitStack() as opened:
         yield _enter_once_there(opened, lambda: open_services(settings))
 
@@ -122,7 +121,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
     """A worker in a thread of this process, stopped at the end of the block."""
     stop = threading.Event()
     worker_lock = WorkerLock(services.settings.home)
-    worker_lock.try_take(timeout_s=1)  # taken already: then two work side by side, which leases allow
+    worker_lock.try_take(timeout_s=1)  # taken already: then two workers run, which leases allow
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     try:
@@ -158,7 +157,7 @@ def listening_socket(settings: Settings) -> Iterator[socket.socket]:
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """Says its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown."""
+    """Prints its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown."""
 
     def __init__(self, config: uvicorn.Config, *, url: str, open_page: bool) -> None:
         super().__init__(config)
@@ -178,7 +177,7 @@ class _AnnouncingServer(uvicorn.Server):
 
 
 def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_patient: bool = False) -> None:
-    """`is_patient`: waits for parts that are away instead of ending."""
+    """`is_patient`: waits for unavailable parts instead of ending."""
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if services.settings.access_control:
@@ -192,7 +191,6 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             web = opened.enter_context(open_web(services))
         config = uvicorn.Config(
             web,
-            http=PromptProtocol,
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -1,4 +1,4 @@
-"""`gircse watch`: keeps a collection as the folders are."""
+"""`gircse watch`: keeps a collection in sync with folders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def watch(
         bool, typer.Option("--poll", help="Look at all files again and again, as network disks may need it.")
     ] = False,
 ) -> None:
-    """Keep a collection as these folders are, for ever: additions, edits, moves and deletions. Ctrl-C stops it.
+    """Keep a collection in sync with these folders, for ever: additions, edits, moves and deletions. Ctrl-C stops it.
 
     Example: gircse watch ~/papers ~/notes -c reading
     """
@@ -53,7 +53,7 @@ def watch(
             typer.echo(f"Watching {', '.join(map(str, roots))}. Ctrl-C stops.")
             while True:
                 ensure_working()
-                heard.hear_again(following.tick(heard.settled(wait_s=TICK_S)))
+                heard.hear_again(following.tick(heard.quiet_paths(wait_s=TICK_S)))
 
 
 def _resolved(folder: Path) -> Path:
@@ -80,7 +80,7 @@ class _Following:
             self._tell(mirror.follow_all())
 
     def tick(self, changed: set[Path]) -> set[Path]:
-        """Those of the changed paths that have to wait since a part that is needed is away."""
+        """The changed paths to try again later, since a part is unavailable."""
         waiting: set[Path] = set()
         for mirror in self._mirrors:
             mirror.require_same_root()
@@ -105,10 +105,10 @@ class _Following:
         if told := ", ".join(f"{count} {what}" for count, what in counts if count):
             typer.echo(f"{_now()}  {told}")
         complaints = Complaints()
-        for fault in followed.faults:
-            if self._skipped.get(fault.name) != fault.reason:  # once is enough
-                self._skipped[fault.name] = fault.reason
-                complaints.add(fault.name, fault.reason)
+        for error in followed.errors:
+            if self._skipped.get(error.name) != error.reason:  # once is enough
+                self._skipped[error.name] = error.reason
+                complaints.add(error.name, error.reason)
         complaints.tell("skipped")
 
 

@@ -14,7 +14,7 @@ import typer
 from app.commands import console
 from app.commands.composition import wiring
 from app.errors import ConflictError
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import JobKind, JobReport, JobState
@@ -27,7 +27,7 @@ _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 
 @contextmanager
 def own_worker(services: Services) -> Iterator[Callable[[], None]]:
-    """Yields what to call now and then: it starts a worker here as soon as no other process of this home has one."""
+    """Yields a function to call now and then: it starts a worker here when no other process of this home runs one."""
     worker_lock = WorkerLock(services.settings.home)
     stop = threading.Event()
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
@@ -75,14 +75,14 @@ class JobFollower:
     Looks at the oldest first, since jobs are done about in their order.
     """
 
-    def __init__(self, catalog: Catalog, *, tells_cancelled: bool = True) -> None:
+    def __init__(self, catalog: Ledger, *, tells_cancelled: bool = True) -> None:
         self._catalog = catalog
         self._tells_cancelled = tells_cancelled
         self._waiting: OrderedDict[bytes, None] = OrderedDict()
         self.total = 0
         self.done = 0
         self.chunks = 0
-        self.progress = 0.0  # of those that are looked at: as many jobs as are done of them
+        self.progress = 0.0  # of the jobs polled last: the sum of their progress
         self.failures = Complaints()
 
     def add(self, job_id: str) -> None:
@@ -106,14 +106,14 @@ class JobFollower:
             report = reports.get(job_id)
             if report is None or report.job.state not in _UNFINISHED:
                 del self._waiting[key]
-                self._settle(report)
+                self._finish(report)
                 continue
             self.progress += report.job.progress
             if report.job.state is JobState.FAILED:
                 self._waiting.move_to_end(key)  # its next attempt comes later; the others need not wait
         return len(self._waiting) < before
 
-    def _settle(self, report: JobReport | None) -> None:
+    def _finish(self, report: JobReport | None) -> None:
         if report is None:
             self.failures.add("a document", "its collection was deleted meanwhile")
             return

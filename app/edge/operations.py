@@ -32,11 +32,11 @@ def list_collections(shards: Shards, path: PathParams, body: bytes) -> object:
 def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
     name, shards = path["name"], optimizer.shards
     info, config = shards.shard(name).info(), shards.config(name)
-    fault = optimizer.fault(name)
+    error = optimizer.error(name)
     params = config.model_dump(include={"vectors", "sparse_vectors"})
     return {
         "status": _status(optimizer, name),
-        "optimizer_status": "ok" if fault is None else {"error": fault},
+        "optimizer_status": "ok" if error is None else {"error": error},
         "indexed_vectors_count": info.indexed_vectors_count,
         "points_count": info.points_count,
         "segments_count": info.segments_count,
@@ -206,7 +206,7 @@ def _status(optimizer: Optimizer, name: str) -> str:
     """Grey is Qdrant's word for what could be optimised, and waits to be asked for: here after a crash."""
     if optimizer.is_running(name):
         return "yellow"
-    if optimizer.fault(name) is not None:
+    if optimizer.error(name) is not None:
         return "red"
     return "grey" if optimizer.shards.awaits_optimizing(name) else "green"
 
@@ -224,7 +224,7 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
 
 
 def _check_vector(config: messages.CreateCollection, using: str, vector: list[float] | SparseVector) -> None:
-    """Edge finds these faults too, but raises them as bare `Exception`, which cannot be told from its own faults."""
+    """Edge finds these errors too, but raises a bare `Exception`, as for internal errors."""
     is_sparse = isinstance(vector, SparseVector)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"

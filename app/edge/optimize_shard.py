@@ -1,4 +1,4 @@
-"""Optimises the shard of one folder, in which nobody else is: `python -m app.edge.optimize_shard FOLDER WANTED`.
+"""Optimises the shard in a folder that no other process uses: `python -m app.edge.optimize_shard FOLDER WANTED`.
 
 Run by the server on a copy, with a pipe on stdin. Ends with the code NOTHING_TO_DO when the shard was optimal already.
 """

@@ -1,6 +1,6 @@
 """Optimises a shard beside the live one: another process works on a copy, which then takes the live one's place.
 
-Edge holds the GIL while it optimises, a minute for 50,000 vectors, in which the server could answer nobody. So searches
+Edge holds the GIL while it optimises, a minute for 50,000 vectors; the server could not answer meanwhile. So searches
 and writes stay with the live shard; what is written meanwhile is noted by id and brought over before the switch.
 """
 
@@ -35,7 +35,7 @@ class Stage:
 
 
 class Optimizer:
-    """One shard at a time. A shard is marked in the table until it is done, so that a crash does not hide the wish."""
+    """One shard at a time. A request is recorded in the table until it is done, so that it survives a crash."""
 
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
@@ -65,7 +65,7 @@ class Optimizer:
     def stage(self, name: str) -> Stage | None:
         return self._stages[self.shards.resolve(name)] if self.is_running(name) else None
 
-    def fault(self, name: str) -> str | None:
+    def error(self, name: str) -> str | None:
         """Why the last run failed."""
         task = self._tasks.get(self.shards.resolve(name))
         if task is None or not task.done() or task.cancelled():
@@ -100,18 +100,18 @@ class Optimizer:
     async def _copy(self, name: str, folder: Path) -> Changes:
         """Writers wait, since the files must not change under the copy; searches do not."""
         self._stages[name] = Stage("copying")
-        async with self.shards.gate(name):
+        async with self.shards.write_lock(name):
             self.shards.flush()
             await asyncio.to_thread(shutil.copytree, self.shards.folder(name), folder)
             return self.shards.start_noting(name)
 
     async def _catch_up_and_switch(self, name: str, folder: Path, config: CreateCollection, changes: Changes) -> Path:
-        """The folder that is needed no more."""
+        """Returns the folder that is no longer needed."""
         copy = edge.EdgeShard.load(path=str(folder))
         await asyncio.sleep(_BREATH_S)
         stage = self._stages[name] = Stage("bringing over what was written meanwhile", total=len(changes))
         while True:
-            async with self.shards.gate(name):
+            async with self.shards.write_lock(name):
                 give_way_at = time.monotonic() + _WRITERS_WAIT_S
                 while changes and time.monotonic() < give_way_at:
                     stage.done += _replay(changes, self.shards.shard(name), copy)

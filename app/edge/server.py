@@ -80,8 +80,8 @@ _OPTIMIZING: list[tuple[str, str, OptimizerOperation]] = [
 ]
 
 
-class TokenGate:
-    """Answers 401 to whoever does not know the token; nothing else of the server is reached without it."""
+class TokenMiddleware:
+    """Answers 401 to every request without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -115,7 +115,7 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
 
     return Starlette(
         routes=_routes(shards, optimizer),
-        middleware=[Middleware(TokenGate, token=connection.token)],
+        middleware=[Middleware(TokenMiddleware, token=connection.token)],
         lifespan=lifespan,
         exception_handlers={
             RefusedError: _refused,
@@ -132,7 +132,7 @@ def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
             """Runs on the event loop: a thread would gain nothing, since Edge holds the GIL through every call."""
             request.state.started = time.perf_counter()
             body = await request.body()
-            async with shards.gate(request.path_params["name"]) if writes else nullcontext():
+            async with shards.write_lock(request.path_params["name"]) if writes else nullcontext():
                 result = operate({"wait": request.query_params.get("wait", "true"), **request.path_params}, body)
             return _answer(200, {"result": result, "status": "ok"}, request.state.started)
 
@@ -159,11 +159,11 @@ def _refused(request: Request, error: Exception) -> Response:
 def _malformed(request: Request, error: Exception) -> Response:
     """An unknown field is a feature of Qdrant that is not served; anything else is the caller's mistake."""
     assert isinstance(error, ValidationError)
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    for fault in faults:
-        if fault["type"] == "extra_forbidden":
-            return _refused(request, unsupported(f"the field `{_location(fault['loc'])}` of this request"))
-    first = faults[0]
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            return _refused(request, unsupported(f"the field `{_location(detail['loc'])}` of this request"))
+    first = details[0]
     return _failure(400, f"Format error in JSON body: {_location(first['loc'])}: {first['msg']}", _started(request))
 
 

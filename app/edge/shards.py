@@ -47,7 +47,7 @@ class Shards:
         self._open: dict[str, edge.EdgeShard] = {}
         self._written: set[str] = set()
         self._changes: dict[str, Changes] = {}
-        self._gates: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._sweep()
 
     def names(self) -> list[str]:
@@ -75,12 +75,12 @@ class Shards:
             self._open[name] = edge.EdgeShard.load(path=str(self._folder / self._table.collections[name].folder))
         return self._open[name]
 
-    def gate(self, name: str) -> asyncio.Lock:
-        """Whoever writes into a collection holds it, and so does whoever needs its files to stay as they are."""
+    def write_lock(self, name: str) -> asyncio.Lock:
+        """Held while a collection is written to, and while its files must not change."""
         name = self._table.aliases.get(name, name)
         if name not in self._table.collections:
             return asyncio.Lock()
-        return self._gates.setdefault(name, asyncio.Lock())
+        return self._locks.setdefault(name, asyncio.Lock())
 
     def update_points(
         self, name: str, operation: edge.UpdateOperation, points: Iterable[PointId] | edge.Filter
@@ -119,7 +119,7 @@ class Shards:
         table.aliases = {alias: target for alias, target in table.aliases.items() if target != name}
         self._save(table)
         self._written.discard(name)
-        self._gates.pop(name, None)
+        self._locks.pop(name, None)
         if shard := self._open.pop(name, None):
             shard.close()
         shutil.rmtree(self._folder / entry.folder)

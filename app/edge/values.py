@@ -28,7 +28,7 @@ def _refuse_zero(vector: list[float]) -> list[float]:
 
 
 def _check_path(path: str) -> str:
-    edge.IsEmptyCondition(key=path)  # raises ValueError, as Edge does later where it is not told from a fault
+    edge.IsEmptyCondition(key=path)  # raises ValueError here: Edge's own error would look like an internal one
     return path
 
 

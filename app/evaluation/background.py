@@ -1,6 +1,6 @@
 """Evaluations in the background of a serving process: one at a time, with progress, to be cancelled, the last few kept.
 
-They belong to the server, not to whoever looks at them: a closed page changes nothing.
+They run in the server: closing the page changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from time import monotonic
 from app.errors import ConflictError, GircseError, InputError, NotFoundError
 from app.evaluation.evaluate import Evaluator, PreparedEvaluation
 from app.evaluation.scoring import differences
-from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
 from app.types.documents import utc_now
 from app.types.evaluation import (
@@ -68,8 +69,8 @@ class _Run:
         )
 
 
-def evaluations_over(*, catalog: Catalog, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
-    """With a search of their own, so that what people asked lately stays remembered in theirs."""
+def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
+    """With a search service of its own, so that its queries do not evict the users' from the cache."""
     search = SearchService(catalog, index, embedder)
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
 
@@ -155,7 +156,7 @@ class BackgroundEvaluations:
 
 @contextmanager
 def _outcome_told(run: _Run) -> Iterator[None]:
-    """The state changes last of all: whoever sees an end sees the results, too."""
+    """The state changes last: when it says finished, the results are there."""
     state, error = EvaluationState.FAILED, "Something went wrong that should not; the server's log says what."
     try:
         yield

@@ -16,7 +16,7 @@ from typing import Protocol
 from app.errors import InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.scoring import grades_in, resample, score_ranking, variant_labels
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.search.lenses import find_lens
 from app.types.evaluation import (
     EvaluationPlan,
@@ -69,7 +69,7 @@ class _Measured:
 class Evaluator:
     """`max_steps` is asked when a plan is checked, since it may load the model."""
 
-    def __init__(self, *, catalog: Catalog, search: Searcher, max_steps: Callable[[], int]) -> None:
+    def __init__(self, *, catalog: Ledger, search: Searcher, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.qrels import read_judgements
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, new_judgement
 from app.types.documents import (
     Document,
@@ -34,7 +34,7 @@ _IDS = ("_id", "id")  # metadata by which a collection's documents may be called
 class Judged:
     """Implements `JudgedQueries`."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Ledger) -> None:
         self._catalog = catalog
 
     def sources(self, collection: str) -> list[JudgementSource]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.access.types import ApiKey, AuditEntry, User, WebSession
+from app.types.access import ApiKey, AuditEntry, User, WebSession
 
 
 class AccessLedger(Protocol):

@@ -1,178 +1,27 @@
-"""What the catalog keeps beside documents and jobs, as protocols: the parts of the port `Catalog`."""
+"""What interfaces may ask of the catalog: each method is one that an authorizer can decide on. A port."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
 from app.types.documents import (
     Chunk,
     Collection,
+    CountedCollection,
     Document,
-    DocumentRecord,
     DocumentState,
     FacetValue,
-    GarbageItem,
-    GarbageKind,
     IdempotencyRecord,
     IndexRole,
     Job,
+    JobState,
     Judgement,
     Lens,
-    Metadata,
     PageStart,
 )
 from app.types.evaluation import JudgementSource
-
-
-class IndexLedger(Protocol):
-    """Which physical indexes a collection has, what each holds, and what is to be removed. A part of `Catalog`."""
-
-    def reserve_index(self, collection: str, *, lease: timedelta) -> str:
-        """A name that no index ever had. Unless it is put to use or prolonged within the lease, it is removed."""
-        ...
-
-    def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
-        """Raises ConflictError when it has ended."""
-        ...
-
-    def index_names(self, collection: str) -> list[str]:
-        """The active index first, then those beside it."""
-        ...
-
-    def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        """The collection as it is when its index of this role is the active one: its name, and the contract."""
-        ...
-
-    def add_building_index(self, target: Collection) -> None:
-        """Puts the reserved `target.active_index` beside the active one. Raises ConflictError when one is built."""
-        ...
-
-    def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
-        """In the order of ids, after the id `after`: documents whose present revision the index does not hold."""
-        ...
-
-    def count_unindexed(self, collection: str, index: str) -> int: ...
-    def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
-        """The index, which stands by, holds these chunks. False when the document has changed or is going."""
-        ...
-
-    def chunk_count(self, index: str) -> int: ...
-    def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
-        """As when nothing, or nothing of this document, had been written to this index."""
-        ...
-
-    def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
-        """All chunks that the index should hold, in the order of their ids."""
-        ...
-
-    def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
-        """Chunk → document, of those ids that are chunks of this index."""
-        ...
-
-    def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Of those that exist: whether no job of theirs is open, so that index and catalog should agree on them."""
-        ...
-
-    def queue_again(self, document_id: str) -> bool:
-        """Queues the ingestion of a ready document, or the deletion of one that is going. False for all others."""
-        ...
-
-    def switch_index(self, collection: str, role: IndexRole) -> bool:
-        """Makes the index of this role the active one, and the active one the previous one, in one transaction.
-
-        False when there is none, or one that was built lacks a document. After a roll-back documents that changed
-        since are queued again. Ingestion that is running starts over.
-        """
-        ...
-
-    def discard_index(self, collection: str, role: IndexRole) -> str | None:
-        """Its name, when there was one; it is to be removed."""
-        ...
-
-    def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
-        """All documents but those that are going, page by page."""
-        ...
-
-    def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
-        """Makes the collection, whose index is reserved, in one transaction. Each document comes before what is its.
-
-        What was waiting to be ingested is queued. Raises ConflictError when the name or a document id is taken.
-        """
-        ...
-
-    def garbage(self, *, limit: int = 100) -> list[GarbageItem]:
-        """Those that are due."""
-        ...
-
-    def reserved_names(self, kind: GarbageKind) -> list[str]:
-        """Of all garbage, due or not."""
-        ...
-
-    def note_garbage(self, kind: GarbageKind, names: Sequence[str], *, due_in: timedelta) -> None: ...
-    def forget_garbage(self, garbage_item: GarbageItem) -> None: ...
-    def needs_file(self, content_hash: str) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class IngestedDocument:
-    """What was found in a document that is in the index now. Its chunks can be read as often as is wanted."""
-
-    title: str
-    metadata: Metadata
-    chunks: Iterable[Chunk]
-
-
-class ShardLedger(Protocol):
-    """Claims, leases and records of many jobs in one transaction. A part of `Catalog`."""
-
-    def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        """Takes at most `limit` jobs of this one collection, and asks for no turns: somebody wants just this done.
-
-        A job that was taken before and whose progress is still 0 was not attempted: a killed owner may have had
-        thousands in hand.
-        """
-        ...
-
-    def claim_batch(
-        self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
-    ) -> list[Job]:
-        """Takes small documents that are to be ingested just as that of `job`, which was claimed before.
-
-        At most `limit` jobs of its collection and its priority, due or abandoned, that began less than `max_attempts`
-        times. None when the job's own document is larger than `max_bytes`, or its collection is paused.
-        """
-        ...
-
-    def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
-        """By the id of the document; those that are gone are left out."""
-        ...
-
-    def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
-        """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
-        ...
-
-    def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
-        """What `heartbeat_shard` would return; writes nothing."""
-        ...
-
-    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
-        """`complete_ingest` of many jobs of one collection, in one transaction.
-
-        Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
-        """
-        ...
-
-
-class JobQueue(Protocol):
-    """What those who watch the queue ask. A part of `Catalog`."""
-
-    def queue_age(self) -> timedelta:
-        """How long the waiting job that was due first has been due; zero when none is. Paused collections wait by
-        intent and are left out."""
-        ...
 
 
 class DocumentLists(Protocol):
@@ -243,20 +92,8 @@ class LensesAndJudgements(Protocol):
         """All of the collection, page by page, those of one document together."""
         ...
 
-    def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
-        """Puts these in the place of all that were made under this name, in one transaction; returns their number.
-
-        Of several judgements of the same query and document the last one counts. Raises UnknownCollectionError, and
-        ConflictError when a document is not of the collection, or gone; everything is as it was then.
-        """
-        ...
-
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         """In the order of names."""
-        ...
-
-    def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
-        """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
         ...
 
 
@@ -274,3 +111,63 @@ class IdempotencyRecords(Protocol):
     def forget_answer(self, caller: str, key: str) -> None:
         """The request failed: the next one under this key is done anew."""
         ...
+
+
+class Catalog(DocumentLists, LensesAndJudgements, IdempotencyRecords, Protocol):
+    """Collections, documents and jobs, as people and programs see and change them."""
+
+    def collection(self, name: str) -> Collection:
+        """Raises UnknownCollectionError."""
+        ...
+
+    def counted_collection(self, name: str) -> CountedCollection:
+        """Raises UnknownCollectionError."""
+        ...
+
+    def collections(self) -> list[CountedCollection]: ...
+    def submit_delete(self, document_id: str) -> Job: ...
+    def document(self, document_id: str) -> Document:
+        """Raises UnknownDocumentError."""
+        ...
+
+    def documents(
+        self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]: ...
+
+    def chunks(self, document_id: str) -> list[Chunk]:
+        """Stored chunks in order; their `text` is empty, since texts live in the blob store and the index."""
+        ...
+
+    def job(self, job_id: str) -> Job:
+        """Raises UnknownJobError."""
+        ...
+
+    def jobs(
+        self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Job]:
+        """Newest first."""
+        ...
+
+    def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
+    def retry(self, job_id: str) -> Job: ...
+    def retry_dead(self, collection: str | None = None) -> int:
+        """Queues the dead jobs that nothing newer has replaced; returns how many."""
+        ...
+
+    def cancel(self, job_id: str) -> Job: ...
+    def pause(self, collection: str | None = None) -> list[str]:
+        """No job of the collection (None: of any that there is now) is claimed; running ones are given back.
+
+        Returns the names. Raises UnknownCollectionError.
+        """
+        ...
+
+    def resume(self, collection: str | None = None) -> list[str]:
+        """Undoes `pause`."""
+        ...
+
+    def standby(self, collection: str, role: IndexRole) -> Collection | None:
+        """The collection as it is when its index of this role is the active one: its name, and the contract."""
+        ...
+
+    def is_alive(self) -> bool: ...

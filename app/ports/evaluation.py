@@ -1,4 +1,4 @@
-"""What doors need of judged queries and evaluations, as protocols. Light to import, unlike what measures."""
+"""What interfaces need of judged queries and evaluations, as protocols. Light to import, unlike what measures."""
 
 from __future__ import annotations
 

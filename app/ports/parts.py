@@ -1,31 +1,16 @@
-"""What the core needs of the rest of the application, as protocols. Implementations are joined in `app/wiring.py`."""
+"""What the core needs of models, vector indexes, stored files and readers, as protocols; `app.wiring` joins them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.ports.access import AccessLedger
-from app.ports.catalog import DocumentLists, IdempotencyRecords, IndexLedger, JobQueue, LensesAndJudgements, ShardLedger
 from app.types.documents import (
-    Chunk,
-    Collection,
-    CountedCollection,
-    Document,
-    DocumentKey,
-    DocumentState,
     ExtractedText,
     Findings,
     IndexStatus,
-    Job,
-    JobPriority,
-    JobReport,
-    JobState,
-    Metadata,
-    NewDocument,
     Point,
     ScoredPoint,
     Span,
@@ -174,146 +159,6 @@ class VectorIndex(Protocol):
 
     def condition(self, index: str) -> IndexStatus:
         """How the engine stores an index, and what its optimiser is at."""
-        ...
-
-    def is_alive(self) -> bool: ...
-
-
-class JobListener(Protocol):
-    def wait(self, timeout_s: float) -> bool:
-        """Until a job may have become due (True), or the time is over. Raises CatalogUnavailableError."""
-        ...
-
-
-class Catalog(
-    IndexLedger, ShardLedger, JobQueue, DocumentLists, LensesAndJudgements, IdempotencyRecords, AccessLedger, Protocol
-):
-    """The one source of truth for state. A document row and its job commit in one transaction."""
-
-    def create_collection(self, collection: Collection) -> Collection:
-        """Returns the existing one when the name is taken by an identical contract, else raises ConflictError."""
-        ...
-
-    def collection(self, name: str) -> Collection:
-        """Raises UnknownCollectionError."""
-        ...
-
-    def counted_collection(self, name: str) -> CountedCollection:
-        """Raises UnknownCollectionError."""
-        ...
-
-    def collections(self) -> list[CountedCollection]: ...
-    def delete_collection(self, name: str) -> None: ...
-
-    def submit(
-        self,
-        collection: str,
-        document: NewDocument,
-        *,
-        priority: JobPriority = JobPriority.INTERACTIVE,
-    ) -> tuple[Document, Job | None]:
-        """Adds or replaces the document with this uri and queues its ingestion.
-
-        The job is None when the document is ready with the same content hash and metadata: nothing is to be done.
-        A document that `moved_from` another uri keeps its id and so its points. Nothing moves when that document is
-        gone, or this uri is another one's already.
-        """
-        ...
-
-    def submit_many(
-        self, collection: str, documents: Sequence[NewDocument], *, priority: JobPriority = JobPriority.BULK
-    ) -> list[tuple[Document, Job | None]]:
-        """As `submit`, one after the other, but in one transaction; writes nothing when nothing is to be done.
-
-        Raises InputError, and adds none of them, when one cannot be kept.
-        """
-        ...
-
-    def submit_delete(self, document_id: str) -> Job: ...
-    def document(self, document_id: str) -> Document:
-        """Raises UnknownDocumentError."""
-        ...
-
-    def documents(
-        self, collection: str | None = None, *, state: DocumentState | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Document]: ...
-
-    def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
-        """Of all documents whose uri begins so, in the order of uris; none when there is no such collection."""
-        ...
-
-    def chunks(self, document_id: str) -> list[Chunk]:
-        """Stored chunks in order; their `text` is empty, since texts live in the blob store and the index."""
-        ...
-
-    def job(self, job_id: str) -> Job:
-        """Raises UnknownJobError."""
-        ...
-
-    def job_reports(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
-        """By id; jobs that were removed with their collection are left out."""
-        ...
-
-    def jobs(
-        self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Job]:
-        """Newest first."""
-        ...
-
-    def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
-
-    def claim(self, owner: str, *, lease: timedelta) -> Job | None:
-        """Takes a job whose lease ended; else one that is due, by priority, the collections taking turns.
-
-        Within a priority, the collection with the fewest running jobs comes first, then the one whose last claim is
-        oldest; within a collection, the job that has been due for longest. Paused collections are passed over.
-        """
-        ...
-
-    def listening(self) -> AbstractContextManager[JobListener]:
-        """Hears of jobs that become due from the start of the block on, where the database can tell."""
-        ...
-
-    def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
-        """Prolongs the lease. Raises LeaseLostError when the fencing token is not the newest, or it was cancelled;
-        CollectionPausedError when the job is to be given back."""
-        ...
-
-    def check_lease(self, job: Job) -> None:
-        """Raises what `heartbeat` would raise, and writes nothing."""
-        ...
-
-    def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
-        """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
-        ...
-
-    def complete_delete(self, job: Job) -> None: ...
-    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
-        """With `retry_in` the job is tried again after it; without, or after the last attempt, it is dead."""
-        ...
-
-    def release(self, job: Job, *, reason: str | None = None) -> None:
-        """Gives a claimed job back without counting the attempt; no error when it was cancelled or taken over.
-
-        With a reason (a part that is needed is away) it is due again after a pause that grows to a minute.
-        """
-        ...
-
-    def retry(self, job_id: str) -> Job: ...
-    def retry_dead(self, collection: str | None = None) -> int:
-        """Queues the dead jobs that nothing newer has replaced; returns how many."""
-        ...
-
-    def cancel(self, job_id: str) -> Job: ...
-    def pause(self, collection: str | None = None) -> list[str]:
-        """No job of the collection (None: of any that there is now) is claimed; running ones are given back.
-
-        Returns the names. Raises UnknownCollectionError.
-        """
-        ...
-
-    def resume(self, collection: str | None = None) -> list[str]:
-        """Undoes `pause`."""
         ...
 
     def is_alive(self) -> bool: ...

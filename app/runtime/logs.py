@@ -45,7 +45,7 @@ def fields(**values: str | int | float) -> dict[str, dict[str, str | int | float
 
 
 def set_up_logging(log_format: LogFormat, level: str, *, stream: TextIO | None = None) -> None:
-    """Libraries are heard from WARNING on, and from DEBUG on when that is the level. Where somebody else has set the
+    """Libraries log from WARNING on, or from DEBUG on when that is the level. Where the caller has set up the
     log of this process up, as a test runner, it stays as it is."""
     is_debug = level == "DEBUG"
     for name in CHATTY_LIBRARIES:

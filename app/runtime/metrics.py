@@ -14,14 +14,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.errors import GircseError
-from app.ports.parts import Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import VectorIndex
 from app.runtime.tracing import NO_SPANS, Spans
 from app.types.documents import JobState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300)
-_LOOK_AGAIN_S = 10.0  # an index is asked for its size no more often
+_LOOK_AGAIN_S = 10.0  # minimum interval between reads of the index size
 
 
 class Metrics:
@@ -44,7 +45,7 @@ class Metrics:
             buckets=_STAGE_BUCKETS,
             registry=self.registry,
         )
-        self._faults = Counter(
+        self._errors = Counter(
             "gircse_stage_faults", "Stages that ended in an error.", ("stage",), registry=self.registry
         )
         self._lookups = Counter(
@@ -56,11 +57,11 @@ class Metrics:
 
         self._refused = Counter(
             "gircse_requests_refused",
-            "Requests answered 429 since too many were in hand.",
+            "Requests answered 429 since too many were in flight.",
             ("lane",),
             registry=self.registry,
         )
-        self._lanes = Gauge(
+        self._admitted = Gauge(
             "gircse_requests_admitted",
             "Requests that wait for a place, or have one.",
             ("lane", "state"),
@@ -74,7 +75,7 @@ class Metrics:
             try:
                 yield
             except BaseException:
-                self._faults.labels(stage).inc()
+                self._errors.labels(stage).inc()
                 raise
             finally:
                 self._stages.labels(stage).observe(time.perf_counter() - started)
@@ -90,14 +91,14 @@ class Metrics:
     def answered(self, *, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).observe(seconds)
 
-    def refused(self, lane: str) -> None:
-        self._refused.labels(lane).inc()
+    def refused(self, request_class: str) -> None:
+        self._refused.labels(request_class).inc()
 
-    def lane(self, lane: str, *, waiting: Callable[[], int], in_flight: Callable[[], int]) -> None:
-        """Where to look for how full a lane is."""
-        self._refused.labels(lane)
-        self._lanes.labels(lane, "waiting").set_function(waiting)
-        self._lanes.labels(lane, "in hand").set_function(in_flight)
+    def request_class(self, name: str, *, waiting: Callable[[], int], in_flight: Callable[[], int]) -> None:
+        """Where the gauges of a request class read their values."""
+        self._refused.labels(name)
+        self._admitted.labels(name, "waiting").set_function(waiting)
+        self._admitted.labels(name, "in hand").set_function(in_flight)
 
     def render(self, application: Collector | None = None) -> bytes:
         """With what `application` finds out now."""
@@ -117,9 +118,9 @@ class _Size:
 
 
 class ApplicationCollector(Collector):
-    """Asks catalog and index when it is asked. A part that is away is told as such, and the rest is still there."""
+    """Reads catalog and index at each scrape. An unavailable part is reported as such, beside the others."""
 
-    def __init__(self, *, catalog: Catalog, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
+    def __init__(self, *, catalog: Ledger, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
         self._catalog = catalog
         self._index = index
         self._is_worker_there = is_worker_running

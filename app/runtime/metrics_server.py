@@ -40,7 +40,7 @@ def serving_metrics(port: int, metrics: Metrics, *, is_well: Callable[[], bool])
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nobody needs a line for every look."""
+            """No log line per scrape."""
 
     with ThreadingHTTPServer((HOST, port), Handler) as server:
         server.daemon_threads = True

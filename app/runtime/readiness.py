@@ -1,4 +1,4 @@
-"""Asks the parts of the application whether they work: side by side, and none for longer than whoever asks will wait.
+"""Asks the parts of the application whether they work: in parallel, none for longer than the time-out.
 
 A part that hangs answers neither yes nor no. Its check goes on in its own thread and is not waited for any longer.
 """
@@ -26,7 +26,7 @@ class Readiness:
         self._limit_s = limit_s
 
     async def ask(self) -> dict[str, bool]:
-        """What hangs is not well."""
+        """A part that hangs is not well."""
         asked = {name: probe.begin() for name, probe in self._probes.items()}
         waiting = [asyncio.wrap_future(future) for future in asked.values() if future is not None]
         if waiting:
@@ -35,7 +35,7 @@ class Readiness:
 
 
 class WhileBusy:
-    """The check of what does one thing after the other in this process: it is well while it works, if not for ever."""
+    """The check of a part that does one call at a time: well while it works, up to a limit."""
 
     def __init__(self, check: Check, *, patience_s: float = LIMIT_S / 2, busy_s: float = 60) -> None:
         self._probe = _Probe("work", check, stale_s=busy_s)
@@ -51,7 +51,7 @@ class WhileBusy:
 
 
 class _Probe:
-    """Whoever asks while an answer is on its way shares it."""
+    """Calls while a check runs share its answer."""
 
     def __init__(self, name: str, check: Check, *, stale_s: float) -> None:
         self._name = name
@@ -61,7 +61,7 @@ class _Probe:
         self._running: list[tuple[float, Future[bool]]] = []  # the oldest first; when each began
 
     def begin(self) -> Future[bool] | None:
-        """None when too many hang already."""
+        """None when too many checks hang already."""
         with self._lock:
             self._running = [each for each in self._running if not each[1].done()]
             if self._running and time.monotonic() - self._running[-1][0] < self._stale_s:
@@ -83,7 +83,7 @@ class _Probe:
     def _ask(self, future: Future[bool]) -> None:
         try:
             is_well = self._check()
-        except Exception:  # noqa: BLE001 - the outermost handler of this thread: whoever asked must have an answer
+        except Exception:  # noqa: BLE001 - the outermost handler of this thread: the caller must get an answer
             _log.exception("The check of %s failed", self._name)
             is_well = False
         future.set_result(is_well)

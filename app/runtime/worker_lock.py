@@ -13,7 +13,7 @@ class WorkerLock:
         self._lock = FileLock(home / "worker.lock")
 
     def try_take(self, *, timeout_s: float = 0) -> bool:
-        """True when this process is now the one that works here. The system frees it when the process ends."""
+        """True when this process now holds the lock. The system frees it when the process ends."""
         try:
             self._lock.acquire(timeout=timeout_s)
         except Timeout:
@@ -25,7 +25,7 @@ class WorkerLock:
 
 
 def is_worker_running(home: Path) -> bool:
-    """Takes the place for an instant to find out, which a worker that starts just then waits for."""
+    """Takes the lock for an instant; a worker that starts just then waits for it."""
     worker_lock = WorkerLock(home)
     if worker_lock.try_take():
         worker_lock.release()

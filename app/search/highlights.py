@@ -14,7 +14,6 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.runtime.lru import LRUCache
 from app.search.sentences import sentence_spans
-from app.types.documents import Collection
 from app.types.search import Highlight, Hit, SearchMode
 
 MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
@@ -33,7 +32,7 @@ class Explainer:
         self._vectors: LRUCache[tuple[str, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # by instruction and sentence
 
     def explain(
-        self, hits: Sequence[Hit], query_vector: Sequence[float], *, collection: Collection, mode: SearchMode
+        self, hits: Sequence[Hit], query_vector: Sequence[float], *, document_instruction: str, mode: SearchMode
     ) -> tuple[Hit, ...]:
         """The hits with `why`; those that have one keep it.
 
@@ -43,7 +42,7 @@ class Explainer:
         cosines = [_cosine_of(hit, mode) for hit in hits]
         vectors = self._vectors_of(
             [_texts(hit, own, cosine) for hit, own, cosine in zip(hits, spans, cosines, strict=True)],
-            instruction=collection.document_instruction,
+            instruction=document_instruction,
         )
         query = np.asarray(query_vector, dtype=np.float64)
         scores = {text: float(vector.astype(np.float64) @ query) for text, vector in vectors.items()}
@@ -77,7 +76,7 @@ class Explainer:
 def _cosine_of(hit: Hit, mode: SearchMode) -> float | None:
     """Of the whole chunk and the query; None where the search did not measure it."""
     if mode is SearchMode.DENSE:
-        return hit.score
+        return None if hit.value else hit.score  # under values the score is a joined one
     return next((leg.score for leg in hit.legs if leg.leg is SearchMode.DENSE), None)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -11,9 +14,9 @@ from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import RankedPoint, fuse
 from app.types.documents import Point
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import MAX_FEEDBACK, SearchMode, SearchRequest
 
-MAX_FEEDBACK = 16  # chunks on either side
+VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -22,10 +25,27 @@ _SHORTEST = 1e-6
 CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
 
 
-def find_points(
-    index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float] | None
-) -> list[RankedPoint]:
-    """Best first, of the index `name`; `vector` is not needed in sparse mode.
+class Retrieved(NamedTuple):
+    """Points, best first, and the vector that they were searched with: the query's, moved by feedback."""
+
+    points: Sequence[RankedPoint]
+    vector: Sequence[float] = ()  # empty in sparse mode
+    stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
+
+
+def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:
+    """As `find_points`; where the request names values, more points than its limit, and their stored vectors."""
+    if not request.values:
+        return find_points(index, name, request, vector)
+    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * request.limit))
+    found = find_points(index, name, wanted, vector)
+    stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
+    present = [each for each in found.points if each.point.id in stored]  # others were deleted since
+    return found._replace(points=present, stored=stored)
+
+
+def find_points(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:
+    """Of the index `name`; `vector` is that of the query, and not needed in sparse mode.
 
     Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
     """
@@ -36,17 +56,15 @@ def find_points(
             f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
         )
     if request.mode is SearchMode.SPARSE:
-        return [
-            RankedPoint(each) for each in index.search_sparse(name, request.query, limit=request.limit, filters=filters)
-        ]
-    if vector is None:
-        raise ValueError(f"the mode {request.mode} needs the vector of the query")
-    vector = moved_vector(index, name, request, vector)
+        found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
+        return Retrieved([RankedPoint(each) for each in found])
+    vector = _moved_vector(index, name, request, vector)
     if request.mode is SearchMode.DENSE:
-        return [RankedPoint(each) for each in index.search(name, vector, limit=request.limit, filters=filters)]
+        found = index.search(name, vector, limit=request.limit, filters=filters)
+        return Retrieved([RankedPoint(each) for each in found], vector)
     candidates = max(CANDIDATES, 2 * request.limit)
     dense, sparse = index.search_both(name, vector, request.query, limit=candidates, filters=filters)
-    return fuse(dense, sparse)[: request.limit]
+    return Retrieved(fuse(dense, sparse)[: request.limit], vector)
 
 
 def check_feedback(request: SearchRequest) -> None:
@@ -77,8 +95,8 @@ def move_vector(
     return (moved / length).tolist()
 
 
-def moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
-    """What is searched with: the vector of the query, moved by the feedback. Raises InputError when it is unknown."""
+def _moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
+    """Raises InputError when the collection has no such chunk."""
     if not request.like and not request.unlike:
         return vector
     found: dict[str, Point] = {

@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 
 from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
+from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Catalog, Embedder, VectorIndex
+from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.highlights import Explainer
 from app.search.highlights_bm25 import explain_by_words
-from app.search.retrieval import CHUNK_KEYS, check_feedback, find_points, is_own, moved_vector
-from app.search.value_ranking import CANDIDATES, rank_by_values
+from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_candidates, is_own
+from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.documents import (
     Collection,
     Metadata,
     require_text,
 )
-from app.types.search import Hit, HitChunk, HitDocument, QueryEmbedding, SearchMode, SearchRequest, SearchResult
+from app.types.search import (
+    MAX_BIAS,
+    MAX_BIASED_WORDS,
+    MAX_FILTERS,
+    MAX_LIMIT,
+    Hit,
+    HitChunk,
+    HitDocument,
+    QueryEmbedding,
+    SearchMode,
+    SearchRequest,
+    SearchResult,
+)
 from app.types.values import OTHER, ValueReading, ValueSummary
 
-MAX_LIMIT = 100
-MAX_BIAS = 10.0
-MAX_BIASED_WORDS = 64
 MAX_QUERY_CHARACTERS = 100_000
-MAX_FILTERS = 32
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
-
-Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 _NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
@@ -72,70 +79,59 @@ class SearchService:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
-                wanted = _with_candidates(request)
-                collection, points = self._ask_index(
-                    collection, lambda name: find_points(self._index, name, wanted, query.vector)
-                )
-            found: Sequence[RankedPoint] = _own(points)
-            readings: Sequence[ValueReading | None] = [None] * len(found)
-            summary = None
-            if request.values:
-                with self._timed(timings_ms, "values"):
-                    found, readings, summary = self._read_values(found, request, collection)
+                collection, found = self._ask_index(collection, request, query.vector)
+            points, readings, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.steps,
             collection=collection.name,
-            hits=_hits(found, readings),
+            hits=_hits(points, readings),
             refinement=query.refinement,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
+            vector=found.vector,
+            document_instruction=collection.document_instruction,
         )
-        return self.explain(result, request) if explain else result
+        return self.explain(result) if explain else result
 
     def _read_values(
-        self, points: Sequence[RankedPoint], request: SearchRequest, collection: Collection
-    ) -> tuple[Sequence[RankedPoint], Sequence[ValueReading], ValueSummary]:
+        self,
+        points: Sequence[RankedPoint],
+        found: Retrieved,
+        request: SearchRequest,
+        collection: Collection,
+        timings_ms: dict[str, float],
+    ) -> tuple[Sequence[RankedPoint], Sequence[ValueReading | None], ValueSummary | None]:
         """The passages ranked under the values, what each is among them, and how many have which."""
-        ids = [each.point.id for each in points]
-        collection, stored = self._ask_index(collection, lambda name: self._index.retrieve(name, ids))
-        vectors = {point.id: point.vector for point in stored}
-        still = [each for each in points if each.point.id in vectors]  # others were deleted since
-        matrix = np.asarray([vectors[each.point.id] for each in still], dtype=np.float32)
-        found = self._values.read(
-            matrix.reshape(len(still), -1 if len(still) else self._embedder.dimension),
-            request.query,
-            request.values,
-            collection=collection,
-        )
-        ranked = rank_by_values(still, found.passages, value=request.value, limit=request.limit)
-        return [point for point, _ in ranked], [reading for _, reading in ranked], found.summary
+        if not request.values:
+            return points, [None] * len(points), None
+        with self._timed(timings_ms, "values"):
+            vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
+            read = self._values.read(
+                vectors.reshape(len(points), self._embedder.dimension),
+                request.query,
+                request.values,
+                collection=collection,
+            )
+            ranked = rank_by_values(points, read.passages, value=request.value, limit=request.limit)
+        return [point for point, _ in ranked], [reading for _, reading in ranked], read.summary
 
-    def explain(self, result: SearchResult, request: SearchRequest) -> SearchResult:
-        """The result of `search(request, explain=False)`, or one with only some of its hits, whose hits carry `why`.
+    def explain(self, result: SearchResult) -> SearchResult:
+        """The result of a search without `explain`, or one with only some of its hits, whose hits carry `why`.
 
-        The vectors of the query and of sentences that were seen lately are not computed again.
+        Neither the query nor sentences that were seen lately are embedded again.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = explain_by_words(result.hits, request.query, mode=result.mode)
+            hits = explain_by_words(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
-                hits = self._explain_by_vector(hits, result, request)
+                hits = self._explainer.explain(
+                    hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
+                )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
-
-    def _explain_by_vector(
-        self, hits: tuple[Hit, ...], result: SearchResult, request: SearchRequest
-    ) -> tuple[Hit, ...]:
-        collection = self._catalog.collection(result.collection)
-        require_same_model(collection, self._embedder)
-        query = self._embed(request)
-        collection, vector = self._ask_index(
-            collection, lambda name: moved_vector(self._index, name, request, query.vector)
-        )
-        return self._explainer.explain(hits, vector, collection=collection, mode=result.mode)
 
     def refine(
         self,
@@ -166,12 +162,14 @@ class SearchService:
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
 
-    def _ask_index(self, collection: Collection, ask: Callable[[str], Answer]) -> tuple[Collection, Answer]:
+    def _ask_index(
+        self, collection: Collection, request: SearchRequest, vector: Sequence[float]
+    ) -> tuple[Collection, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, ask(name)
+                return collection, find_candidates(self._index, name, request, vector)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -245,10 +243,6 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
 
 
-def _with_candidates(request: SearchRequest) -> SearchRequest:
-    return replace(request, limit=max(CANDIDATES, 2 * request.limit)) if request.values else request
-
-
 def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
@@ -257,10 +251,8 @@ def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
 
 
 def _hits(points: Sequence[RankedPoint], readings: Sequence[ValueReading | None]) -> tuple[Hit, ...]:
-    return tuple(
-        _hit(rank, ranked, reading)
-        for rank, (ranked, reading) in enumerate(zip(points, readings, strict=True), start=1)
-    )
+    pairs = zip(points, readings, strict=True)
+    return tuple(_hit(rank, ranked, reading) for rank, (ranked, reading) in enumerate(pairs, start=1))
 
 
 def _hit(rank: int, ranked: RankedPoint, reading: ValueReading | None) -> Hit:

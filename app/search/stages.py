@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
 
+from app.ports.services import Search
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
@@ -24,18 +24,11 @@ class Stage:
     result: SearchResult
 
 
-class StagedService(Protocol):
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult: ...
-    def explain(self, result: SearchResult, request: SearchRequest, /) -> SearchResult: ...
-
-
-def search_in_stages(
-    service: StagedService, request: SearchRequest, *, steps: int, explain: bool = True
-) -> Iterator[Stage]:
+def search_in_stages(service: Search, request: SearchRequest, *, steps: int, explain: bool = True) -> Iterator[Stage]:
     """`steps` are those that the request will take. The last stage holds the whole answer."""
     if request.mode is not SearchMode.SPARSE and steps > 2 * FIRST_STEPS:
         yield Stage(StageName.FIRST, service.search(replace(request, steps=FIRST_STEPS), explain=False))
     result = service.search(request, explain=False)
     yield Stage(StageName.RANKED, result)
     if explain and result.hits:
-        yield Stage(StageName.EXPLAINED, service.explain(result, request))
+        yield Stage(StageName.EXPLAINED, service.explain(result))

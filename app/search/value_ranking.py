@@ -8,7 +8,6 @@ from dataclasses import replace
 from app.search.fusion import RankedPoint
 from app.types.values import ValueReading
 
-CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; docs/evaluation/lens-values.md
 
 

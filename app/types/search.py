@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.types.documents import Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
+
+MAX_LIMIT = 100
+MAX_BIAS = 10.0
+MAX_BIASED_WORDS = 64
+MAX_FILTERS = 32
+MAX_FEEDBACK = 16  # chunks on either side
+BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
 
 
 class SearchMode(StrEnum):
@@ -116,3 +123,6 @@ class SearchResult:
     timings_ms: Mapping[str, float]
     mode: SearchMode = SearchMode.DENSE
     values: ValueSummary | None = None  # where the request names values
+    # What `explain` goes on with; no interface shows them.
+    vector: Sequence[float] = field(default=(), repr=False)
+    document_instruction: str = field(default="", repr=False)

@@ -16,7 +16,7 @@ def unavailable(what: str) -> VectorIndexUnavailableError:
 def missing(index: str) -> NotFoundError:
     return NotFoundError(
         f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
-        "back, or run `gircse doctor --rebuild`, which makes it again from the stored documents."
+        "back, or run `gircse check --rebuild`, which makes it again from the stored documents."
     )
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 60
 _ATTEMPTS = 3
-_NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nobody while it takes them in
+_NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nothing meanwhile
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
 _MOST_PAYLOAD_INDEXES = 16
@@ -45,12 +45,12 @@ class QdrantVectorIndex:
         client: QdrantClient,
         *,
         quantization: tuning.Quantization = "none",
-        spread: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
+        sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
         reconnect: Callable[[], QdrantClient] | None = None,
     ) -> None:
         self._client = client
         self._quantization = quantization
-        self._spread = spread
+        self._sharding = sharding
         self._reconnect = reconnect
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
@@ -72,9 +72,9 @@ class QdrantVectorIndex:
         *,
         api_key: str | None = None,
         quantization: tuning.Quantization = "none",
-        spread: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
+        sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
     ) -> Self:
-        return cls(_client(url, api_key=api_key), quantization=quantization, spread=spread)
+        return cls(_client(url, api_key=api_key), quantization=quantization, sharding=sharding)
 
     @property
     def client(self) -> QdrantClient:
@@ -95,8 +95,8 @@ class QdrantVectorIndex:
                     sparse_vectors_config={WORDS: sparse_params},
                     quantization_config=tuning.quantization_config(self._quantization),
                     optimizers_config=tuning.optimizers_config(),
-                    shard_number=self._spread.shards,
-                    replication_factor=self._spread.replicas,
+                    shard_number=self._sharding.shards,
+                    replication_factor=self._sharding.replicas,
                 )
             existing = client.get_collection(index).config.params.vectors
             if not isinstance(existing, models.VectorParams) or existing.size != dimension:

@@ -53,7 +53,7 @@ def dense_of(vector: object) -> list[float] | None:
 
 
 def raw_id(point_id: str) -> int | str:
-    """Ids of ours are UUIDs; foreign points may be numbered."""
+    """Our ids are UUIDs; unmanaged points may have numbers."""
     return int(point_id) if point_id.isdecimal() else point_id
 
 
@@ -62,8 +62,8 @@ def unit(vector: Sequence[float], what: str) -> list[float]:
     values = np.asarray(vector, dtype=np.float64)
     norm = float(np.linalg.norm(values)) if np.isfinite(values).all() else math.nan
     if not math.isfinite(norm) or norm == 0:
-        fault = "is zero" if norm == 0 else "holds NaN or infinite numbers"
-        raise ValueError(f"The vector of {what} {fault}, so it has no direction to compare. Embed the text again.")
+        error = "is zero" if norm == 0 else "holds NaN or infinite numbers"
+        raise ValueError(f"The vector of {what} {error}, so it has no direction to compare. Embed the text again.")
     is_unit = math.isclose(norm, 1, abs_tol=1e-6)
     return list(vector) if is_unit else (values / norm).tolist()
 

@@ -29,7 +29,7 @@ _EXACT = models.SearchParams(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Over how many nodes of a Qdrant cluster an index is spread when it is made. None: as the server has it."""
+    """Shards and replicas of a new index on a Qdrant cluster. None: the server's defaults."""
 
     shards: int | None = None
     replicas: int | None = None

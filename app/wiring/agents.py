@@ -11,10 +11,11 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
-from app.access.principal import OPERATOR, Principal
+from app.access.authorized_services import AuthorizedServices
 from app.agents.server import Ability, PrincipalOf, mcp_server
 from app.errors import UnavailableError
 from app.services import Services
+from app.types.access import OPERATOR, Principal
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -34,7 +35,7 @@ def loopback_app(services: Services, *, principal: Principal, allowed: Collectio
     return _http_app(server_for(services, principal=principal, allowed=allowed), is_loopback=True)
 
 
-def mount_agents(api: FastAPI, services: Services) -> None:
+def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
     """Beside the API, for whom each request comes from. To be mounted before the pages."""
     server = mcp_server(services, principal_of=principal_of_requests(services.settings.access_control))
     inner = _http_app(server, is_loopback=not services.settings.access_control)

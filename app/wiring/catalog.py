@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.catalog import CatalogFacts, SqlCatalog, connect, describe, upgrade
-from app.ports.parts import Catalog
+from app.ports.ledger import Ledger
 from app.settings import Settings
 
 
 @contextmanager
-def open_catalog(settings: Settings) -> Iterator[Catalog]:
+def open_catalog(settings: Settings) -> Iterator[Ledger]:
     """The catalog, migrated."""
     engine = connect(settings.catalog_url)
     try:

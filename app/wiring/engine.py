@@ -65,12 +65,8 @@ def limits_of(settings: Settings) -> Limits:
         max_inputs=settings.embedder_max_inputs,
         max_request_tokens=settings.embedder_max_tokens,
         batch_tokens=settings.embedder_batch_tokens,
-        batch_s=settings.embedder_batch_s,
         query_wait_s=settings.embedder_query_wait_s,
-        document_wait_s=settings.embedder_document_wait_s,
         query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
-        document_deadline_s=2.5 * settings.embedder_document_wait_s,
-        document_tokens=settings.embedder_document_tokens,
         cache_mb=settings.vector_cache_mb,
     )
 

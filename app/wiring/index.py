@@ -23,7 +23,7 @@ def open_index(settings: Settings) -> Iterator[QdrantVectorIndex]:
                 settings.qdrant_url,
                 api_key=key.get_secret_value() if key else None,
                 quantization=settings.quantization,
-                spread=Sharding(shards=settings.qdrant_shards, replicas=settings.qdrant_replicas),
+                sharding=Sharding(shards=settings.qdrant_shards, replicas=settings.qdrant_replicas),
             )
         opened.callback(index.close)
         yield index

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _MODEL_POLL_S = 2.0
 _CPU_PATIENCE_S = 5.0
+_DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def open_pipeline(
             embedder=embedder or services.embedder,
             read=read,
             splitter_for=splitter_for,
-            spool_folder=settings.home,
+            temporary_folder=settings.home,
         )
 
 
@@ -78,19 +79,19 @@ def process_limits_of(settings: Settings) -> ProcessLimits:
 
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    lanes = WorkerSlots(services.settings.worker_lanes)
+    slots = WorkerSlots(_DOCUMENTS_AT_A_TIME)
 
     def is_stopping() -> bool:
-        return stop.is_set() or lanes.is_leaving()
+        return stop.is_set() or slots.is_leaving()
 
     with (
-        JointEmbedder(services.embedder, asking=lambda: lanes.taken, is_leaving=is_stopping) as embedder,
+        JointEmbedder(services.embedder, asking=lambda: slots.taken, is_leaving=is_stopping) as embedder,
         open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
     ):
         if not _model_is_there(embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
-            lanes.patience_s = _CPU_PATIENCE_S
+            slots.patience_s = _CPU_PATIENCE_S
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
@@ -99,7 +100,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             pipeline=pipeline,
             owner=owner,
             lease=lease,
-            lanes=lanes,
+            slots=slots,
             observer=services.metrics,
         ).run(stop)
 

@@ -7,24 +7,22 @@ from contextlib import closing, contextmanager
 
 from fastapi import FastAPI
 
-from app.access.authorized_services import GuardedFetching, GuardedJudged, GuardedReindexing, guard_services
-from app.access.authorizer import Authorizer
-from app.access.principal import OPERATOR, acting_as
+from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
 from app.errors import InputError
-from app.evaluation.judged import Judged
 from app.search.lenses import STARTERS
 from app.services import Services
+from app.types.access import OPERATOR, acting_as
 from app.wiring.about import describe_installation
 from app.wiring.access import open_logins
 from app.wiring.ingestion import open_reindexer
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.sources import url_reader
-from ui.app import Example, PageParts, build_pages, mount_pages
+from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
@@ -49,30 +47,11 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
     logins = open_logins(services)
-    gate = Authorizer(services.catalog)
-    as_handler = guard_services(services, gate)
-    parts = PageParts(
-        search=as_handler.search,
-        catalog=as_handler.catalog,
-        texts=as_handler.library,
-        collections=as_handler.library,
-        fetching=GuardedFetching(fetching, gate),
-        reindexing=GuardedReindexing(reindexing, gate),
-        default_steps=services.embedder.default_query_steps,
-        max_steps=services.embedder.max_steps,
-        about=describe_installation(services),
-        examples=EXAMPLES,
-        judged=GuardedJudged(Judged(services.catalog), gate),
-        evaluations=as_handler.evaluations,
-        checks=services.checks,
-        has_logins=logins is not None,
-    )
+    authorized = authorize(services, fetching=fetching, reindexing=reindexing)
     with closing(fetching), closing(reindexing), open_openai_routes(services) as embeddings:
         api = create_app(
-            services,
+            authorized,
             read_url=read_url,
-            fetching=fetching,
-            reindexing=reindexing,
             embeddings=embeddings,
             logins=logins,
             draw_login=login_drawer() if logins is not None else None,
@@ -81,13 +60,32 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             named = services.settings.allowed_hosts.split(",")
             api.add_middleware(HostGuard, allowed=[name.strip() for name in named if name.strip()])
         if services.settings.mcp:
-            _let_agents_in(api, as_handler)
+            _let_agents_in(api, authorized)
         with acting_as(OPERATOR):  # what pages show before anybody has come
-            pages = build_pages(parts)
+            pages = build_pages(_page_parts(authorized, describe_installation(services), has_logins=logins is not None))
         yield mount_pages(api, pages)
 
 
-def _let_agents_in(api: FastAPI, services: Services) -> None:
+def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: bool) -> PageParts:
+    return PageParts(
+        search=services.search,
+        catalog=services.catalog,
+        texts=services.library,
+        collections=services.library,
+        fetching=services.fetching,
+        reindexing=services.reindexing,
+        default_steps=services.embedder.default_query_steps,
+        max_steps=services.embedder.max_steps,
+        about=about,
+        examples=EXAMPLES,
+        judged=services.judged,
+        evaluations=services.evaluations,
+        checks=services.checks,
+        has_logins=has_logins,
+    )
+
+
+def _let_agents_in(api: FastAPI, services: AuthorizedServices) -> None:
     try:
         from app.wiring.agents import mount_agents
     except ModuleNotFoundError as error:

@@ -90,9 +90,9 @@ def run_load(application: ServiceApplication, *, seconds: float, users: int, row
         drain_s = time.monotonic() - started
         faults = missing_or_left(client, record["kept"], record["deleted"])
     kinds = {name: Kind.of(answers, seconds) for name, answers in record["kinds"].items()}
-    orphans = application.run("doctor", "--orphans")
-    if orphans.returncode:
-        faults.append(f"gircse doctor --orphans: {orphans.stdout[-500:]}{orphans.stderr[-500:]}")
+    differences = application.run("check")
+    if differences.returncode:
+        faults.append(f"gircse check: {differences.stdout[-500:]}{differences.stderr[-500:]}")
     return Load(
         seconds=seconds,
         users=users,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The defaults are those of the settings GIRCSE_EMBEDDER_*."""
+    """Of some the settings GIRCSE_EMBEDDER_* give others."""
 
     max_body_mb: float = 16.0
     max_inputs: int = 2048

@@ -25,7 +25,8 @@ from app.errors import (
     NotFoundError,
     UnavailableError,
 )
-from app.ports.parts import BlobStore, Catalog, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
@@ -54,7 +55,7 @@ class ShardEngine:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Ledger,
         index: VectorIndex,
         blobs: BlobStore,
         pipeline: Pipeline,
@@ -75,7 +76,7 @@ class ShardEngine:
         self._poll_s = poll_s
 
     def run(self, collection: str, stop: threading.Event) -> None:
-        """Works until `stop` is set; the jobs that are then in hand are given back."""
+        """Works until `stop` is set; jobs in flight are released."""
         while not stop.is_set():
             try:
                 if not self.run_shard(collection, stop):
@@ -117,7 +118,7 @@ class ShardEngine:
     def _work_off(self, shard: _Shard, leases: LeaseKeeper, stop: threading.Event) -> None:
         for job in [job for job in shard.open.values() if job.kind is JobKind.DELETE]:
             _raise_if(stop)
-            self._settle(shard, leases, job, partial(self._delete, job))
+            self._finish(shard, leases, job, partial(self._delete, job))
         jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # one may have been left above
         found = self._catalog.documents_of(jobs)  # what was deleted since is not in it, and its job is cancelled
         works = [Work(job.id, found[job.document_id]) for job in jobs if job.document_id in found]
@@ -163,16 +164,15 @@ class ShardEngine:
         if job is None or leases.is_lost(job):
             return
         if isinstance(row, FailedRow):
-            fault = row
-            if fault.is_missing:
-                self._require_missing_here(shard.documents[job.id], fault.reason)
-            pause = None if fault.is_its_own else retry_in(job.attempts)
-            self._settle(shard, leases, job, lambda: self._catalog.fail(job, fault.reason, retry_in=pause))
+            if row.is_missing:
+                self._require_missing_here(shard.documents[job.id], row.reason)
+            pause = None if row.is_its_own else retry_in(job.attempts)
+            self._finish(shard, leases, job, lambda: self._catalog.fail(job, row.reason, retry_in=pause))
             return
         gathered = shard.gathered(job)
         gathered.add(row)
         if gathered.is_whole:
-            self._settle(shard, leases, job, lambda: self._complete(gathered, collection))
+            self._finish(shard, leases, job, lambda: self._complete(gathered, collection))
             shard.has_replaced = shard.has_replaced or shard.documents[job.id].revision > 1
         else:
             leases.advance(job, gathered.progress)
@@ -195,8 +195,8 @@ class ShardEngine:
             self._index.delete_points(collection.active_index, found.stale[start : start + _DELETE_BATCH_SIZE])
         self._catalog.complete_ingest(gathered.job, title=found.title, metadata=found.metadata, chunks=gathered.chunks)
 
-    def _settle(self, shard: _Shard, leases: LeaseKeeper, job: Job, action: Callable[[], None]) -> None:
-        """Does what ends a job. One that was lost is given back with the shard."""
+    def _finish(self, shard: _Shard, leases: LeaseKeeper, job: Job, action: Callable[[], None]) -> None:
+        """Runs the action that ends a job. A job whose lease was lost is released with the shard."""
         try:
             action()
         except (LeaseLostError, CollectionPausedError) as error:

@@ -21,8 +21,8 @@ class GatheredDocument:
         self._end = 0  # of the farthest chunk
         self.found: DocumentRow | None = None
         self._opened = ExitStack()
-        self._spool = self._opened.enter_context(SpooledChunks(job.document_id))
-        self._count = 0  # in the spool, without a gap
+        self._chunks = self._opened.enter_context(SpooledChunks(job.document_id))
+        self._count = 0  # chunks written so far, without a gap
         self._ahead: dict[int, Chunk] = {}
 
     @property
@@ -37,7 +37,7 @@ class GatheredDocument:
     @property
     def chunks(self) -> Iterable[Chunk]:
         """In their order; can be read as often as is wanted."""
-        return self._spool
+        return self._chunks
 
     def add(self, row: ChunkRow | DocumentRow) -> None:
         if isinstance(row, DocumentRow):
@@ -47,7 +47,7 @@ class GatheredDocument:
         if row.chunk.ordinal >= self._count:
             self._ahead[row.chunk.ordinal] = row.chunk
         while (chunk := self._ahead.pop(self._count, None)) is not None:
-            self._spool.write(chunk)
+            self._chunks.write(chunk)
             self._count += 1
 
     def close(self) -> None:

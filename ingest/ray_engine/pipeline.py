@@ -92,7 +92,7 @@ class RunProcess:
 
     Nothing else ends a run for certain. Ray Data gives its executor away with the first result alone, which never comes
     where the models hold the CPUs that the readers wait for, and its shutdown waits for tasks of nodes that are gone.
-    The leases live here too, so nobody may write for a run that was ended. Only the clock of this process counts.
+    The leases live here too, so nothing is written for a run that was ended. Only the clock of this process counts.
     """
 
     def __init__(self, works: Sequence[Work], parts: NodeParts, collection: Collection, slots: Slots) -> None:

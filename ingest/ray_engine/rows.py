@@ -1,4 +1,4 @@
-"""What travels between the stages of a shard: one Arrow row per chunk, document or fault, of one schema throughout.
+"""What travels between the stages of a shard: one Arrow row per chunk, document or error, of one schema throughout.
 
 A body is JSON in ASCII, because Arrow takes no text with lone surrogates, and documents have them.
 """
@@ -51,7 +51,7 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """Why the document cannot be taken in; trying again helps unless the fault is its own.
+    """Why the document cannot be taken in; trying again helps unless the error is its own.
 
     With `is_missing` its stored file is not there, or a node does not see it.
     """
@@ -63,7 +63,7 @@ class FailedRow:
 
 
 Row = ChunkRow | DocumentRow | FailedRow
-_KINDS: dict[str, type[Row]] = {"chunk": ChunkRow, "document": DocumentRow, "fault": FailedRow}
+_KINDS: dict[str, type[Row]] = {"chunk": ChunkRow, "document": DocumentRow, "error": FailedRow}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -91,7 +91,7 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 
 
 def written(row: ChunkRow) -> ChunkRow:
-    """Without what nobody needs once it is in the index."""
+    """Without the columns that are not needed after the index was written."""
     return ChunkRow(row.job_id, replace(row.chunk, text=""))
 
 

@@ -33,7 +33,7 @@ _ROWS_PER_TABLE = 256
 _PATIENCE_S = 60.0  # with a part that is away for a moment: a run that breaks costs more
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
-# What code may raise at a document that nobody has thought of; it must not take the others with it.
+# Unexpected errors of one document, which must not fail the batch.
 UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
@@ -103,9 +103,9 @@ class EmbedMissing:
         present = patiently(lambda: index.present_ids(name, [row.chunk.id for row in chunks]))
         embedded = self._embed([row for row in chunks if row.chunk.id not in present])
         done = {(row.job_id, row.chunk.id): row for row in embedded if isinstance(row, ChunkRow)}
-        faults = [row for row in embedded if isinstance(row, FailedRow)]
+        errors = [row for row in embedded if isinstance(row, FailedRow)]
         return to_table(
-            [*(done.get((r.job_id, r.chunk.id), r) if isinstance(r, ChunkRow) else r for r in rows), *faults]
+            [*(done.get((r.job_id, r.chunk.id), r) if isinstance(r, ChunkRow) else r for r in rows), *errors]
         )
 
     def _embed(self, rows: Sequence[ChunkRow]) -> list[ChunkRow | FailedRow]:
@@ -117,7 +117,7 @@ class EmbedMissing:
         except UnavailableError:
             raise
         except (GircseError, *UNFORESEEN) as error:
-            if len(rows) > 1:  # it is one text's fault: the others get their vectors
+            if len(rows) > 1:  # it is one text's error: the others get their vectors
                 return [embedded for row in rows for embedded in self._embed([row])]
             if isinstance(error, GircseError):
                 return [FailedRow(rows[0].job_id, str(error), is_its_own=True)]

@@ -1,4 +1,4 @@
-"""Readers: the bytes of a file become text. `ProcessReader` is the door of a worker.
+"""Readers: the bytes of a file become text. Workers use `ProcessReader`.
 
 What this package exports imports no parser: parsers are loaded in the child process alone.
 """

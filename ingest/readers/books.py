@@ -55,7 +55,7 @@ def _chapters(package: Element, folder: str) -> Iterator[str]:
 
 
 def _encrypted(archive: zipfile.ZipFile) -> set[str]:
-    """Fonts often are, by a scheme that everybody can undo; chapters only where a shop protects them."""
+    """Fonts often are, by a public scheme; chapters only under DRM."""
     if _ENCRYPTION not in archive.namelist():
         return set()
     root = parse_xml(archive.read(_ENCRYPTION))

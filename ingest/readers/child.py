@@ -73,7 +73,7 @@ class _Parts:
         write_message(self._answers, part)
 
     def clear(self) -> None:
-        raise AssertionError("unreachable: whoever starts over is the worker")
+        raise AssertionError("unreachable: the worker starts over")
 
 
 def _read(request: ReadRequest, parts: _Parts) -> Findings | Refusal:
@@ -102,7 +102,7 @@ def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[ReadRequest]) -> None:
         while True:
             inbox.put(read_request(requests))
     except EOFError:
-        os._exit(0)  # even in the middle of a document: nobody waits for it
+        os._exit(0)  # even in the middle of a document: its reader was cancelled
 
 
 def _forbid_files() -> None:

@@ -1,4 +1,4 @@
-"""Which media type the name of a file stands for. Knows no parser, so that whoever only lists files loads none."""
+"""The media type of a file by its name. Imports no parser, so that listing files loads none."""
 
 from __future__ import annotations
 

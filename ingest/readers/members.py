@@ -109,6 +109,6 @@ class Members:
 
 
 def _shown(name: str) -> str:
-    """A member's name is text that a stranger wrote: one line, and no way up the tree."""
+    """A member's name is untrusted text: one line, and no path traversal."""
     parts = [part for part in " ".join(name.replace("\\", "/").split()).split("/") if part not in ("", ".", "..")]
     return "/".join("".join(filter(str.isprintable, part)) for part in parts)[-_MAX_NAME:] or "unnamed"

@@ -46,7 +46,7 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
 def core_metadata(
     author: str | None, created: datetime | None, modified: datetime | None, *, ignored_author: str = ""
 ) -> dict[str, MetadataValue]:
-    """`ignored_author` is the name that a writing library leaves; nobody would filter by it."""
+    """`ignored_author` is the default author that a writing library sets; useless as a filter."""
     metadata: dict[str, MetadataValue] = {}
     if author and author != ignored_author:
         metadata["author"] = author

@@ -12,6 +12,7 @@ from chaos_processes import Supervisor
 
 from app.services import Services
 from app.settings import Settings
+from app.testing import text_source
 from app.types.documents import Document, DocumentState, Job, JobState
 from app.wiring.services import open_services
 
@@ -36,9 +37,7 @@ class AwayApplication:
         self._opened.close()
 
     def add(self, text: str, *, name: str = "a.txt") -> Document:
-        document, _ = self.services.library.add_document(
-            _COLLECTION, text.encode(), uri=f"file:///{name}", media_type="text/plain"
-        )
+        document, _ = self.services.library.add_document(_COLLECTION, text_source(f"file:///{name}", text))
         return document
 
     def delete(self, document: Document) -> None:

@@ -21,6 +21,7 @@ from chaos_state import State, differences, read_state
 from app.errors import UnavailableError, UnknownDocumentError
 from app.services import Services
 from app.settings import Settings
+from app.testing import text_source
 from app.types.documents import JobState
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
@@ -190,7 +191,7 @@ class Client:
             case Put(file):
                 document, _ = patiently(
                     lambda: self._services.library.add_document(
-                        COLLECTION, file.data, uri=f"corpus://{file.name}", media_type=media_type_of(file.name)
+                        COLLECTION, text_source(f"corpus://{file.name}", file.data, media_type=media_type_of(file.name))
                     )
                 )
                 self._ids[file.name] = document.id

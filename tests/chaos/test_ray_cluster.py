@@ -29,6 +29,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.services import Services
 from app.settings import Settings
+from app.testing import text_source
 from app.types.documents import JobState
 from app.wiring.bulk import open_engine
 from app.wiring.catalog import open_catalog
@@ -91,7 +92,7 @@ def submit(services: Services, corpus: Path) -> None:
     create_collection(services)
     for file in sorted(corpus.iterdir()):
         services.library.add_document(
-            COLLECTION, file.read_bytes(), uri=file.as_uri(), media_type=media_type_of(file.name)
+            COLLECTION, text_source(file.as_uri(), file.read_bytes(), media_type=media_type_of(file.name))
         )
 
 

@@ -8,10 +8,9 @@ from datetime import timedelta
 import pytest
 from catalog_samples import Clock
 
-from app.access.principal import Role
-from app.access.types import ApiKey, AuditEntry, User, WebSession
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, NotFoundError, UnknownUserError
+from app.types.access import ApiKey, AuditEntry, Role, User, WebSession
 
 
 @pytest.fixture

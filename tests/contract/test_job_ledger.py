@@ -194,10 +194,10 @@ class TestFail:
         clock.advance(timedelta(seconds=1))
         healthy = submitted("healthy.txt")
         poison = claimed(catalog)
-        catalog.fail(poison, "Fault.", retry_in=timedelta(seconds=10))
+        catalog.fail(poison, "Error.", retry_in=timedelta(seconds=10))
         failed = catalog.job(poison.id)
-        assert (failed.state, failed.error, failed.lease_owner) == (JobState.FAILED, "Fault.", None)
-        assert catalog.document(poison.document_id).error == "Fault."
+        assert (failed.state, failed.error, failed.lease_owner) == (JobState.FAILED, "Error.", None)
+        assert catalog.document(poison.document_id).error == "Error."
         assert claimed(catalog).id == healthy.id
         assert catalog.claim("worker-1", lease=LEASE) is None
         clock.advance(timedelta(seconds=10))
@@ -208,11 +208,11 @@ class TestFail:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             job = claimed(catalog)
             assert job.attempts == attempt
-            catalog.fail(job, f"Fault {attempt}.", retry_in=timedelta(0))
+            catalog.fail(job, f"Error {attempt}.", retry_in=timedelta(0))
         assert catalog.job(job.id).state is JobState.DEAD
         assert catalog.claim("worker-1", lease=LEASE) is None
         document = catalog.document(job.document_id)
-        assert (document.state, document.error) == (DocumentState.FAILED, "Fault 5.")
+        assert (document.state, document.error) == (DocumentState.FAILED, "Error 5.")
 
     def test_without_retry_is_dead_at_once(self, catalog: SqlCatalog, submitted: Callable[..., Job]) -> None:
         submitted()
@@ -226,9 +226,9 @@ class TestFail:
     ) -> None:
         document_id = ingested()
         catalog.submit_delete(document_id)
-        catalog.fail(claimed(catalog), "Fault.", retry_in=None)
+        catalog.fail(claimed(catalog), "Error.", retry_in=None)
         document = catalog.document(document_id)
-        assert (document.state, document.error) == (DocumentState.DELETING, "Fault.")
+        assert (document.state, document.error) == (DocumentState.DELETING, "Error.")
         catalog.submit_delete(document_id)
         catalog.complete_delete(claimed(catalog))
         assert catalog.documents() == []
@@ -267,7 +267,7 @@ class TestCancelAndRetry:
             catalog.cancel(job.id)
             catalog.release(job)
         else:
-            catalog.fail(job, "Fault.", retry_in=timedelta(hours=1) if end == "failed" else None)
+            catalog.fail(job, "Error.", retry_in=timedelta(hours=1) if end == "failed" else None)
         assert catalog.job(job.id).state == end
         retried = catalog.retry(job.id)
         assert (retried.state, retried.attempts, retried.error) == (JobState.QUEUED, 0, None)

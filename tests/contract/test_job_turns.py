@@ -79,7 +79,7 @@ class TestPriority:
         self, catalog: SqlCatalog, queued: Callable[..., Job]
     ) -> None:
         queued("upload.txt", priority=INTERACTIVE)
-        catalog.fail(claimed(catalog), "Fault.", retry_in=timedelta(hours=1))
+        catalog.fail(claimed(catalog), "Error.", retry_in=timedelta(hours=1))
         bulk = queued("a.txt")
         assert claimed(catalog).id == bulk.id
 
@@ -159,7 +159,7 @@ class TestPause:
 class TestRetryDead:
     def kill(self, catalog: SqlCatalog, uris: list[str]) -> None:
         for _ in uris:
-            catalog.fail(claimed(catalog), "Fault.", retry_in=None)
+            catalog.fail(claimed(catalog), "Error.", retry_in=None)
 
     def test_queues_what_nothing_newer_has_replaced(self, catalog: SqlCatalog, queued: Callable[..., Job]) -> None:
         uris = ["a.txt", "b.txt", "gone.txt"]
@@ -190,7 +190,7 @@ class TestListening:
         job = queued("a.txt")
         running = claimed(catalog)
         if event in ("retry", "retry_dead"):
-            catalog.fail(running, "Fault.", retry_in=None)
+            catalog.fail(running, "Error.", retry_in=None)
         if event == "resume":
             catalog.pause()
         acts: dict[str, Callable[[], object]] = {

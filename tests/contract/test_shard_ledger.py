@@ -13,7 +13,7 @@ from sqlalchemy import Engine, update
 from app.catalog import SqlCatalog
 from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.catalog.tables import JobRow
-from app.ports.catalog import IngestedDocument
+from app.ports.ledger import IngestedDocument
 from app.types.documents import DocumentState, Job, JobPriority, JobState
 
 ENOUGH = 100

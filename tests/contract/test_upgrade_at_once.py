@@ -22,8 +22,8 @@ def test_many_processes_migrate_an_empty_postgresql_once(postgres_url: str) -> N
         subprocess.Popen([sys.executable, "-c", UPGRADE, url], stderr=subprocess.PIPE, text=True)
         for _ in range(PROCESSES)
     ]
-    faults = [process.communicate(timeout=120)[1] for process in started]
-    assert [process.returncode for process in started] == [0] * PROCESSES, faults
+    errors = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * PROCESSES, errors
     engine = connect(url)
     try:
         assert set(inspect(engine).get_table_names()) == {*Table.metadata.tables, "alembic_version"}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import schemathesis
+from api_application import api_of
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -24,13 +25,13 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
 from app.commands.serve import running_worker
 from app.errors import DocumentError
 from app.services import Services
 from app.settings import load_settings
+from app.testing import text_source
 from app.types.documents import DocumentState, Lens, Source
 from app.wiring.ingestion import open_reindexer
 from app.wiring.services import open_services
@@ -41,12 +42,12 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
 
 @dataclass(slots=True)
 class Report:
-    """`faults`: what was asked, and what was wrong with the answer."""
+    """`errors`: what was asked, and what was wrong with the answer."""
 
     cases: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)  # 2xx, by operation
-    faults: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -61,7 +62,7 @@ def open_api(services: Services) -> Iterator[FastAPI]:
         catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
     with closing(reindexing), closing(Fetching(catalog, services.library, read_url=fetch_nothing)) as fetching:
-        yield create_app(
+        yield api_of(
             services, read_url=fetch_nothing, fetching=fetching, reindexing=reindexing, max_body_bytes=1_000_000
         )
 
@@ -70,7 +71,7 @@ def fill(services: Services) -> dict[str, str]:
     """Makes sure that there is something to find; what ids stand for in paths and queries."""
     services.library.ensure_collection(COLLECTION)
     text = "The cat sleeps on the sofa."
-    document, _ = services.library.add_document(COLLECTION, text.encode(), uri="cat", media_type="text/plain")
+    document, _ = services.library.add_document(COLLECTION, text_source("cat", text))
     job = services.catalog.latest_jobs([document.id])[document.id]
     services.catalog.save_lens(Lens(COLLECTION, "Identify the feeling."))
     return {"document_id": document.id, "job_id": job.id, "collection": COLLECTION, "name": COLLECTION}
@@ -117,7 +118,7 @@ def ask_operation(operation: Any, services: Services, report: Report, cases: int
         try:
             case.validate_response(answer, checks=checks)
         except FailureGroup as group:
-            report.faults += [f"{operation.label}: {fault}\n{case.as_curl_command()}" for fault in group.exceptions]
+            report.errors += [f"{operation.label}: {error}\n{case.as_curl_command()}" for error in group.exceptions]
 
     ask()
 
@@ -154,8 +155,8 @@ def main() -> None:
         wait_until_read(services)
         report = fuzz(services, cases=chosen.cases, first_seed=chosen.seed)
     print(f"{report.cases} cases in {report.seconds:.0f} s: {dict(sorted(report.statuses.items()))}")
-    print("\n\n".join(report.faults))
-    sys.exit(bool(report.faults))
+    print("\n\n".join(report.errors))
+    sys.exit(bool(report.errors))
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ def edge_application(toy_services_factory: Any, tmp_path: Path) -> Iterator[Any]
         index.close()
 
 
-def test_no_request_is_answered_with_a_fault_of_ours(edge_application: Any) -> None:
+def test_no_request_is_answered_with_an_error_of_ours(edge_application: Any) -> None:
     api_fuzz.fill(edge_application.services)
     edge_application.work_off()
     report = api_fuzz.fuzz(edge_application.services, cases=CASES, first_seed=SEED)
-    assert not report.faults, "\n\n".join(report.faults[:10])
+    assert not report.errors, "\n\n".join(report.errors[:10])
     assert report.cases >= CASES
     assert max(report.statuses) < 500
     # Not only refusals: searches, lists, uploads and deletions were answered.

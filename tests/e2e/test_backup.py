@@ -106,5 +106,5 @@ def test_what_was_lost_comes_back_by_the_commands_of_the_page(
     told = follow("Restore", after, servers["after"])
     assert "FAIL" not in told
     assert hits(after) == found
-    assert "agree" in after.call("doctor", "--orphans").stdout
+    assert "agree" in after.call("check").stdout
     assert after.call("documents", "list", "-c", "animals").stdout.count("ready") == len(TEXTS)

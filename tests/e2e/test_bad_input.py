@@ -45,7 +45,7 @@ def locked_pdf() -> bytes:
     return buffer.getvalue()
 
 
-# Name of a file that cannot be read → its bytes, and what its report says: the fault and what to do.
+# Name of a file that cannot be read → its bytes, and what its report says: the error and what to do.
 BROKEN: dict[str, tuple[bytes, str, str]] = {
     "empty.txt": (b"", "empty", "Check that"),
     "blank.txt": (b" \n\t\n ", "empty", "Check that"),
@@ -86,9 +86,9 @@ def test_broken_files_are_reported_one_by_one_and_the_good_ones_found(
     documents = sample_server.ask("/api/v1/documents?collection=mixed&state=failed").body
     errors = {Path(each["uri"]).name: each["error"] for each in documents}
     assert errors.keys() == BROKEN.keys()
-    for name, (_, fault, advice) in BROKEN.items():
+    for name, (_, error, advice) in BROKEN.items():
         for told in (reports[name], errors[name]):
-            assert fault in told, name
+            assert error in told, name
             assert advice in told, name
     assert "photo.jpg" in command.stderr
 

@@ -13,7 +13,7 @@ Open = Callable[..., OpenPage]
 
 
 @pytest.mark.parametrize(
-    ("script", "fault"),
+    ("script", "error"),
     [
         (
             "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.2:9/a.png'}))",
@@ -25,14 +25,14 @@ Open = Callable[..., OpenPage]
     ],
 )
 def test_what_no_page_may_do_fails_the_test(
-    chromium: Browser, page_application: PageApplication, script: str, fault: str
+    chromium: Browser, page_application: PageApplication, script: str, error: str
 ) -> None:
     def misbehave() -> None:
         with opened_page(chromium, page_application.url) as opened:
             opened.go().evaluate(script)
             opened.page.wait_for_timeout(300)
 
-    with pytest.raises(AssertionError, match=fault):
+    with pytest.raises(AssertionError, match=error):
         misbehave()
 
 

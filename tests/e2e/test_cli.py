@@ -28,7 +28,7 @@ GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen2 of random weights with a byte-level tokenizer: a stranger's model folder without a contract."""
+    """A Qwen2 of random weights with a byte-level tokenizer: somebody else's model folder without a contract."""
     folder = tmp_path_factory.mktemp("tiny-model")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
@@ -151,11 +151,11 @@ def test_refinement_follows_boost_and_suppress(run: Run) -> None:
     assert weight("bank", "--boost", "bank") > weight("bank", "--suppress", "bank")
 
 
-def test_refinement_tells_when_it_settled(run: Run) -> None:
+def test_refinement_tells_when_it_converged(run: Run) -> None:
     steps = json.loads(run("refine", "the cat", "--steps", "3", "--json").stdout)["refinement"]
     left = [step["remaining"] for step in steps]
     assert left[0] > left[1] > left[2] == 0.0
-    assert re.search(r"settled at step [123] of 3", run("refine", "the cat", "--steps", "3").stdout)
+    assert re.search(r"converged at step [123] of 3", run("refine", "the cat", "--steps", "3").stdout)
 
 
 def test_people_read_the_best_sentence_and_the_tokens(run: Run, notes: Path) -> None:
@@ -205,13 +205,13 @@ def test_hostile_text_cannot_steer_the_terminal(run: Run, notes: Path) -> None:
         (["fly"], 2, "fly"),
     ],
 )
-def test_faults_are_one_clear_message(run: Run, arguments: list[str], code: int, told: str) -> None:
+def test_errors_are_one_clear_message(run: Run, arguments: list[str], code: int, told: str) -> None:
     result = run(*arguments, code=code)
     assert told in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_faults_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_settings_are_told_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIRCSE_PORT", "seven")
     monkeypatch.setenv("GIRCSE_LEASE_S", "0")
     result = run("documents", "list", code=1)

@@ -22,7 +22,7 @@ from browser import DESKTOP, PHONE, OpenPage, opened_page
 from playwright.sync_api import Browser, Page, expect
 
 from app.search.judgements import new_judgement, new_lens
-from app.testing import ToyEmbedder
+from app.testing import ToyEmbedder, text_source
 from app.types.search import QueryEmbedding
 from app.wiring.web import open_web
 
@@ -52,11 +52,7 @@ def fill(application: Any) -> None:
             for dish in DISHES:
                 title = f"{HOSTILE} {fruit} {dish}" if (fruit, dish) == ("fig", "jam") else f"{fruit} {dish}"
                 document, _ = application.services.library.add_document(
-                    collection,
-                    f"{fruit} {dish} with sugar".encode(),
-                    uri=f"notes://{fruit}-{dish}",
-                    media_type="text/plain",
-                    title=title,
+                    collection, text_source(f"notes://{fruit}-{dish}", f"{fruit} {dish} with sugar", title=title)
                 )
                 if collection == "kitchen":
                     documents[f"{fruit} {dish}"] = document.id

@@ -207,7 +207,7 @@ def test_a_part_hangs_for_a_while(application: ServiceApplication, part: str) ->
 
 def test_no_orphans_are_left(application: ServiceApplication) -> None:
     """After all of the above."""
-    found = application.run("doctor", "--orphans")
+    found = application.run("check")
     assert found.returncode == 0, found.stdout + found.stderr
     found = application.run("doctor")
     assert "FAIL jobs" not in found.stdout, found.stdout

@@ -57,7 +57,7 @@ def test_a_home_of_the_first_schema_is_migrated_searched_and_served(old: Gircse,
 
     told = json.loads(old.call("doctor", "--json").stdout)
     assert told["is_well"], told
-    assert "agree" in old.call("doctor", "--orphans").stdout
+    assert "agree" in old.call("check").stdout
 
     with old.serving("--no-open", log=tmp_path / "up.log") as server:
         served = server.search(QUERY, collection="animals", steps=2)

@@ -51,17 +51,17 @@ def test_a_collection_moves_to_a_server_with_the_very_same_hits(
         assert "3 documents with 3 chunks" in elsewhere.call("import", archive).stdout
         assert hits(elsewhere) == before
         assert not (elsewhere.home / "edge").exists()
-        assert "agree" in elsewhere.call("doctor", "--orphans").stdout
+        assert "agree" in elsewhere.call("check").stdout
 
 
 def test_lost_vectors_are_found_and_made_again(filled: Gircse) -> None:
     before = hits(filled)
     shutil.rmtree(filled.home / "edge")
-    found = filled.call("doctor", "--orphans", code=1)
+    found = filled.call("check", code=1)
     assert "chunks without their points" in found.output
-    filled.call("doctor", "--rebuild")
+    filled.call("check", "--rebuild")
     assert hits(filled) == before
-    assert "agree" in filled.call("doctor", "--orphans").stdout
+    assert "agree" in filled.call("check").stdout
 
 
 def test_a_collection_is_indexed_anew_and_taken_back(filled: Gircse) -> None:
@@ -75,11 +75,24 @@ def test_a_collection_is_indexed_anew_and_taken_back(filled: Gircse) -> None:
     assert hits(filled) == before
     assert "animals--2 is dropped" in filled.call("collections", "prune", "animals").stdout
     assert "keeps no previous index" in filled.call("collections", "prune", "animals", code=1).output
-    assert "agree" in filled.call("doctor", "--orphans").stdout
+    assert "agree" in filled.call("check").stdout
 
 
-@pytest.mark.parametrize("options", [("--fix",), ("--orphans", "--foreign"), ("--rebuild", "--orphans")])
-def test_options_of_the_doctor_that_make_no_sense_together_are_refused(
+@pytest.mark.parametrize("former", [("--orphans",), ("--orphans", "--fix", "--foreign"), ("--rebuild",)])
+def test_the_former_options_of_doctor_still_check(filled: Gircse, former: tuple[str, ...]) -> None:
+    assert "agree" in filled.call("doctor", *former).stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("check", "--unmanaged"),
+        ("check", "--rebuild", "--fix"),
+        ("doctor", "--fix"),
+        ("doctor", "--rebuild", "--orphans"),
+    ],
+)
+def test_options_of_the_check_that_make_no_sense_together_are_refused(
     gircse_factory: Callable[..., Gircse], options: tuple[str, ...]
 ) -> None:
-    assert "--rebuild" in gircse_factory().call("doctor", *options, code=2).output
+    assert "use --" in gircse_factory().call(*options, code=2).output

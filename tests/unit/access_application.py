@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.access.accounts import Accounts
-from app.access.principal import Role
 from app.settings import Settings
+from app.types.access import Role
 from app.wiring.openai import PassingSource
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.web import open_web

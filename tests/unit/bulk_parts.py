@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from app.collections.blobs import FolderBlobStore
 from app.errors import UnavailableError
-from app.ports.parts import Catalog, Embedder, Reader, VectorIndex
+from app.ports.ledger import Ledger
+from app.ports.parts import Embedder, Reader, VectorIndex
 from app.services import Services
 from app.types.documents import (
     Collection as DocumentCollection,
@@ -115,7 +116,7 @@ def away_at(*tables: int) -> Callable[[int], None]:
 
 
 def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: int = 100) -> ShardEngine:
-    catalog: Catalog = services.catalog
+    catalog: Ledger = services.catalog
     deleting = IngestPipeline(
         catalog=catalog,
         blobs=services.blobs,

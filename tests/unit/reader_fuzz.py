@@ -59,7 +59,7 @@ class Outcome:
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     ended: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "none")
 
 
@@ -94,13 +94,13 @@ def _read_one(reader: BytesReader, name: str, data: bytes, label: str, outcome: 
         outcome.refused[kind] += 1
         outcome.reasons[" ".join(reason.split()[:4])] += 1
         if len(reason) < 30 or "Traceback" in reason or (not reason.isprintable() and "\n" not in reason):
-            outcome.faults.append(f"{label}: no reason that a person can act on: {reason!r}")
+            outcome.errors.append(f"{label}: no reason that a person can act on: {reason!r}")
         if children and not children & reader.child_ids:
             outcome.ended.append(f"{label}: {reason}")
         return
     outcome.read[kind] += 1
     if "\0" in found.text or not found.text.strip() or not found.title:
-        outcome.faults.append(f"{label}: its text cannot be stored")
+        outcome.errors.append(f"{label}: its text cannot be stored")
 
 
 def _damage(name: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
@@ -176,13 +176,13 @@ def main() -> int:
     print(f"{'all':10} {outcome.read.total():5} read {outcome.refused.total():5} refused with a reason")
     print("Reasons begin:", *(f"{count:6} {reason} …" for reason, count in outcome.reasons.most_common(12)), sep="\n")
     print("Ended their process:", *(outcome.ended or ["none"]), sep="\n  ")
-    print("Faults:", *(outcome.faults or ["none"]), sep="\n  ")
+    print("Errors:", *(outcome.errors or ["none"]), sep="\n  ")
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(f"{time.monotonic() - started:.0f} s, {own.ru_utime + children.ru_utime:.0f} s of CPU, ", end="")
     print(
         f"largest process {children.ru_maxrss / 1000:.0f} MB, slowest: {outcome.slowest[0]:.1f} s, {outcome.slowest[1]}"
     )
-    return 1 if outcome.faults else 0
+    return 1 if outcome.errors else 0
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_a_card_is_shown_and_its_absence_said() -> None:
     assert "Measured: 0.5" in Seen(render_faithfulness(measured)).text
 
 
-def test_health_waits_then_tells_each_part_and_what_a_fault_means() -> None:
+def test_health_waits_then_tells_each_part_and_what_an_error_means() -> None:
     assert "Asking every part" in render_health({"catalog": None})
     assert "Every part works." in render_health({"catalog": True, "index": True})
     text = Seen(render_health({"catalog": True, "index": False, "else": False})).text
@@ -70,7 +70,7 @@ def test_health_waits_then_tells_each_part_and_what_a_fault_means() -> None:
     assert "This part does not answer." in text
 
 
-def test_every_check_is_asked_in_turn_and_no_fault_of_one_hides_another(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_check_is_asked_in_turn_and_no_error_of_one_hides_another(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> bool:
         raise VectorIndexUnavailableError("away: http://someone:hunter2@index")
 

@@ -24,7 +24,6 @@ from app.access.logins import (
     WINDOW,
     Logins,
 )
-from app.access.principal import OPERATOR, Principal, Role, acting_as, current_principal, matches
 from app.access.secret_file import FILE_NAME, load_admin_secret
 from app.errors import (
     ConflictError,
@@ -36,6 +35,7 @@ from app.errors import (
     UnknownUserError,
 )
 from app.settings import Settings
+from app.types.access import OPERATOR, Principal, Role, acting_as, current_principal, matches
 
 SECRET = "gs_a-secret-that-nobody-guesses"
 PASSWORD = "correct horse battery"
@@ -339,27 +339,27 @@ def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_anybody_nothing_is_let_through(toy_services: Any) -> None:
-    gate = Authorizer(toy_services.services.catalog)
+    authorizer = Authorizer(toy_services.services.catalog)
     assert current_principal() is None
-    with pytest.raises(LoginRequiredError), gate.passing(Role.READER, "library"):
+    with pytest.raises(LoginRequiredError), authorizer.require_access(Role.READER, "library"):
         pass
     with pytest.raises(LoginRequiredError):
-        gate.visible()
+        authorizer.visible()
 
 
 def test_a_collection_of_others_is_as_one_that_is_not_there(toy_services: Any) -> None:
     toy_services.add("A text.", collection="theirs")
     toy_services.add("A text.", collection="mine")
-    gate = Authorizer(toy_services.services.catalog)
+    authorizer = Authorizer(toy_services.services.catalog)
     said = []
     with acting_as(Principal("anna", Role.READER, ("mine*",))):
         for name in ("theirs", "nothing"):
-            with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, name):
+            with pytest.raises(UnknownCollectionError) as unknown, authorizer.require_access(Role.READER, name):
                 toy_services.services.catalog.collection(name)
             said.append(str(unknown.value).replace(name, "NAME"))
-        with pytest.raises(UnknownCollectionError) as unknown, gate.passing(Role.READER, "mine-too"):
+        with pytest.raises(UnknownCollectionError) as unknown, authorizer.require_access(Role.READER, "mine-too"):
             toy_services.services.catalog.collection("mine-too")
-        assert [each.name for each in gate.visible()] == ["mine"]
+        assert [each.name for each in authorizer.visible()] == ["mine"]
     assert said[0] == said[1]
     assert "theirs" not in str(unknown.value)
 

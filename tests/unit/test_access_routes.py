@@ -15,9 +15,9 @@ from access_application import FOREIGN, MARKER, OWN, WHO, AccessApplication, ope
 from fastapi import FastAPI
 from starlette.routing import Mount
 
-from app.access.principal import Role
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
+from app.types.access import Role
 from app.types.documents import Document
 
 READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
+from api_application import api_of
 
 from app.api import admission
 from app.api.admission import OTHERS, SEARCHES, ClassLimits, Lane, core_count, limits_of, request_class_of
-from app.api.main import create_app
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
@@ -53,7 +53,7 @@ def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbe
         application = toy_services_factory(embedder=embedder)
         application.add("The cat sleeps on the sofa.")
         services = replace(application.services, settings=Settings(home=application.services.settings.home, **settings))
-        transport = httpx.ASGITransport(create_app(services))
+        transport = httpx.ASGITransport(api_of(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
             embedder.gate.clear()
             yield client

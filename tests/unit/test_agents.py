@@ -14,17 +14,15 @@ import httpx
 import httpx2
 import pytest
 import uvicorn
+from api_application import api_of, authorized
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from app.access.accounts import Accounts
-from app.access.authorized_services import guard_services
-from app.access.authorizer import Authorizer
 from app.access.logins import Logins
-from app.access.principal import Principal, Role, current_principal
 from app.agents.server import Ability, mcp_server
-from app.api.main import create_app
 from app.settings import Settings
+from app.types.access import Principal, Role, current_principal
 from app.wiring.agents import mount_agents, server_for
 
 READER = Principal("mcp", Role.READER)
@@ -121,7 +119,7 @@ async def test_what_is_wrong_is_told_in_words(application: Any) -> None:
         assert "No document has the id" in await refusal(client, "fetch_document", document_id="nope")
 
 
-async def test_fault_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_of_ours_tells_nothing_but_its_id(application: Any, caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 
@@ -198,8 +196,8 @@ def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, st
     accounts.add_user("anna", role=Role.READER, collections=["library"])
     accounts.add_user("root", role=Role.ADMIN)
     keys = {name: accounts.add_key(name)[1] for name in ("anna", "root")}
-    api = create_app(services, logins=Logins(accounts, services.catalog) if access_control else None)
-    mount_agents(api, guard_services(services, Authorizer(services.catalog)))
+    api = api_of(services, logins=Logins(accounts, services.catalog) if access_control else None)
+    mount_agents(api, authorized(services))
     return api, keys
 
 

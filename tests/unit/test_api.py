@@ -8,9 +8,8 @@ import uuid
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
-
-from app.api.main import create_app
 
 SURROGATE = b'{"query": "a\\ud800b", "text": "a\\ud800b"}'
 
@@ -18,7 +17,7 @@ SURROGATE = b'{"query": "a\\ud800b", "text": "a\\ud800b"}'
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
-    return TestClient(create_app(toy_services.services, max_body_bytes=20_000), raise_server_exceptions=False)
+    return TestClient(api_of(toy_services.services, max_body_bytes=20_000), raise_server_exceptions=False)
 
 
 def assert_problem(answer: Any, status: int) -> dict[str, Any]:
@@ -228,7 +227,7 @@ def broken_check() -> bool:
 @pytest.mark.parametrize("check", [lambda: False, broken_check], ids=["says no", "raises"])
 def test_not_ready_when_a_part_is_away(toy_services: Any, check: Any) -> None:
     services = dataclasses.replace(toy_services.services, checks={"catalog": lambda: True, "embedder": check})
-    answer = TestClient(create_app(services)).get("/readyz")
+    answer = TestClient(api_of(services)).get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["checks"] == {"catalog": True, "embedder": False}
 
@@ -236,7 +235,7 @@ def test_not_ready_when_a_part_is_away(toy_services: Any, check: Any) -> None:
 def test_unexpected_error_is_logged_under_the_id_that_is_shown(
     client: TestClient, toy_services: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    toy_services.embedder.dimension = 0  # a fault that nothing foresees: division by zero inside the embedder
+    toy_services.embedder.dimension = 0  # an error that nothing foresees: division by zero inside the embedder
     problem = assert_problem(client.post("/api/v1/search", json={"query": "cat"}), 500)
     assert problem["error_id"] in caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -271,6 +270,10 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/collections/{name}",
         "/api/v1/collections/{name}/index",
         "/api/v1/collections/{name}/optimize",
+        "/api/v1/collections/{name}/reindex",
+        "/api/v1/collections/{name}/rollback",
+        "/api/v1/collections/{name}/fetches",
+        "/api/v1/collections/{name}/fetches/retry",
         "/api/v1/lenses",
         "/api/v1/lenses/{name}",
         "/api/v1/judgements",

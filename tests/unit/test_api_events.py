@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.errors import VectorIndexUnavailableError
 
 EVENTS = {"accept": "text/event-stream"}
@@ -18,7 +18,7 @@ EVENTS = {"accept": "text/event-stream"}
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("The cat sleeps on the sofa. It dreams of mice.")
-    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
+    return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
 
 
 def events_of(answer: Any) -> list[tuple[str, Any]]:
@@ -70,7 +70,7 @@ def test_search_that_cannot_be_answered_is_a_problem_and_no_stream(client: TestC
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_services: Any) -> None:
+def test_error_in_the_middle_is_the_last_event(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise VectorIndexUnavailableError("The engine has just gone.")
 
@@ -80,7 +80,7 @@ def test_fault_in_the_middle_is_the_last_event(client: TestClient, toy_services:
     assert (data["status"], data["detail"]) == (503, "The engine has just gone.")
 
 
-def test_unexpected_fault_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_services: Any) -> None:
+def test_unexpected_error_in_the_middle_tells_nothing_but_its_id(client: TestClient, toy_services: Any) -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.collections.fetching import Fetching
 from app.errors import DocumentError
 from app.types.documents import Source
@@ -29,7 +29,7 @@ def client(toy_services: Any) -> Iterator[TestClient]:
     services = toy_services.services
     services.library.ensure_collection("library")
     with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
-        yield TestClient(create_app(services, read_url=read_url, fetching=fetching), raise_server_exceptions=False)
+        yield TestClient(api_of(services, read_url=read_url, fetching=fetching), raise_server_exceptions=False)
 
 
 def walk(client: TestClient, path: str) -> tuple[list[Any], list[str]]:

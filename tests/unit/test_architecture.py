@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -16,25 +16,40 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
-CORE = {
-    "app.access.principal",
-    "app.types.documents",
-    "app.types.search",
-    "app.search.stages",
-    "app.types.upkeep",
-    "app.types.evaluation",
-    "app.ports.evaluation",
-    "app.ports.parts",
-    "app.ports.catalog",
-    "app.errors",
-    "app.ports.observer",
-    "app.search.sentences",
-    "app.search.soft_tokens",
-    "app.search.lenses",
-    "app.search.judgements",
-    "app.search.fingerprints",
-    "app.vectors.point_ids",
-    "app.collections.garbage",
+# Folders of app/, the lowest floor first: what belongs there, which imports nothing of a floor above its own.
+FLOORS: tuple[dict[str, str], ...] = (
+    {"app.errors": "every error that a person is shown", "app.edge": "the process that serves Qdrant Edge, by itself"},
+    {"app.types": "frozen values that cross folder borders", "app.settings": "what is set from outside"},
+    {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
+    {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
+    {"app.search": "how a query is answered, from its vector to highlights and lenses"},
+    {
+        "app.catalog": "SQL: the catalog behind its ports",
+        "app.collections": "collections and documents: in, out, moved, indexed anew, checked",
+        "app.evaluation": "how good answers are: judged queries, measures, comparisons",
+        "app.testing": "doubles of ports, for tests",
+        "app.vectors": "vector indexes behind their port",
+    },
+    {"app.migrations": "steps of the catalog's schema", "app.services": "the parts of a running application"},
+    {"app.access": "users, keys, and the authorizer before every service"},
+    {
+        "app.agents": "MCP",
+        "app.api": "HTTP: routes, their bodies and answers, middleware",
+        "app.commands": "the command line, a module for each group of commands",
+    },
+    {"app.cli": "the entry point of `gircse`", "app.wiring": "the composition root, where real parts meet ports"},
+)
+# Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions of nothing but these.
+CORE = {"app.types", "app.ports", "app.errors"}
+FUNCTIONS = {
+    "ingest": {"app.collections.garbage", "app.search.fingerprints", "app.search.sentences"},
+    "ui": {
+        "app.search.judgements",
+        "app.search.lenses",
+        "app.search.soft_tokens",
+        "app.search.stages",
+        "app.search.value_syntax",
+    },
 }
 
 # Folder → what it must never import, by first dotted parts.
@@ -44,9 +59,6 @@ FORBIDDEN = {
     "ingest": {"embedder", "ui", "gradio", "torch", "transformers"} | SQL | QDRANT,
     "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
 }
-# Of `app`, these folders may import only the core's vocabulary.
-ONLY_CORE_OF_APP = ("ingest", "ui")
-
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
 # Libraries that only these modules may import.
@@ -134,9 +146,42 @@ def test_imports_follow_the_directions(folder: str) -> None:
         if is_within(module, {folder}) and not is_within(module, set(ENTRY_POINTS))
         for name in imports_of(module)
         if is_within(name, FORBIDDEN[folder])
-        or (folder in ONLY_CORE_OF_APP and is_within(name, {"app"}) and name not in CORE)
+        or (folder in FUNCTIONS and is_within(name, {"app"}) and not is_within(name, CORE | FUNCTIONS[folder]))
     ]
     assert not wrong
+
+
+def floor_of(module: str) -> int:
+    """Raises ValueError, which says what belongs where, for what is in none of the folders."""
+    for floor, folders in enumerate(FLOORS):
+        if is_within(module, set(folders)):
+            return floor
+    places = "\n".join(f"  {name}: {what}" for folders in FLOORS for name, what in folders.items())
+    raise ValueError(f"{module} is at no place of app/. Move it to where it belongs:\n{places}")
+
+
+def upward_imports(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    return [
+        f"{module} imports {name}, which is above it"
+        for module, names in imports.items()
+        for name in names
+        if is_within(name, {"app"}) and floor_of(name) > floor_of(module)
+    ]
+
+
+def test_no_import_of_app_runs_up() -> None:
+    of_app = {module: imports_of(module) - {"app"} for module in MODULES if module.startswith("app.")}
+    assert not upward_imports(of_app)
+
+
+def test_a_file_at_the_wrong_place_is_told_the_right_one() -> None:
+    for misplaced in ("app.helpers", "app.tools.text", "app.searching"):
+        with pytest.raises(ValueError, match=r"no place of app/[\s\S]*app.search: how a query is answered"):
+            upward_imports({misplaced: ["app.errors"]})
+    assert upward_imports({"app.search.new": ["app.types.search", "app.ports.parts", "numpy"]}) == []
+    assert upward_imports({"app.ports.new": ["app.access.accounts"]}) == [
+        "app.ports.new imports app.access.accounts, which is above it"
+    ]
 
 
 def test_imports_by_name_have_one_home() -> None:

@@ -14,7 +14,7 @@ from app.errors import ConflictError, InputError, NotFoundError, UnknownCollecti
 from app.evaluation.background import KEPT
 from app.ports.evaluation import Evaluations
 from app.search.judgements import new_judgement, new_lens
-from app.testing import ToyEmbedder
+from app.testing import ToyEmbedder, text_source
 from app.types.evaluation import (
     EvaluationPlan,
     EvaluationRun,
@@ -161,7 +161,7 @@ def test_a_document_counts_at_the_place_of_its_best_chunk(evaluations: Evaluatio
 def test_another_collection_is_measured_by_the_same_judgements(evaluations: Evaluations, application: Any) -> None:
     for text, uri in (("apple tart", "elsewhere://a"), ("plum plum apple", "text://2")):
         application.services.library.ensure_collection("copy")
-        application.services.library.add_document("copy", text.encode(), uri=uri, media_type="text/plain")
+        application.services.library.add_document("copy", text_source(uri, text))
     application.work_off()
     plan = replace(PLAN, collections=("library", "copy"))
     run = wait(evaluations, evaluations.start(plan))
@@ -255,7 +255,7 @@ def test_a_query_that_cannot_be_searched_for_is_named_and_left_out(evaluations: 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_unforeseen_fault_ends_the_run_and_not_the_server(evaluations: Evaluations, application: Any) -> None:
+def test_an_unforeseen_error_ends_the_run_and_not_the_server(evaluations: Evaluations, application: Any) -> None:
     fig = application.add("fig").id
     judge(application, "broken", {fig: 1})
     run = wait(evaluations, evaluations.start(PLAN))
@@ -268,7 +268,7 @@ def test_vectors_are_shared_between_variants(
     evaluations: Evaluations, application: Any, embedder: SteeredEmbedder
 ) -> None:
     application.services.library.ensure_collection("copy")
-    application.services.library.add_document("copy", b"apple tart", uri="a", media_type="text/plain")
+    application.services.library.add_document("copy", text_source("a", b"apple tart"))
     application.work_off()
     run = wait(evaluations, evaluations.start(replace(PLAN, collections=("library", "copy"))))
     assert run.done == 6

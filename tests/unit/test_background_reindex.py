@@ -22,20 +22,20 @@ COUNT = 6
 
 
 class GatedEmbedder(ToyEmbedder):
-    """Documents wait while `gate` is closed; `fault` is raised once instead of embedding."""
+    """Documents wait while `gate` is closed; `error` is raised once instead of embedding."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
-        self.fault: Exception | None = None
+        self.error: Exception | None = None
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         if list(texts) != ["a"]:  # the check of a contract
             assert self.gate.wait(timeout=20)
-            if self.fault is not None:
-                fault, self.fault = self.fault, None
-                raise fault
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
@@ -131,12 +131,12 @@ def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, rei
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "log says")]
+    ("error", "told"), [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "log says")]
 )
 def test_a_failure_says_why_and_the_next_start_goes_on(
-    application: Any, reindexing: Reindexing, fault: Exception, told: str
+    application: Any, reindexing: Reindexing, error: Exception, told: str
 ) -> None:
-    application.embedder.fault = fault
+    application.embedder.error = error
     reindexing.start("library", SHORTER)
     failed = wait_for(reindexing, ReindexState.FAILED)
     assert told in failed.error

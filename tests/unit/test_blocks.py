@@ -117,7 +117,9 @@ def test_one_that_cannot_be_read_fails_alone(parts: IngestParts, worker: Worker)
     assert [job.attempts for job in parts.catalog.jobs()] == [1] * 3
 
 
-def test_a_fault_goes_to_the_document_whose_it_is(parts: IngestParts, worker: Worker, embedder: HookedEmbedder) -> None:
+def test_an_error_goes_to_the_document_that_caused_it(
+    parts: IngestParts, worker: Worker, embedder: HookedEmbedder
+) -> None:
     jobs = submit_all(parts, "One.", "poison", "Three.")
     worker.run_once()
     assert states(parts) == ["ready", "queued", "ready"]

@@ -15,7 +15,7 @@ from bulk_parts import ApplicationParts, PlainPipeline, away_at, breaking_at, en
 
 from app.collections.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
-from app.testing import ToyEmbedder
+from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, Job, JobState
 
 COLLECTION = "library"
@@ -43,7 +43,7 @@ def submit(application, texts=TEXTS, **metadata) -> dict[str, Job]:
     for uri, text in texts.items():
         media_type = "text/html" if uri.endswith(".html") else "text/plain"
         _, job = application.services.library.add_document(
-            COLLECTION, text.encode(), uri=uri, media_type=media_type, metadata=metadata
+            COLLECTION, text_source(uri, text, media_type=media_type, metadata=metadata)
         )
         jobs[uri] = job
     return jobs

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.collections.consistency import Audit, Difference, Fault
+from app.collections.consistency import ConsistencyCheck, Difference, Inconsistency
 from app.edge import EdgeProcess
+from app.testing import text_source
 from app.types.documents import DocumentState, IndexRole, Point
 from app.vectors import QdrantVectorIndex
 
@@ -39,26 +40,26 @@ def application(toy_services_factory: Callable[..., Any], edge_index: QdrantVect
         edge_index.drop(name)
 
 
-def audit_of(application: Any) -> Audit:
+def consistency_of(application: Any) -> ConsistencyCheck:
     services = application.services
-    return Audit(catalog=services.catalog, index=services.index, blobs=services.blobs)
+    return ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
 
 
 def look(application: Any) -> list[Difference]:
-    return list(audit_of(application).differences())
+    return list(consistency_of(application).differences())
 
 
-def faults(application: Any) -> Counter[Fault]:
-    found: Counter[Fault] = Counter()
+def inconsistencies(application: Any) -> Counter[Inconsistency]:
+    found: Counter[Inconsistency] = Counter()
     for difference in look(application):
-        found[difference.fault] += difference.count
+        found[difference.kind] += difference.count
     return found
 
 
 def mend(application: Any, *, removes_unmanaged: bool = False) -> None:
-    audit = audit_of(application)
-    for difference in audit.differences():
-        audit.mend(difference, removes_unmanaged=removes_unmanaged)
+    consistency = consistency_of(application)
+    for difference in consistency.differences():
+        consistency.mend(difference, removes_unmanaged=removes_unmanaged)
     application.work_off()
 
 
@@ -80,7 +81,7 @@ def test_a_application_in_order_shows_no_difference(application: Any) -> None:
 def test_points_that_are_gone_are_made_again(application: Any) -> None:
     before = answers(application)
     application.index.delete_points("library--1", [before[0][0], before[1][0]])
-    assert faults(application) == {Fault.MISSING_POINTS: 2}
+    assert inconsistencies(application) == {Inconsistency.MISSING_POINTS: 2}
     mend(application)
     assert (answers(application), look(application)) == (before, [])
 
@@ -89,7 +90,7 @@ def test_points_without_a_chunk_are_removed(application: Any) -> None:
     document = application.services.catalog.documents()[0]
     before = answers(application)
     application.index.upsert("library--1", [point(1, document.id), point(2, str(uuid.UUID(int=7)))])
-    assert faults(application) == {Fault.STALE_POINTS: 1, Fault.LOST_POINTS: 1}
+    assert inconsistencies(application) == {Inconsistency.STALE_POINTS: 1, Inconsistency.LOST_POINTS: 1}
     mend(application)
     assert (answers(application), look(application)) == (before, [])
 
@@ -99,28 +100,32 @@ def test_a_point_that_names_another_document_gets_its_own_payload_back(applicati
     stolen = application.index.retrieve("library--1", [before[0][0]])[0]
     other = str(uuid.UUID(int=7))
     application.index.upsert("library--1", [replace(stolen, payload=point(1, other).payload)])
-    assert faults(application) == {Fault.WRONG_POINTS: 1}
+    assert inconsistencies(application) == {Inconsistency.WRONG_POINTS: 1}
     mend(application)
     assert (answers(application), look(application)) == (before, [])
 
 
-def test_foreign_points_and_collections_stay_unless_asked(application: Any) -> None:
+def test_unmanaged_points_and_collections_stay_unless_asked(application: Any) -> None:
     index = application.index
     index.upsert("library--1", [point(1, None)])
     for name in ("somebody", "other--1", "orphan--3"):
         index.create(name, dimension=2)
     index.point_to("other", "other--1")  # of another installation on the same server
-    assert faults(application) == {Fault.UNMANAGED_POINTS: 1, Fault.UNMANAGED_INDEX: 2, Fault.UNNAMED_INDEX: 1}
+    assert inconsistencies(application) == {
+        Inconsistency.UNMANAGED_POINTS: 1,
+        Inconsistency.UNMANAGED_INDEX: 2,
+        Inconsistency.UNNAMED_INDEX: 1,
+    }
     mend(application)
-    assert faults(application) == {Fault.UNMANAGED_POINTS: 1, Fault.UNMANAGED_INDEX: 2}
+    assert inconsistencies(application) == {Inconsistency.UNMANAGED_POINTS: 1, Inconsistency.UNMANAGED_INDEX: 2}
     mend(application, removes_unmanaged=True)
     assert look(application) == []
     assert index.indexes() == ["library--1"]
 
 
-def test_numbered_foreign_points_can_be_removed(application: Any) -> None:
+def test_numbered_unmanaged_points_can_be_removed(application: Any) -> None:
     application.index.client.upsert("library--1", [{"id": 5, "vector": VECTOR, "payload": {}}])
-    assert faults(application) == {Fault.UNMANAGED_POINTS: 1}
+    assert inconsistencies(application) == {Inconsistency.UNMANAGED_POINTS: 1}
     mend(application, removes_unmanaged=True)
     assert look(application) == []
 
@@ -130,7 +135,11 @@ def test_everything_comes_back_after_all_of_qdrant_was_deleted(application: Any)
     before = answers(application)
     for name in application.index.indexes():
         application.index.drop(name)
-    assert faults(application) == {Fault.MISSING_INDEX: 2, Fault.MISSING_POINTS: len(before) + 1, Fault.WRONG_ALIAS: 2}
+    assert inconsistencies(application) == {
+        Inconsistency.MISSING_INDEX: 2,
+        Inconsistency.MISSING_POINTS: len(before) + 1,
+        Inconsistency.WRONG_ALIAS: 2,
+    }
     mend(application)
     assert (answers(application), look(application)) == (before, [])
     assert application.index.count("letters") == 1
@@ -148,7 +157,7 @@ def test_a_public_name_that_means_another_index_is_put_right(application: Any) -
 def test_what_a_job_is_at_work_on_is_left_to_it(application: Any) -> None:
     services = application.services
     document = services.catalog.documents()[0]
-    services.library.add_document("library", b"New text.", uri=document.uri, media_type="text/plain")
+    services.library.add_document("library", text_source(document.uri, b"New text."))
     application.index.upsert("library--1", [point(1, document.id)])
     application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
     assert look(application) == []
@@ -157,12 +166,12 @@ def test_what_a_job_is_at_work_on_is_left_to_it(application: Any) -> None:
 def test_remains_of_a_document_that_cannot_be_read_are_removed(application: Any) -> None:
     services = application.services
     document = services.catalog.documents()[0]
-    services.library.add_document("library", b" ", uri=document.uri, media_type="text/plain")
+    services.library.add_document("library", text_source(document.uri, b" "))
     application.work_off()
     assert services.catalog.document(document.id).state is DocumentState.FAILED
     application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
     application.index.upsert("library--1", [point(1, document.id)])
-    assert set(faults(application)) == {Fault.MISSING_POINTS, Fault.STALE_POINTS}
+    assert set(inconsistencies(application)) == {Inconsistency.MISSING_POINTS, Inconsistency.STALE_POINTS}
     mend(application)
     assert look(application) == []
     assert application.index.count("library--1", document_id=document.id) == 0
@@ -172,7 +181,7 @@ def test_files_that_no_document_has_are_removed(application: Any) -> None:
     blobs = application.services.blobs
     kept = set(blobs.hashes())
     blobs.put(b"left by a crash")
-    assert faults(application) == {Fault.UNNEEDED_FILES: 1}
+    assert inconsistencies(application) == {Inconsistency.UNNEEDED_FILES: 1}
     mend(application)
     assert set(blobs.hashes()) == kept
 
@@ -198,7 +207,7 @@ def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(applic
             catalog.switch_index("library", IndexRole.BUILDING)
             catalog.switch_index("library", IndexRole.PREVIOUS)
             index.drop(name)
-    assert faults(application)[Fault.MISSING_INDEX] == 2
+    assert inconsistencies(application)[Inconsistency.MISSING_INDEX] == 2
     mend(application)
     assert catalog.standby("library", IndexRole.PREVIOUS) is None
     assert catalog.count_unindexed("library", "library--3") == len(TEXTS)

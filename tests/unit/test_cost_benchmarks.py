@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from benchmarks import encode_memory, flops, gpu
+from benchmarks import flops, gpu
 from benchmarks.gpu_parts import bytes_read, until_saturated
 from benchmarks.random_models import SHAPES, random_backbone, shape_alone
 from embedder.weight_formats import BlockedLinear, has_blocks
@@ -130,40 +128,3 @@ def test_a_query_reads_the_body_each_time_and_tied_weights_once() -> None:
     body = sum(each.nbytes for name, each in backbone.model.named_parameters() if "embed" not in name)
     assert bytes_read(backbone, steps=0) == body
     assert bytes_read(backbone, steps=20) == 21 * body + 20 * tied
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the /proc of Linux")
-def test_memory_is_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = ["--tokens", "8", "--rows", "2", "--steps", "2"]
-    asked = []
-
-    def measured(command: list[str], **_: object) -> SimpleNamespace:
-        """In this process, which is a quicker one."""
-        asked.append(command)
-        capsys.readouterr()
-        encode_memory.main(command[3:])
-        return SimpleNamespace(stdout=capsys.readouterr().out)
-
-    monkeypatch.setattr(encode_memory, "run", measured)
-    out = tmp_path / "memory.json"
-    encode_memory.main([*sizes, "--rounds", "1", "--out", str(out)])
-    found = json.loads(out.read_text(encoding="utf-8"))["found"]
-    assert [(row["way"], row["steps"]) for row in found] == [
-        ("ours", 0), ("ours", 2), ("DynamicCache", 2), ("no cache", 2)
-    ]  # fmt: skip
-    assert all(row["megabytes"][0] > -1 for row in found)  # in one process memory may come from what was freed before
-    assert len(asked) == 4
-    assert "| no cache, K=2 |" in capsys.readouterr().out
-
-
-def test_nothing_is_divided_by_a_pass_that_added_no_memory() -> None:
-    rows = [{"way": "ours", "steps": steps, "megabytes": [megabytes]} for steps, megabytes in ((0, 0.0), (2, 1.0))]
-    assert "| ours, K=2 | 1 (1 to 1) | – |" in encode_memory.table(rows, SimpleNamespace(tokens=8))
-
-
-def test_memory_that_is_written_to_is_noticed() -> None:
-    before = encode_memory.bytes_of("VmRSS")
-    block = np.ones(20_000_000)
-    assert encode_memory.bytes_of("VmRSS") - before > 0.9 * block.nbytes

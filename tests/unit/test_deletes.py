@@ -12,7 +12,7 @@ import pytest
 from app.collections.blobs import FolderBlobStore
 from app.collections.garbage import remove_unneeded
 from app.errors import IncompleteDeletionError, NotFoundError, UnknownCollectionError, VectorIndexUnavailableError
-from app.testing import InMemoryVectorIndex
+from app.testing import InMemoryVectorIndex, text_source
 from app.types.documents import Collection, GarbageKind, JobState
 from ingest.pipeline import IngestPipeline
 
@@ -80,7 +80,7 @@ def test_bytes_that_another_document_has_stay(toy_services: Any) -> None:
 
 def test_a_replaced_document_lets_go_of_its_old_bytes(toy_services: Any) -> None:
     document = toy_services.add("The cat sleeps.")
-    toy_services.services.library.add_document("library", b"It woke up.", uri=document.uri, media_type="text/plain")
+    toy_services.services.library.add_document("library", text_source(document.uri, b"It woke up."))
     toy_services.work_off()
     assert files_of(toy_services) == {toy_services.services.catalog.document(document.id).content_hash}
     with pytest.raises(NotFoundError):
@@ -183,7 +183,7 @@ def test_a_deletion_of_a_collection_that_broke_off_is_finished_by_the_next_one_w
 def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_services: Any) -> None:
     library, catalog = toy_services.services.library, toy_services.services.catalog
     library.ensure_collection("letters")
-    library.add_document("letters", b"One.\n\nTwo.", uri="a", media_type="text/plain")
+    library.add_document("letters", text_source("a", b"One.\n\nTwo."))
     job = catalog.claim("worker", lease=LEASE)
     pipeline: IngestPipeline = toy_services.pipeline
 

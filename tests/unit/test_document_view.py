@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.collections.library import MAX_WINDOW_CHARACTERS
 from app.errors import GircseError, InputError, NotFoundError, UnknownDocumentError
+from app.testing import text_source
 from app.types.documents import TextWindow
 from ui.document_view import DocumentViewHandlers
 from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
@@ -141,10 +142,12 @@ def test_junk_gets_an_answer_or_a_reason(
 
 def test_a_document_that_is_not_read_yet_says_so(application: Any, handlers: DocumentViewHandlers) -> None:
     services = application.services
-    waiting, _ = services.library.add_document("library", b"Later.", uri="later.txt", media_type="text/plain")
+    waiting, _ = services.library.add_document("library", text_source("later.txt", b"Later."))
     with pytest.raises(NotFoundError, match="has not been read yet"):
         handlers.open("library", {"document": waiting.id})
-    broken, _ = services.library.add_document("library", b"%PDF-", uri="broken.pdf", media_type="application/pdf")
+    broken, _ = services.library.add_document(
+        "library", text_source("broken.pdf", b"%PDF-", media_type="application/pdf")
+    )
     application.work_off()
     with pytest.raises(NotFoundError, match="has no text: "):
         handlers.open("library", {"document": broken.id})

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnknownCollectionError
+from app.testing import text_source
 from app.types.documents import Collection, DocumentState
 from app.types.upkeep import ContractChange, Fetch, FetchState, ReindexState, ReindexStatus
 from ui.collection_handlers import CollectionHandlers
@@ -84,7 +85,7 @@ def keeping(application: Any, noted: Noted) -> CollectionHandlers:
 @pytest.fixture
 def submitted(application: Any) -> Callable[[bytes, str], str]:
     def submit(content: bytes, uri: str) -> str:
-        document, _ = application.services.library.add_document("library", content, uri=uri, media_type="text/plain")
+        document, _ = application.services.library.add_document("library", text_source(uri, content))
         return str(document.id)
 
     return submit

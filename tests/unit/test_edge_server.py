@@ -170,7 +170,7 @@ def test_a_collection_is_made_with_the_settings_that_it_is_given(server: TestCli
         ("/facet", {"key": "year"}, "no payload index on `year`"),
     ],
 )
-def test_a_malformed_request_names_its_fault(
+def test_a_malformed_request_names_its_error(
     server: TestClient, collection: Callable[..., str], path: str, body: object, reason: str
 ) -> None:
     content = body if isinstance(body, str) else json.dumps(body)

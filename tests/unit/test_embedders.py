@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from api_application import api_of
 from embedding_server import listening, server_process
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -25,7 +26,6 @@ from pydantic import SecretStr
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
-from app.api.main import create_app
 from app.errors import (
     ConflictError,
     EmbedderBusyError,
@@ -284,7 +284,7 @@ def test_the_main_application_has_openai_s_routes(
     services = toy_services_factory().services
     settings = services.settings.model_copy(update={"embedder_url": url, "embedder_api_key": SecretStr(KEY)})
     services = replace(services, embedder=embedder, settings=settings)
-    with open_openai_routes(services) as routes, TestClient(create_app(services, embeddings=routes)) as client:
+    with open_openai_routes(services) as routes, TestClient(api_of(services, embeddings=routes)) as client:
         question = {"model": model, "input": ["a river", "the sea"], "steps": 2, "dimensions": 8}
         good = client.post("/v1/embeddings", json=question)
         found = np.array([each["embedding"] for each in good.json()["data"]])

@@ -8,9 +8,8 @@ import time
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
-
-from app.api.main import create_app
 
 QUERIES = '{"_id": "1", "text": "=apple"}\n{"_id": "2", "text": "plum", "instruction": "Same topic."}\n'
 QRELS = "query-id\tcorpus-id\tscore\n1\t0\t2\n2\t1\t1\n2\t9\t1\n3\t1\t1\n"
@@ -20,7 +19,7 @@ QRELS = "query-id\tcorpus-id\tscore\n1\t0\t2\n2\t1\t1\n2\t9\t1\n3\t1\t1\n"
 def client(toy_services: Any) -> TestClient:
     for text in ("apple tart", "plum jam"):
         toy_services.add(text)
-    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
+    return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
 
 
 def bring_in(client: TestClient, **form: str) -> Any:

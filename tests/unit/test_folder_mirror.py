@@ -12,6 +12,7 @@ import pytest
 
 from app.collections.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
+from app.testing import text_source
 from app.types.documents import DocumentKey, Source, SourceFailure
 from app.types.search import SearchRequest
 from ingest.sources import find_changed
@@ -51,7 +52,7 @@ def stored(toy_services, folder: Path) -> dict[str, str]:
 
 def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path) -> None:
     again = mirror.follow_all()
-    assert (again.job_ids, again.faults) == ([], [])
+    assert (again.job_ids, again.errors) == ([], [])
     assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).job_ids == []
 
 
@@ -134,7 +135,7 @@ def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, 
 def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, folder: Path) -> None:
     (folder / "cat.txt.meta.json").write_text("{")
     followed = mirror.follow([folder])
-    assert [Path(fault.name).name for fault in followed.faults] == ["cat.txt"]
+    assert [Path(error.name).name for error in followed.errors] == ["cat.txt"]
     assert followed.job_ids == []
 
 
@@ -178,7 +179,7 @@ def test_rows_belong_to_their_file(mirror: FolderMirror, folder: Path, toy_servi
     row = Source(name="row", uri=f"{file.as_uri()}#1", media_type="text/plain", data=b"A row.")
     (taken,) = intake.add_all([row])
     assert not isinstance(taken, SourceFailure)
-    library.add_document("library", b"x", uri="https://example.org/", media_type="text/plain")
+    library.add_document("library", text_source("https://example.org/", b"x"))
     below = documents_below(toy_services.services.catalog, "library", [file])
     assert [key.uri for key in below] == [row.uri]
     assert not is_gone(below[0])
@@ -199,7 +200,7 @@ def test_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
     assert not is_gone(key("loop"))
 
 
-def test_source_that_cannot_be_kept_is_a_fault(toy_services, tmp_path: Path) -> None:
+def test_source_that_cannot_be_kept_is_an_error(toy_services, tmp_path: Path) -> None:
     toy_services.services.library.ensure_collection("library")
     intake = Intake(toy_services.services.library, "library")
     for changes, reason in (
@@ -208,9 +209,9 @@ def test_source_that_cannot_be_kept_is_a_fault(toy_services, tmp_path: Path) -> 
         ({"title": "a\x00b"}, "NUL"),
     ):
         source = Source(**{"name": "a", "uri": "a", "media_type": "text/plain", "data": b"x", **changes})
-        (fault,) = intake.add_all([source])
-        assert isinstance(fault, SourceFailure)
-        assert reason in fault.reason
+        (error,) = intake.add_all([source])
+        assert isinstance(error, SourceFailure)
+        assert reason in error.reason
 
 
 def test_one_bad_source_does_not_spoil_its_batch(toy_services, tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import UnknownCollectionError
 from app.runtime.lru import LRUCache
 from app.search.highlights import MAX_SENTENCES, Explainer
+from app.search.service import SearchService
 from app.testing import ToyEmbedder
-from app.types.documents import Collection
 from app.types.search import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
@@ -43,20 +42,6 @@ class CountingEmbedder(ToyEmbedder):
     ) -> QueryEmbedding:
         self.query_count += 1
         return super().embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
-
-
-@pytest.fixture
-def collection() -> Collection:
-    return Collection(
-        name="library",
-        fingerprint="toy-1",
-        dimension=4096,
-        document_instruction="",
-        document_steps=1,
-        chunk_tokens=200,
-        chunk_overlap=30,
-        active_index="library--1",
-    )
 
 
 @pytest.fixture
@@ -85,7 +70,7 @@ def marked(found: Hit) -> str:
 def test_explaining_after_a_search_gives_what_the_search_would_have_given(counted_application: Any) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library", token_bias={"cat": 1.0})
-    later = service.explain(service.search(request, explain=False), request)
+    later = service.explain(service.search(request, explain=False))
 
     at_once = service.search(request)
     assert later.hits == at_once.hits
@@ -97,7 +82,7 @@ def test_explaining_after_a_search_gives_what_the_search_would_have_given(counte
 def test_the_query_is_embedded_once(counted_application: Any, embedder: CountingEmbedder) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library")
-    service.explain(service.search(request, explain=False), request)
+    service.explain(service.search(request, explain=False))
     service.search(replace(request, limit=1))
     assert embedder.query_count == 1
 
@@ -120,36 +105,31 @@ def test_hits_can_be_explained_in_portions(counted_application: Any) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library")
     plain = service.search(request, explain=False)
-    first = service.explain(replace(plain, hits=plain.hits[:1]), request)
-    whole = service.explain(replace(plain, hits=(*first.hits, *plain.hits[1:])), request)
+    first = service.explain(replace(plain, hits=plain.hits[:1]))
+    whole = service.explain(replace(plain, hits=(*first.hits, *plain.hits[1:])))
     assert whole.hits == service.search(request).hits
 
 
-def test_a_mark_that_is_there_stays(collection: Collection, embedder: CountingEmbedder) -> None:
+def test_a_mark_that_is_there_stays(embedder: CountingEmbedder) -> None:
     explainer = Explainer(embedder)
-    (first,) = explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=collection, mode=SearchMode.DENSE)
-    again = explainer.explain([first], vector(embedder, "sofa"), collection=collection, mode=SearchMode.DENSE)
+    (first,) = explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE)
+    again = explainer.explain([first], vector(embedder, "sofa"), document_instruction="", mode=SearchMode.DENSE)
     assert again == (first,)
 
 
-def test_a_sentence_is_embedded_again_under_another_instruction(
-    collection: Collection, embedder: CountingEmbedder
-) -> None:
+def test_a_sentence_is_embedded_again_under_another_instruction(embedder: CountingEmbedder) -> None:
     explainer = Explainer(embedder)
-    instructed = replace(collection, document_instruction="mice")
-    for each in (collection, instructed, collection):
-        explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=each, mode=SearchMode.DENSE)
+    for each in ("", "mice", ""):
+        explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction=each, mode=SearchMode.DENSE)
     assert len(embedder.embedded_texts) == 4
 
 
-def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(
-    collection: Collection, embedder: CountingEmbedder
-) -> None:
+def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(embedder: CountingEmbedder) -> None:
     legs = (LegRank(SearchMode.SPARSE, 1, 7.0), LegRank(SearchMode.DENSE, 2, 0.25))
     (found,) = Explainer(embedder).explain(
         [hit("One sentence alone.", score=0.9, legs=legs)],
         vector(embedder, "sentence"),
-        collection=collection,
+        document_instruction="",
         mode=SearchMode.HYBRID,
     )
     assert found.why is not None
@@ -157,18 +137,18 @@ def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(
     assert embedder.embedded_texts == []
 
 
-def test_hits_past_the_cap_are_marked_by_the_next_call(collection: Collection, embedder: CountingEmbedder) -> None:
+def test_hits_past_the_cap_are_marked_by_the_next_call(embedder: CountingEmbedder) -> None:
     count = MAX_SENTENCES // 10
     hits = [hit(" ".join(f"Word{number}x{place} here." for place in range(10))) for number in range(count + 2)]
     explainer = Explainer(embedder)
-    once = explainer.explain(hits, vector(embedder, "here"), collection=collection, mode=SearchMode.DENSE)
+    once = explainer.explain(hits, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
     assert [each.why is not None for each in once] == [True] * count + [False] * 2
 
-    twice = explainer.explain(once, vector(embedder, "here"), collection=collection, mode=SearchMode.DENSE)
+    twice = explainer.explain(once, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
     assert all(each.why is not None for each in twice)
 
 
-def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory(collection: Collection) -> None:
+def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory() -> None:
     answers: list[weakref.ref[np.ndarray]] = []
 
     class ArrayEmbedder(ToyEmbedder):
@@ -180,26 +160,30 @@ def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory(collection:
     embedder = ArrayEmbedder(dimension=4096)
     explainer = Explainer(embedder)
     for _ in range(2):
-        explainer.explain([hit(CAT)], vector(embedder, "mice"), collection=collection, mode=SearchMode.DENSE)
+        explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE)
     gc.collect()
     assert [answer() is None for answer in answers] == [True]
 
 
-def test_a_collection_that_is_gone_is_told(counted_application: Any) -> None:
+def test_explaining_asks_neither_catalog_nor_index_nor_for_the_query_again(
+    counted_application: Any, embedder: CountingEmbedder
+) -> None:
     service = counted_application.services.search
-    request = SearchRequest("mice", "library")
-    plain = service.search(request, explain=False)
+    liked = service.search(SearchRequest("mice", "library")).hits[-1].chunk.id
+    request = SearchRequest("dreams", "library", like=(liked,))
+    expected, plain = service.search(request).hits, service.search(request, explain=False)
+    asked = embedder.query_count
     counted_application.services.library.delete_collection("library")
-    with pytest.raises(UnknownCollectionError):
-        service.explain(plain, request)
+    assert SearchService(None, None, embedder).explain(plain).hits == expected
+    assert embedder.query_count == asked
 
 
-def test_many_threads_explain_the_same_hits_alike(collection: Collection, embedder: CountingEmbedder) -> None:
+def test_many_threads_explain_the_same_hits_alike(embedder: CountingEmbedder) -> None:
     explainer = Explainer(embedder)
     hits = [hit(CAT), hit(RATES)]
 
     def explain(query: str) -> tuple[str, ...]:
-        found = explainer.explain(hits, vector(embedder, query), collection=collection, mode=SearchMode.DENSE)
+        found = explainer.explain(hits, vector(embedder, query), document_instruction="", mode=SearchMode.DENSE)
         return tuple(marked(each) for each in found)
 
     queries = ["mice dreams savers glad", "sofa cat bank"] * 20

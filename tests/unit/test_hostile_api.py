@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.collections.fetching import Fetching
 from app.types.documents import Source
 from app.wiring.sources import url_reader
@@ -34,7 +34,7 @@ def client(toy_services: Any) -> Iterator[TestClient]:
     services = toy_services.services
     read_url = url_reader(services.settings).read
     with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
-        api = create_app(services, read_url=read_url, fetching=fetching, max_body_bytes=200_000)
+        api = api_of(services, read_url=read_url, fetching=fetching, max_body_bytes=200_000)
         yield TestClient(api, raise_server_exceptions=False)
 
 
@@ -117,7 +117,7 @@ def test_redirect_to_this_machine_is_not_followed(toy_services: Any, inner_port:
         thread = threading.Thread(target=redirect, daemon=True)
         thread.start()
         reader = UrlReader(resolve=resolve, is_allowed=lambda address: address == "127.0.0.2")
-        client = TestClient(create_app(toy_services.services, read_url=reader.read))
+        client = TestClient(api_of(toy_services.services, read_url=reader.read))
         url = f"http://docs.example:{outer.getsockname()[1]}/"
         answer = client.post("/api/v1/documents", json={"url": url})
         thread.join(5)
@@ -190,7 +190,7 @@ def test_bombs_and_entities_fail_alone(
         "entities.xml": lambda: f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]><a>&x;</a>'.encode(),
         "laughs.xml": lambda: f'<!DOCTYPE a [<!ENTITY l0 "ha">{laughs}]><a>&l9;</a>'.encode(),
     }[name]()
-    api = create_app(toy_services.services)  # with the limit of a real server
+    api = api_of(toy_services.services)  # with the limit of a real server
     posted = TestClient(api).post("/api/v1/documents", files={"file": (name, content)})
     assert posted.status_code == 202
     toy_services.work_off()
@@ -263,7 +263,7 @@ def test_no_log_line_is_forged(
         raise RuntimeError("no route")
 
     with closing(Fetching(toy_services.services.catalog, toy_services.services.library, read_url=fail)) as fetching:
-        api = create_app(toy_services.services, fetching=fetching)
+        api = api_of(toy_services.services, fetching=fetching)
         client = TestClient(api, raise_server_exceptions=False)
         client.post("/api/v1/search", json={"query": forged, "collection": forged, "instruction": forged})
         client.post("/api/v1/collections", json={"name": forged})

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.access.principal import Principal, Role, acting_as
-from app.api.main import create_app
+from app.types.access import Principal, Role, acting_as
 
 KEY = {"Idempotency-Key": "0f8fad5b-d9cb-469f-a165-70867728950e"}
 
 
 def client_of(application: Any) -> TestClient:
-    return TestClient(create_app(application.services), raise_server_exceptions=False)
+    return TestClient(api_of(application.services), raise_server_exceptions=False)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_request_that_is_being_done_is_a_conflict(client: TestClient, toy_servic
 
 @contextmanager
 def seen_by(principal: Principal, application: Any) -> Iterator[TestClient]:
-    app = create_app(application.services)
+    app = api_of(application.services)
 
     async def as_principal(scope: Any, receive: Any, send: Any) -> None:
         with acting_as(principal):

@@ -69,6 +69,6 @@ def test_what_cannot_be_read_is_refused_in_words(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_an_index_that_does_not_exist_is_no_fault_of_the_server(client: TestClient) -> None:
+def test_an_index_that_does_not_exist_is_not_an_error_of_the_server(client: TestClient) -> None:
     body = {"data": [], "fn_index": 99, "session_hash": "x"}
     assert client.post("/gradio_api/queue/join", json=body).status_code == 400

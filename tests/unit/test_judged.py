@@ -10,6 +10,7 @@ import pytest
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError
 from app.evaluation.judged import Judged, name_of_import
 from app.search.judgements import new_judgement
+from app.testing import text_source
 from app.types.evaluation import JudgedQuery, JudgementFile, JudgementSource
 
 
@@ -22,9 +23,7 @@ def judged(toy_services: Any) -> Judged:
 @pytest.fixture
 def add(toy_services: Any) -> Any:
     def add(uri: str, **metadata: str | int) -> str:
-        document, _ = toy_services.services.library.add_document(
-            "library", uri.encode(), uri=uri, media_type="text/plain", metadata=metadata
-        )
+        document, _ = toy_services.services.library.add_document("library", text_source(uri, uri, metadata=metadata))
         return str(document.id)
 
     return add

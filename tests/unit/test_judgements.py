@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.errors import InputError
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.lenses import STARTERS
@@ -17,7 +17,7 @@ from app.types.documents import Lens
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("my card is late")
-    return TestClient(create_app(toy_services.services), raise_server_exceptions=False)
+    return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
 
 
 def test_a_lens_is_stripped_of_the_space_around_it() -> None:

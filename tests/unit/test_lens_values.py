@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.main import create_app
 from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
 from app.search.fusion import RankedPoint
@@ -135,7 +135,7 @@ def test_the_bank_has_wordings_and_values_of_many_aspects() -> None:
 
 @pytest.fixture
 def client(zoo: Any) -> TestClient:
-    return TestClient(create_app(zoo.services))
+    return TestClient(api_of(zoo.services))
 
 
 @pytest.fixture

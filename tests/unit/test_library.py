@@ -9,6 +9,7 @@ import pytest
 
 from app.collections.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError
+from app.testing import text_source
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_unusable_contract_leaves_nothing_behind(library: Library, toy_services:
 
 def test_document_needs_its_collection(library: Library) -> None:
     with pytest.raises(UnknownCollectionError):
-        library.add_document("letters", b"text", uri="text://1", media_type="text/plain")
+        library.add_document("letters", text_source("text://1", b"text"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_document_needs_its_collection(library: Library) -> None:
 def test_unusable_metadata_is_refused(library: Library, toy_services: Any, metadata: dict[str, Any]) -> None:
     library.ensure_collection("letters")
     with pytest.raises(InputError):
-        library.add_document("letters", b"text", uri="text://1", media_type="text/plain", metadata=metadata)
+        library.add_document("letters", text_source("text://1", b"text", metadata=metadata))
     assert toy_services.services.catalog.documents() == []
 
 
@@ -113,7 +114,7 @@ def test_a_catalog_that_goes_away_during_an_upload_leaves_no_file_that_no_docume
         raise CatalogUnavailableError("The catalog does not answer.")
 
     def add(text: bytes) -> None:
-        library.add_document("letters", text, uri=f"text://{text!r}", media_type="text/plain")
+        library.add_document("letters", text_source(f"text://{text!r}", text))
 
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "submit_many", goes_away)

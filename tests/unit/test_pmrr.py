@@ -55,7 +55,7 @@ cases = st.lists(st.tuples(runs, runs, st.lists(st.sampled_from("abcdefg"), min_
 
 @pytest.fixture(scope="module")
 def metrics():
-    return pytest.importorskip("mteb._evaluators.retrieval_metrics", reason="needs the extra [mteb]")
+    return pytest.importorskip("mteb._evaluators.retrieval_metrics", reason="needs mteb, which is no extra")
 
 
 @given(cases)

@@ -10,7 +10,7 @@ SEED = 11
 
 def test_damaged_files_are_read_or_refused_with_a_reason():
     outcome = fuzz(60, SEED)
-    assert outcome.faults == []
+    assert outcome.errors == []
     assert outcome.read.total() + outcome.refused.total() == 60
     assert min(outcome.read.total(), outcome.refused.total()) > 10  # the damage is neither nothing nor everything
     assert set(outcome.read) | set(outcome.refused) == {name.partition(".")[2] for name in samples()}

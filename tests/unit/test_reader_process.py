@@ -240,7 +240,7 @@ def test_worker_loads_no_parser():
     assert {"lxml", "openpyxl", "docx", "pypdf", "trafilatura", "charset_normalizer"}.isdisjoint(loaded)
 
 
-def test_child_that_cannot_start_is_no_fault_of_the_document(reader_factory, monkeypatch):
+def test_child_that_cannot_start_is_not_an_error_of_the_document(reader_factory, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UnavailableError, match="does not start"):
         reader_factory().read(b"text", uri="a.txt")

@@ -69,7 +69,7 @@ async def test_who_asks_meanwhile_shares_the_answer(part: Part) -> None:
     assert part.asked == 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("CUDA error"), OSError("gone"), KeyError("a fault of ours")])
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error"), OSError("gone"), KeyError("an error of ours")])
 async def test_a_check_that_fails_is_no(error: Exception) -> None:
     def fail() -> bool:
         raise error

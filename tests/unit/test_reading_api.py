@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 from pypdf import PdfWriter
 
-from app.api.main import create_app
 from app.api.reading import file_name
 from app.collections.background_reindex import Reindexing
 from app.collections.reindex import Reindexer
@@ -56,7 +56,7 @@ def reindexing(toy_services: Any) -> Iterator[Reindexing]:
 def client(toy_services: Any, reindexing: Reindexing) -> TestClient:
     toy_services.add(TEXT, metadata={"kind": "note", "year": 1999})
     toy_services.add("Short.", metadata={"kind": "letter"})
-    return TestClient(create_app(toy_services.services, read_url=read_url, reindexing=reindexing))
+    return TestClient(api_of(toy_services.services, read_url=read_url, reindexing=reindexing))
 
 
 def first_id(application: Any) -> str:
@@ -186,7 +186,7 @@ def test_a_page_of_the_web_is_fetched_and_taken_in(client: TestClient, toy_servi
 
 
 def test_a_service_that_fetches_nothing_says_so(toy_services: Any) -> None:
-    client = TestClient(create_app(toy_services.services))
+    client = TestClient(api_of(toy_services.services))
     answer = client.post("/api/v1/documents", json={"url": "https://example.org/page"})
     assert (answer.status_code, "fetches no addresses" in answer.json()["detail"]) == (422, True)
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.reindex import Reindexer
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
 from app.search.service import SearchService
-from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
 from app.types.search import QueryEmbedding, SearchMode, SearchRequest
 from app.types.upkeep import ContractChange
@@ -68,9 +68,7 @@ def application(toy_services_factory: Callable[..., Any]) -> Any:
 def filled(application: Any, texts: Sequence[str] = TEXTS) -> Any:
     application.services.library.ensure_collection("library")
     for number, text in enumerate(texts):
-        application.services.library.add_document(
-            "library", text.encode(), uri=f"text://{number}", media_type="text/plain"
-        )
+        application.services.library.add_document("library", text_source(f"text://{number}", text))
     application.work_off()
     application.embedder.embedded_texts.clear()
     return application
@@ -127,7 +125,7 @@ def searched(application: Any) -> list[str]:
 
 def differences(application: Any) -> list[object]:
     services = application.services
-    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+    return list(ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
 def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: Any) -> None:
@@ -275,9 +273,9 @@ def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: A
 
     def change(embedded: int) -> None:
         application.embedder.hook = None  # once
-        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
-        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
-        library.add_document("library", b"The eel has left.", uri="text://5", media_type="text/plain")
+        library.add_document("library", text_source("text://new", b"A new text."))
+        library.add_document("library", text_source("text://0", b"The cat has left."))
+        library.add_document("library", text_source("text://5", b"The eel has left."))
         library.delete_document(ids["text://1"])
         library.delete_document(ids["text://4"])
         application.work_off()
@@ -295,7 +293,7 @@ def test_a_job_that_runs_across_the_switch_starts_over(application: Any) -> None
     library, catalog = application.services.library, application.services.catalog
     reindexer = reindexer_of(application)
     target = reindexer.begin("library", SHORTER)
-    library.add_document("library", b"A late text.", uri="text://late", media_type="text/plain")
+    library.add_document("library", text_source("text://late", b"A late text."))
     job = catalog.claim("another worker", lease=timedelta(minutes=1))
     reindexer.build(target)
     assert catalog.job(job.id).state is JobState.QUEUED
@@ -331,7 +329,7 @@ def test_another_model_takes_over(application: Any) -> None:
 
 
 def test_a_document_that_cannot_be_read_is_named_and_does_not_hold_up_the_rest(application: Any) -> None:
-    application.services.library.add_document("library", b" ", uri="text://empty", media_type="text/plain")
+    application.services.library.add_document("library", text_source("text://empty", b" "))
     application.work_off()
     report = reindex(application)
     assert list(report.unreadable) == ["text://empty"]
@@ -357,8 +355,8 @@ class TestRollBack:
         library, catalog = application.services.library, application.services.catalog
         gone = next(document for document in catalog.documents() if document.uri == "text://1")
         library.delete_document(gone.id)
-        library.add_document("library", b"The cat has left.", uri="text://0", media_type="text/plain")
-        library.add_document("library", b"A new text.", uri="text://new", media_type="text/plain")
+        library.add_document("library", text_source("text://0", b"The cat has left."))
+        library.add_document("library", text_source("text://new", b"A new text."))
         application.work_off()
         reindexer_of(application).roll_back("library")
         application.work_off()

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-
-from app.api.main import create_app
+from api_application import api_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-the-rest-api.md"
 DOCUMENTED = "http://127.0.0.1:7860"
@@ -29,7 +28,7 @@ def example(language: str, url: str) -> str:
 @pytest.fixture
 def server_url(toy_services: Any) -> Iterator[str]:
     """With a worker, as `gircse up` has one."""
-    server = uvicorn.Server(uvicorn.Config(create_app(toy_services.services), port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(api_of(toy_services.services), port=0, log_level="warning"))
     serving = threading.Thread(target=server.run, daemon=True)
     serving.start()
     stop = threading.Event()

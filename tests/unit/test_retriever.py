@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import uvicorn
+from api_application import api_of
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from app.api.main import create_app
 from app.testing import ToyEmbedder
 from embedder import GircseRetriever, ServerError
 
@@ -33,7 +33,7 @@ def server_url(
         application = toy_services_class(tmp_path_factory.mktemp("application"), opened, embedder=ToyEmbedder())
         for text in TEXTS:
             application.add(text, metadata={"about": "cats" if "cat" in text else "ferries"})
-        api = create_app(application.services)
+        api = api_of(application.services)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":

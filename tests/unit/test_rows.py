@@ -105,8 +105,8 @@ def test_csv_keeps_its_columns_and_the_lines_of_its_rows(rows_of: Callable[..., 
 
 
 def test_table_that_is_no_utf8_is_told(rows_of: Callable[..., list]) -> None:
-    (fault,) = rows_of("text\ncafé\n".encode("latin-1"), suffix=".csv")
-    assert "UTF-8" in fault.reason
+    (error,) = rows_of("text\ncafé\n".encode("latin-1"), suffix=".csv")
+    assert "UTF-8" in error.reason
     assert rows_of("", suffix=".csv") == rows_of("") == []
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from api_application import api_of
 from fastapi import FastAPI, Response
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.api.safe_headers import HEADERS, POLICY, SafeHeaders
 
 
@@ -54,6 +54,6 @@ def test_the_pages_about_the_api_may_take_their_scripts_from_elsewhere(client: T
 
 
 def test_the_api_has_them(toy_services) -> None:  # type: ignore[no-untyped-def]
-    client = TestClient(create_app(toy_services.services))
+    client = TestClient(api_of(toy_services.services))
     for path in ("/healthz", "/api/v1/documents/absent"):
         assert HEADERS.items() <= dict(client.get(path).headers).items()

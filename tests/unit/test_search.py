@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.commands.console import json_of
 from app.errors import (
     EmptyQueryError,
     FilterError,
@@ -131,7 +131,7 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("error", "told"),
     [
         ({"limit": 0}, "1 to 100"),
         ({"limit": 101}, "1 to 100"),
@@ -145,9 +145,9 @@ def test_unknown_collection_names_the_known_ones(filled_application: Any) -> Non
         ({"token_bias": {" ": 1.0}}, "empty"),
     ],
 )
-def test_unusable_input_is_told(filled_application: Any, fault: dict[str, Any], told: str) -> None:
+def test_unusable_input_is_told(filled_application: Any, error: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        filled_application.services.search.search(ask(**fault))
+        filled_application.services.search.search(ask(**error))
 
 
 @pytest.mark.parametrize("filters", [{"": "x"}, {"  ": "x"}, {f"k{i}": "v" for i in range(40)}])
@@ -164,7 +164,7 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
 
 
 def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
-    result = json.loads(json.dumps(dataclasses.asdict(filled_application.services.search.search(ask()))))
+    result = json.loads(json_of(filled_application.services.search.search(ask())))
     assert list(result) == [
         "query",
         "instruction",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from app.errors import ConflictError, EmptyQueryError, FilterError, InputError
-from app.search.retrieval import LIKE_WEIGHT, MAX_FEEDBACK, UNLIKE_WEIGHT, move_vector
+from app.search.retrieval import LIKE_WEIGHT, UNLIKE_WEIGHT, move_vector
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.search import LegRank, SearchMode, SearchRequest
+from app.types.search import MAX_FEEDBACK, LegRank, SearchMode, SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."

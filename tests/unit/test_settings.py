@@ -1,4 +1,4 @@
-"""Settings: read from the environment once, refused with every fault at once."""
+"""Settings: read from the environment once, refused with every error at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_empty_variables_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> Non
     assert load_settings().qdrant_url is None
 
 
-def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_errors_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIRCSE_PORT", "seven")
     monkeypatch.setenv("GIRCSE_QDRANT_URL", "localhost:6333")
     monkeypatch.setenv("GIRCSE_DATABASE_URL", "mysql://here")
@@ -120,3 +120,11 @@ def test_a_way_to_keep_vectors_is_one_of_three(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("GIRCSE_QUANTIZATION", "int4")
     with pytest.raises(InputError, match="GIRCSE_QUANTIZATION"):
         load_settings()
+
+
+def test_settings_that_are_gone_change_nothing_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GIRCSE_WORKER_LANES", "many")
+    load_settings()
+    assert "GIRCSE_WORKER_LANES" in caplog.text

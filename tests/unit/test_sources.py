@@ -77,7 +77,7 @@ def test_unsupported_files_are_reported(folder):
     assert names(found, root) == ["a.txt"]
     assert set(reasons(found, root)) == {"LICENSE", "film.mp4"}
     assert "'.mp4' cannot be read" in reasons(found, root)["film.mp4"]
-    assert [fault.was_named for fault in found if isinstance(fault, SourceFailure)] == [False, True]
+    assert [error.was_named for error in found if isinstance(error, SourceFailure)] == [False, True]
 
 
 def test_missing_path_is_reported_and_the_rest_found(folder):
@@ -229,7 +229,7 @@ def test_broken_sidecar_holds_its_document_back(folder, text, reason):
     found = find([root])
     assert names(found, root) == ["b.txt"]
     assert reason in reasons(found, root)["a.txt"]
-    assert [fault.was_named for fault in found if isinstance(fault, SourceFailure)] == [True]
+    assert [error.was_named for error in found if isinstance(error, SourceFailure)] == [True]
 
 
 def test_sidecar_that_is_a_link_is_not_followed(folder, tmp_path):

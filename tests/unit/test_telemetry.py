@@ -14,17 +14,18 @@ from typing import Any
 
 import httpx
 import pytest
+from api_application import api_of
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.main import create_app
 from app.errors import CatalogUnavailableError
 from app.runtime.logs import JsonFormatter, LineFormatter, begin_request, fields, set_up_logging
 from app.runtime.metrics import Metrics
 from app.runtime.metrics_server import serving_metrics
 from app.runtime.worker_lock import WorkerLock, is_worker_running
 from app.settings import load_log_settings
+from app.testing import text_source
 
 SECRET = "the-colour-of-the-vault"
 HARMLESS = "req-0.9_A"
@@ -33,7 +34,7 @@ HARMLESS = "req-0.9_A"
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("The cat sleeps on the sofa.")
-    api = create_app(toy_services.services)
+    api = api_of(toy_services.services)
 
     @api.get("/broken/{name}")
     def broken(name: str) -> None:
@@ -192,14 +193,14 @@ class TestMetrics:
         points = toy_services.index.condition(toy_services.index.indexes()[0]).points
         assert value(text, "gircse_index_points") == points > 0
         assert value(text, "gircse_documents") == 1
-        toy_services.services.library.add_document("library", b"Waits.", uri="text://waits", media_type="text/plain")
+        toy_services.services.library.add_document("library", text_source("text://waits", b"Waits."))
         text = client.get("/metrics").text
         assert value(text, "gircse_queue_depth") == 1
         assert value(text, "gircse_queue_age_seconds") > 0
 
     def test_queue_age_leaves_out_what_waits_by_intent(self, toy_services: Any) -> None:
         toy_services.add("Done.")
-        toy_services.services.library.add_document("library", b"Waits.", uri="text://waits", media_type="text/plain")
+        toy_services.services.library.add_document("library", text_source("text://waits", b"Waits."))
         catalog = toy_services.services.catalog
         assert catalog.queue_age() > timedelta(0)
         catalog.pause("library")
@@ -220,13 +221,13 @@ class TestMetrics:
                 raise CatalogUnavailableError("away")
 
         services = replace(toy_services.services, catalog=AwayCatalog())
-        text = TestClient(create_app(services)).get("/metrics").text
+        text = TestClient(api_of(services)).get("/metrics").text
         assert value(text, "gircse_part_up", part="catalog") == 0
         assert value(text, "gircse_part_up", part="index") == 1
         assert "gircse_queue_depth" not in text
 
     def test_two_applications_share_nothing(self, toy_services_factory: Callable[..., Any]) -> None:
-        first, second = (TestClient(create_app(toy_services_factory(name).services)) for name in ("first", "second"))
+        first, second = (TestClient(api_of(toy_services_factory(name).services)) for name in ("first", "second"))
         first.get("/healthz")
         assert 'route="/healthz"' in first.get("/metrics").text
         assert 'route="/healthz"' not in second.get("/metrics").text

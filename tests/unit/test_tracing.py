@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.api.main import create_app
 from app.runtime.metrics import Metrics
 from app.runtime.tracing import NO_SPANS
 from app.search.service import SearchService
@@ -84,7 +84,7 @@ def test_a_search_is_one_trace_of_request_embedding_and_index(collector: Collect
     spans = open_spans("gircse")
     metrics, parts = Metrics(spans=spans), toy_services.services
     search = SearchService(parts.catalog, parts.index, parts.embedder, observer=metrics)
-    client = TestClient(create_app(replace(parts, metrics=metrics, search=search)))
+    client = TestClient(api_of(replace(parts, metrics=metrics, search=search)))
     question = {"query": QUERY, "collection": "library", "explain": False}
     client.post("/api/v1/search", json=question, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
     with pytest.raises(ZeroDivisionError), metrics.stage("ingest.job"):

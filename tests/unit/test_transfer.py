@@ -22,13 +22,13 @@ import zstandard
 
 from app.catalog import SqlCatalog, connect
 from app.collections.archive import ArchiveWriter, read_members, verify
-from app.collections.consistency import Audit
+from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import remove_unneeded
 from app.collections.transfer import Transfer, Transferred
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
 from app.search.judgements import new_judgement, new_lens
-from app.testing import ToyEmbedder
+from app.testing import ToyEmbedder, text_source
 from app.types.documents import (
     DocumentState,
     GarbageKind,
@@ -116,7 +116,7 @@ def hits(application: Any, collection: str = "library") -> list[tuple[str, float
 
 def differences(application: Any) -> list[object]:
     services = application.services
-    return list(Audit(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
+    return list(ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs).differences())
 
 
 def is_untouched(application: Any) -> bool:
@@ -164,7 +164,7 @@ def test_what_was_brought_in_is_not_embedded_again(packed: Path, elsewhere: Any)
     transfer_of(elsewhere).import_collection(packed)
     document = elsewhere.services.catalog.documents()[0]
     _, job = elsewhere.services.library.add_document(
-        "library", TEXTS[0].encode(), uri=document.uri, media_type="text/plain", metadata={"year": 1990, "share": 0.1}
+        "library", text_source(document.uri, TEXTS[0], metadata={"year": 1990, "share": 0.1})
     )
     assert job is None
     elsewhere.services.catalog.queue_again(document.id)
@@ -227,9 +227,9 @@ def test_lenses_and_judgements_come_along(toy_services: Any, elsewhere: Any, tmp
 def test_waiting_and_failed_documents_come_along_as_such(toy_services: Any, elsewhere: Any, tmp_path: Path) -> None:
     filled(toy_services)
     library = toy_services.services.library
-    library.add_document("library", b" ", uri="empty", media_type="text/plain")
+    library.add_document("library", text_source("empty", b" "))
     toy_services.work_off()
-    library.add_document("library", b"Still waiting.", uri="waiting", media_type="text/plain")
+    library.add_document("library", text_source("waiting", b"Still waiting."))
     transfer_of(toy_services).export_collection("library", tmp_path / "x.tar.gz")
     transfer_of(elsewhere).import_collection(tmp_path / "x.tar.gz")
     catalog = elsewhere.services.catalog
@@ -399,7 +399,7 @@ def test_an_import_that_is_killed_leaves_no_half_collection(
 def test_a_broken_export_leaves_no_archive(toy_services: Any, tmp_path: Path) -> None:
     filled(toy_services)
     toy_services.index.delete_points("library--1", list(toy_services.index.point_ids("library--1"))[:1])
-    with pytest.raises(ConflictError, match="doctor --orphans --fix"):
+    with pytest.raises(ConflictError, match="check --fix"):
         transfer_of(toy_services).export_collection("library", tmp_path / "a.tar.zst")
     assert not list(tmp_path.glob("*a.tar*"))
 

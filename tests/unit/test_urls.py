@@ -304,10 +304,10 @@ def test_what_cannot_be_had_is_told_and_the_rest_is_read(site: Site) -> None:
     names = Names(docs_example=["127.0.0.1"])
     base = f"http://docs.example:{site.port}"
     found = list(reader(names).read_all([f"{base}/gone", "http://", f"{base}/photo", f"{base}/page", "http://[x]/"]))
-    faults = {each.name: each.reason for each in found if isinstance(each, SourceFailure)}
-    assert "404 Not Found" in faults[f"{base}/gone"]
-    assert "'image/png'" in faults[f"{base}/photo"]
-    assert {"http://", "http://[x]/"} < faults.keys()
+    errors = {each.name: each.reason for each in found if isinstance(each, SourceFailure)}
+    assert "404 Not Found" in errors[f"{base}/gone"]
+    assert "'image/png'" in errors[f"{base}/photo"]
+    assert {"http://", "http://[x]/"} < errors.keys()
     assert [each.uri for each in found if isinstance(each, Source)] == [f"{base}/page"]
 
 

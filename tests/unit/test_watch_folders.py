@@ -61,7 +61,7 @@ def heard(tmp_path: Path) -> Callable[[FolderWatch, set[Path]], set[Path]]:
         deadline, found = time.monotonic() + 30, set[Path]()
         while not found >= expected:
             assert time.monotonic() < deadline, found
-            found |= watch.settled(wait_s=0.1)
+            found |= watch.quiet_paths(wait_s=0.1)
         return found
 
     return listen
@@ -91,7 +91,7 @@ def test_file_is_given_once_it_is_whole(tmp_path: Path, heard: Callable[..., set
         for _ in range(8):
             writing.write("a line\n")
             writing.flush()
-            assert file not in watch.settled(wait_s=0.2)
+            assert file not in watch.quiet_paths(wait_s=0.2)
         assert file in heard(watch, {file})
 
 

@@ -85,13 +85,13 @@ def test_another_model_is_reported_on_the_document(parts: IngestParts, worker_of
 
 
 class FaultyEmbedder(ToyEmbedder):
-    """Has a fault that nobody thought of."""
+    """Raises an unexpected error."""
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         raise ZeroDivisionError("division by zero")
 
 
-def test_an_unexpected_fault_is_logged_under_the_id_that_the_job_shows_and_tried_again(
+def test_an_unexpected_error_is_logged_under_the_id_that_the_job_shows_and_tried_again(
     parts: IngestParts, worker_of: Callable[..., Worker], caplog: pytest.LogCaptureFixture
 ) -> None:
     document, job = parts.submit("Text.")
@@ -110,7 +110,7 @@ def test_an_unexpected_fault_is_logged_under_the_id_that_the_job_shows_and_tried
     assert parts.catalog.document(document.id).state is DocumentState.READY
 
 
-def test_a_fault_that_stays_is_dead_after_five_attempts(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+def test_an_error_that_stays_is_dead_after_five_attempts(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
     _, job = parts.submit("Text.")
     assert job is not None
     worker = worker_of(parts.pipeline(FaultyEmbedder()))
@@ -180,7 +180,7 @@ class CountingIndex(InMemoryVectorIndex):
         super().upsert(index, points)
 
 
-def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_hand(tmp_path: Path) -> None:
+def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_flight(tmp_path: Path) -> None:
     index = CountingIndex()
     parts = IngestParts.open(tmp_path, index)
     parts.add_collection(ToyEmbedder())
@@ -202,19 +202,19 @@ def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_hand(tmp
 
 
 @pytest.mark.parametrize("act", ["cancel", "pause", "stop"])
-def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, act: str) -> None:
-    """The reader watches its lane and `stop`, as the one in a process of its own does."""
+def test_a_read_in_flight_is_interrupted_and_the_job_let_go(parts: IngestParts, act: str) -> None:
+    """The reader watches its slot and `stop`, as the one in a process of its own does."""
     _, job = parts.submit("A book that takes an hour to read.")
     assert job is not None
-    lanes, stop, is_reading = WorkerSlots(), threading.Event(), threading.Event()
+    slots, stop, is_reading = WorkerSlots(), threading.Event(), threading.Event()
 
     def read(path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings:
         is_reading.set()
-        wait_for(lambda: lanes.is_leaving() or stop.is_set())
+        wait_for(lambda: slots.is_leaving() or stop.is_set())
         raise UnavailableError("Reading was interrupted.")
 
     pipeline = parts.pipeline(read=read)
-    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", lanes=lanes)
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", slots=slots)
     thread = threading.Thread(target=worker.run_once, args=(stop,))
     thread.start()
     is_reading.wait()
@@ -233,7 +233,7 @@ def test_a_read_in_hand_is_interrupted_and_the_job_let_go(parts: IngestParts, ac
     if act == "cancel":
         parts.catalog.retry(job.id)
     parts.catalog.resume()
-    # It is due at once, as if it had not been taken: there was no fault to wait for.
+    # It is due at once, as if it had not been taken: there was no error to wait for.
     assert Worker(catalog=parts.catalog, pipeline=parts.pipeline(), owner="successor").run_once() is True
 
 

@@ -19,16 +19,16 @@ from ingest.worker_slots import WorkerSlots
 
 
 @contextmanager
-def working(parts: IngestParts, embedder: Embedder, *, lanes: int) -> Iterator[threading.Event]:
+def working(parts: IngestParts, embedder: Embedder, *, slots: int) -> Iterator[threading.Event]:
     """A worker as it is wired; yields what stops it."""
-    stop, places = threading.Event(), WorkerSlots(lanes)
+    stop, places = threading.Event(), WorkerSlots(slots)
 
     def is_leaving() -> bool:
         return stop.is_set() or places.is_leaving()
 
     with JointEmbedder(embedder, asking=lambda: places.taken, is_leaving=is_leaving) as joint:
         pipeline = parts.pipeline(joint, batch_size=1)
-        worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=places, block=1)
+        worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, slots=places, block=1)
         thread = threading.Thread(target=worker.run, args=(stop,))
         thread.start()
         try:
@@ -73,7 +73,7 @@ def test_jobs_are_done_at_the_same_time(parts: IngestParts) -> None:
 
     stop = threading.Event()
     pipeline = parts.pipeline(MeetingEmbedder())
-    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, lanes=WorkerSlots(4), block=1)
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, slots=WorkerSlots(4), block=1)
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
     try:
@@ -84,17 +84,17 @@ def test_jobs_are_done_at_the_same_time(parts: IngestParts) -> None:
     assert parts.index.count("library--1") == 8
 
 
-def test_one_lane_does_one_job_at_a_time(parts: IngestParts) -> None:
+def test_one_slot_does_one_job_at_a_time(parts: IngestParts) -> None:
     submit_all(parts, *(f"Text {number}." for number in range(6)))
     embedder = PoisonedEmbedder()
-    with working(parts, embedder, lanes=1):
+    with working(parts, embedder, slots=1):
         wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 6)
     assert embedder.sizes == [1] * 6
 
 
-def test_a_job_that_fails_is_no_matter_of_those_beside_it(parts: IngestParts) -> None:
+def test_a_job_that_fails_does_not_stop_the_others(parts: IngestParts) -> None:
     jobs = submit_all(parts, *("poison" if number == 3 else f"Text {number}." for number in range(8)))
-    with working(parts, PoisonedEmbedder(), lanes=8):
+    with working(parts, PoisonedEmbedder(), slots=8):
         wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0 and len(open_jobs(parts)) == 1)
     failed = parts.catalog.job(jobs[3].id)
     assert (failed.state, failed.attempts) == (JobState.FAILED, 1)
@@ -112,7 +112,7 @@ def test_a_cancelled_job_is_left_within_two_seconds_though_others_are_in_the_mod
     jobs = submit_all(parts, *(f"{number}: {long}" for number in range(4)))
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.4  # 1.6 s for a joint call of four
-    with working(parts, embedder, lanes=4):
+    with working(parts, embedder, slots=4):
         wait_for(lambda: len(embedder.embedded_texts) >= 8)
         parts.catalog.cancel(jobs[1].id)
         cancelled_at = time.monotonic()
@@ -126,7 +126,7 @@ def test_a_worker_that_stops_gives_every_job_back_at_once(parts: IngestParts) ->
     submit_all(parts, *(f"{number}: {long}" for number in range(4)))
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.2
-    with working(parts, embedder, lanes=4) as stop:
+    with working(parts, embedder, slots=4) as stop:
         wait_for(lambda: len(embedder.embedded_texts) >= 4)
         stop.set()
         stopped_at = time.monotonic()
@@ -136,12 +136,12 @@ def test_a_worker_that_stops_gives_every_job_back_at_once(parts: IngestParts) ->
     ] * 4
 
 
-def test_a_paused_collection_empties_its_lanes(parts: IngestParts) -> None:
+def test_a_paused_collection_empties_its_slots(parts: IngestParts) -> None:
     long = "\n".join(f"Paragraph {number}." for number in range(30))
     submit_all(parts, *(f"{number}: {long}" for number in range(4)))
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.1
-    with working(parts, embedder, lanes=4):
+    with working(parts, embedder, slots=4):
         wait_for(lambda: len(embedder.embedded_texts) >= 4)
         parts.catalog.pause()
         wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0, timeout_s=2)
@@ -155,7 +155,7 @@ def end_two_workers(parts: IngestParts, uri: str) -> None:
 
 
 class CrowdEmbedder(SlowEmbedder):
-    """Notes how many jobs were in hand when a text was embedded."""
+    """Notes how many jobs were in flight when a text was embedded."""
 
     def __init__(self, parts: IngestParts) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ def test_what_ended_two_workers_is_done_alone_lest_it_takes_others_with_it(parts
     submit_all(parts, *("suspect" if number == 4 else f"Text {number}." for number in range(12)))
     end_two_workers(parts, "4.txt")
     embedder = CrowdEmbedder(parts)
-    with working(parts, embedder, lanes=4):
+    with working(parts, embedder, slots=4):
         wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
     assert embedder.in_flight.pop("suspect") == 1
     assert max(embedder.in_flight.values()) > 1
@@ -184,10 +184,10 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     end_two_workers(parts, "1.txt")
     embedder = CrowdEmbedder(parts)
     embedder.seconds_per_text = 0.2
-    stop, lanes = threading.Event(), WorkerSlots(2)
+    stop, slots = threading.Event(), WorkerSlots(2)
     pipeline = parts.pipeline(embedder, batch_size=1)
     worker = Worker(
-        catalog=parts.catalog, pipeline=pipeline, owner="test", lease=timedelta(seconds=1), poll_s=0.05, lanes=lanes
+        catalog=parts.catalog, pipeline=pipeline, owner="test", lease=timedelta(seconds=1), poll_s=0.05, slots=slots
     )
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
@@ -197,13 +197,13 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     assert [job.attempts for job in parts.catalog.jobs() if job.attempts != 1] == [3]
 
 
-def test_with_patience_another_lane_opens_only_beside_one_that_takes_long() -> None:
-    lanes = WorkerSlots(3, patience_s=0.3)
-    assert lanes.take(timeout_s=0)
-    assert not lanes.take(timeout_s=0)
-    assert lanes.take(timeout_s=5)
-    assert not lanes.take(timeout_s=0)
-    lanes.give_back()
-    assert not lanes.take(timeout_s=0.1)
-    lanes.give_back()
-    assert lanes.take(timeout_s=0)  # nothing is at work
+def test_with_patience_another_slot_opens_only_beside_one_that_takes_long() -> None:
+    slots = WorkerSlots(3, patience_s=0.3)
+    assert slots.take(timeout_s=0)
+    assert not slots.take(timeout_s=0)
+    assert slots.take(timeout_s=5)
+    assert not slots.take(timeout_s=0)
+    slots.give_back()
+    assert not slots.take(timeout_s=0.1)
+    slots.give_back()
+    assert slots.take(timeout_s=0)  # nothing is at work

@@ -108,7 +108,7 @@ window.gircse = (() => {
     for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
   }
 
-  /* Lists that are drawn again while somebody walks through their buttons: the same button keeps the focus. */
+  /* Lists that are redrawn while a button in them has the focus: the same button keeps it. */
   function keepFocus(element) {
     let last = null, lostAt = Infinity;
     const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });

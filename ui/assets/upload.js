@@ -1,8 +1,8 @@
 /* Sends dropped and chosen files, folders with their paths, to the API of this server, a few at a time.
-   Everything is written as text, never as HTML: a file's name is a stranger's. */
+   Everything is written as text, never as HTML: a file's name is untrusted. */
 const AT_A_TIME = 3, MOST_FILES = 5000, MOST_SHOWN = 20;
 const zone = element.querySelector('.uploader');
-const said = zone.querySelector('.upload-said'), bar = zone.querySelector('progress'), faults = zone.querySelector('.upload-faults');
+const said = zone.querySelector('.upload-said'), bar = zone.querySelector('progress'), errors = zone.querySelector('.upload-errors');
 let waiting = [], running = 0, sent = 0, unchanged = 0, total = 0, failed = [], told = 0;
 
 const collection = () => document.querySelector('#documents-list [data-collection]')?.dataset.collection;
@@ -52,15 +52,15 @@ function draw() {
     ? `${files(good)} handed in${unchanged ? `, ${unchanged} unchanged` : ''}${failed.length ? `, ${failed.length} not taken` : ''}. You can leave this page: reading goes on.`
     : `Sending ${sent + 1} of ${total}. Stay on this page until all are sent.`;
   if (isDone) removeEventListener('beforeunload', warn);
-  faults.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
-  if (failed.length > MOST_SHOWN) faults.append(line(`and ${failed.length - MOST_SHOWN} more`));
+  errors.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
+  if (failed.length > MOST_SHOWN) errors.append(line(`and ${failed.length - MOST_SHOWN} more`));
   if (isDone && failed.length) {
     const again = document.createElement('button');
     again.type = 'button';
     again.className = 'plain-button';
     again.textContent = 'Send them again';
     again.onclick = () => { const items = failed.map((each) => each.item); failed = []; begin(items); };
-    faults.append(again);
+    errors.append(again);
   }
   if (isDone || Date.now() - told > 1500) { told = Date.now(); trigger('added'); }
 }

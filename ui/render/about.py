@@ -31,8 +31,8 @@ of why a passage was found.</dd>
 <dd>By meaning: the cosine similarity of query and passage, at most 1. By words: BM25, which has no upper end. Both:
 the two of them fused, from 0 to 1. Compare scores within one list only.</dd>
 <dt>What leaves this machine?</dt>
-<dd>Nothing, as it is installed: the model runs here, and the pages load nothing from elsewhere. Whoever keeps this
-installation can give it a database or a Qdrant server on another machine; texts and vectors are there then.</dd></dl>
+<dd>Nothing, as it is installed: the model runs here, and the pages load nothing from elsewhere. The operator can
+give it a database or a Qdrant server on another machine; texts and vectors are there then.</dd></dl>
 <h3>Keys</h3>
 <table class="facts keys"><tbody>
 <tr><th scope="row"><kbd>/</kbd></th><td>go to the query</td></tr>
@@ -43,7 +43,7 @@ installation can give it a database or a Qdrant server on another machine; texts
 <tr><th scope="row"><kbd>Tab</kbd></th><td>from one field or button to the next</td></tr>
 </tbody></table></section>""")
 
-# Said of a part that does not answer. Who keeps the machine sees the reason by the command; others shall not.
+# Shown for a part that does not answer; the reason is for the operator alone (`gircse doctor`).
 _ADVICE = {
     "catalog": "The database does not answer, so nothing can be searched or taken in.",
     "index": "The vector index does not answer, so nothing can be searched. Documents wait until it does.",
@@ -55,7 +55,7 @@ _ADVICE = {
 def render_introduction() -> Markup:
     return Markup(
         '<section class="introduction"><h1>About gircse-search</h1><p>gircse-search finds passages by meaning, and you '
-        "say what “similar” should mean. Its embedder, after the paper GIRCSE, thinks of words before it settles on a "
+        "say what “similar” should mean. Its embedder, after the paper GIRCSE, generates words before it makes the "
         "meaning, and shows you these words, so that you can steer them. It runs on your own machine, with your own "
         "documents.</p></section>"
     )

@@ -36,7 +36,7 @@ def scale_end(estimates: Sequence[Estimate]) -> float:
 
 
 def render_bar(estimate: Estimate, *, end: float, is_best: bool = False) -> Markup:
-    """Decoration: whoever cannot see it reads the numbers beside it."""
+    """Decoration: screen readers read the numbers beside it."""
     return Markup(
         '<svg class="bar{best}" aria-hidden="true" width="100%" height="20"><rect class="track" width="100%" '
         'height="20"'

@@ -56,7 +56,7 @@ def _render_reindex(status: ReindexStatus) -> Markup:
         role="alert" if status.error else "status",
         said=f"Indexing anew failed at {count}: {shorten(status.error, 600)}"
         if status.error
-        else f"A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nobody is at work on it.",
+        else f"A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nothing works on it.",
         on=_button("go-on", "Go on with it"),
         over=_button("start-over", "Start over", confirm="Drop the half built index and begin again?"),
     )

@@ -17,15 +17,15 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
     """Nothing for a single step, which has nowhere to go."""
     if len(steps) < 2:
         return Markup("")
-    settled = settled_step(steps) or steps[-1].step
+    converged = settled_step(steps) or steps[-1].step
     highest = max(max(step.remaining for step in steps), 1e-6)
     points = [(_x(step.step, steps[-1].step), _y(step.remaining / highest)) for step in steps]
-    said = f"The reading had settled after step {settled} of {steps[-1].step}."
+    said = f"The vector had converged after step {converged} of {steps[-1].step}."
     return Markup(
         '<figure class="curve"><figcaption>{said} <span>What is left to move, by step</span></figcaption>'
         '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{said}">'
         '<line class="axis" x1="{left}" y1="{floor}" x2="{width}" y2="{floor}"/>'
-        '<line class="settled" x1="{at}" y1="4" x2="{at}" y2="{floor}"/>'
+        '<line class="converged" x1="{at}" y1="4" x2="{at}" y2="{floor}"/>'
         '<polyline points="{points}"/>{dots}{ticks}'
         '<text x="{tick}" y="10" text-anchor="end">{highest}</text>'
         '<text x="{tick}" y="{floor}" text-anchor="end">0</text></svg></figure>'
@@ -36,7 +36,7 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
         left=LEFT,
         tick=LEFT - 5,
         floor=HEIGHT - BOTTOM,
-        at=_x(settled, steps[-1].step),
+        at=_x(converged, steps[-1].step),
         highest=f"{highest:.2f}",
         points=" ".join(f"{x},{y}" for x, y in points),
         dots=join(Markup('<circle cx="{}" cy="{}" r="2.2"/>').format(x, y) for x, y in points),

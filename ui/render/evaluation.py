@@ -115,7 +115,7 @@ def _through(report: EvaluationReport) -> Markup:
 
 
 def _render_verdict(report: EvaluationReport, best: int, baseline: int, differences: Sequence[Difference]) -> Markup:
-    """What a person takes home who reads no further."""
+    """The result in one sentence."""
     if len(report.scores) < 2:
         return Markup("")
     name = shorten(report.scores[best].label, 120)

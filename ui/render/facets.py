@@ -1,4 +1,4 @@
-"""The metadata of a collection's documents, to narrow a search down with."""
+"""The metadata of a collection's documents, to filter a search by."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from ui.contract import AboutInfo, PageLink
 from ui.render.text import clean, join
 
-# Who is logged in, the page's script asks: this is drawn once for everybody.
+# Who is logged in, the page's script asks: this is drawn once for all users.
 _ACCOUNT = Markup(
     '<form class="account" method="post" action="/logout"><span data-account></span>'
     '<button type="submit" class="plain-button">Log out</button></form>'

@@ -12,7 +12,7 @@ STUB = 20
 
 
 def render_moves(comparison: Comparison) -> Markup:
-    """Not by colour alone: up is a full line, down a dashed one, the same rank a thin one; a stub ends in a notify."""
+    """Not by colour alone: up is a full line, down dashed, the same rank thin; a stub leads out of the list."""
     lines = [
         *(_render_stub(place, x=EDGE, towards=EDGE + STUB) for place in comparison.left
           if not is_shown(place, comparison.right)),

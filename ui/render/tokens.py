@@ -1,4 +1,4 @@
-"""How the model read a query: the words of its refinement steps, and when they settled."""
+"""How the model read a query: the words of its refinement steps, and when the vector converged."""
 
 from __future__ import annotations
 

@@ -13,5 +13,5 @@ def render_uploader() -> str:
         '<p class="hint">Text, PDF, Office, web pages, e-mail, tables, source code, archives of these</p>'
         '<input type="file" name="files" multiple hidden><input type="file" name="folder" webkitdirectory hidden>'
         '<p class="upload-said" role="status"></p><progress hidden aria-label="Files that are sent"></progress>'
-        '<ul class="upload-faults"></ul></div>'
+        '<ul class="upload-errors"></ul></div>'
     )

@@ -1,4 +1,4 @@
-"""Clients that send a byte at a time: they block nobody, and are let go in the end."""
+"""Bodies that come a byte at a time: they block nobody, and are refused in the end."""
 
 from __future__ import annotations
 
@@ -11,23 +11,18 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from api_application import api_of
 
 from app.api.bodies import BodyGuard, BodyLimits
-from app.api.main import create_app
-from app.runtime.slow_clients import PromptProtocol
 
 HEAD = b"POST /api/v1/search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 QUESTION = b'{"query": "cat", "collection": "library"}'
 LIMIT_S = 0.6  # instead of half a minute
 
 
-class Impatient(PromptProtocol):
-    headers_within_s = LIMIT_S
-
-
 @contextmanager
 def served(app: Any) -> Iterator[tuple[str, int]]:
-    server = uvicorn.Server(uvicorn.Config(app, http=Impatient, port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -43,7 +38,7 @@ def served(app: Any) -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def address(toy_services: Any) -> Iterator[tuple[str, int]]:
     toy_services.add("The cat sleeps on the sofa.")
-    api = create_app(toy_services.services)
+    api = api_of(toy_services.services)
     with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as address:
         yield address
 
@@ -87,17 +82,6 @@ def search(address: tuple[str, int]) -> int:
     return httpx.post(url, content=QUESTION, headers={"content-type": "application/json"}, timeout=20).status_code
 
 
-def test_headers_that_never_end_close_the_connection(address: tuple[str, int]) -> None:
-    with trickling(address, HEAD, b"X-A: " + b"b" * 1000) as connection:
-        assert search(address) == 200  # meanwhile
-        assert answer_of(connection) == b""
-
-
-def test_silence_closes_the_connection(address: tuple[str, int]) -> None:
-    with closing(socket.create_connection(address)) as connection:
-        assert answer_of(connection) == b""
-
-
 @pytest.mark.parametrize("framing", [b"Content-Length: 5000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n1388\r\n"])
 def test_body_that_trickles_is_refused(address: tuple[str, int], framing: bytes) -> None:
     with trickling(address, HEAD + framing, b'{"query": "' + b"x" * 1000) as connection:
@@ -128,16 +112,3 @@ def test_body_in_pieces_is_taken_while_it_comes_fast_enough(address: tuple[str, 
         threading.Event().wait(2 * LIMIT_S)
         connection.sendall(big[2500:])
         assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
-
-
-def test_long_answers_are_no_slow_clients(address: tuple[str, int], toy_services: Any) -> None:
-    """Whoever waits for an answer sends nothing, and is not let go for that."""
-    search_service = toy_services.services.search
-    whole = search_service.search
-
-    def search_slowly(*args: Any, **options: Any) -> Any:
-        threading.Event().wait(2 * LIMIT_S)
-        return whole(*args, **options)
-
-    search_service.search = search_slowly
-    assert search(address) == 200

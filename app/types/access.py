@@ -1,11 +1,12 @@
-"""Who is asking, and what that person or program may do. Plain values; knows no database and no HTTP."""
+"""Who asks and what they may do; users, keys, sessions and the security log. Knows no database and no HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
@@ -56,6 +57,58 @@ class Principal:
 
 def matches(collection: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(collection, _literal(each)) for each in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """`password_hash` is Argon2's. None: this user has keys only; that of `admin` is the admin secret."""
+
+    name: str
+    role: Role
+    created_at: datetime
+    collections: tuple[str, ...] = EVERYTHING
+    password_hash: str | None = None
+    disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """Never does more than its user may at the moment. Only the hash of its secret is kept."""
+
+    id: str
+    user: str
+    label: str
+    secret_hash: str
+    role: Role
+    created_at: datetime
+    collections: tuple[str, ...] = EVERYTHING
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class WebSession:
+    """`token_hash` is the SHA-256 of the cookie; `credential` that of what was logged in with, which may change."""
+
+    token_hash: str
+    user: str
+    credential: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what, to what, from where."""
+
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: Mapping[str, str] = field(default_factory=dict)
 
 
 OPERATOR = Principal("operator", Role.ADMIN)

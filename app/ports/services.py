@@ -1,0 +1,93 @@
+"""What interfaces ask of the services, as protocols: those of the core fit them, and so do those with an authorizer.
+
+Every method raises GircseError with the reason when it cannot do what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from app.ports.catalog import Catalog
+from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+
+
+class Search(Protocol):
+    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult: ...
+    def explain(self, result: SearchResult) -> SearchResult:
+        """The same result, whose hits say why they were found."""
+        ...
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+    ) -> QueryEmbedding:
+        """What the model makes of a query, without a search."""
+        ...
+
+
+class Texts(Protocol):
+    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
+        """Those of the characters [start, end) that a document has."""
+        ...
+
+
+class Collections(Protocol):
+    def create_collection(
+        self,
+        name: str,
+        *,
+        document_instruction: str | None = None,
+        document_steps: int | None = None,
+        chunk_tokens: int = ...,
+        chunk_overlap: int = ...,
+    ) -> Collection: ...
+    def ensure_collection(self, name: str) -> Collection: ...
+    def delete_collection(self, name: str) -> None: ...
+    def index_status(self, name: str) -> IndexStatus: ...
+    def optimize_index(self, name: str) -> IndexStatus: ...
+
+
+class Documents(Texts, Collections, Protocol):
+    """All that `app.collections.library.Library` does for interfaces."""
+
+    def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]: ...
+    def delete_document(self, document_id: str) -> Job: ...
+    def original_file(self, document: Document) -> Path:
+        """Where its bytes lie at this moment."""
+        ...
+
+
+class Fetching(Protocol):
+    """Brings web pages in, whether or not anybody watches."""
+
+    def add(self, collection: str, urls: Sequence[str]) -> None: ...
+    def fetches(self, collection: str) -> list[Fetch]: ...
+    def retry(self, collection: str, url: str) -> None: ...
+    def forget(self, collection: str, url: str) -> None: ...
+
+
+class Reindexing(Protocol):
+    """Indexes collections anew, whether or not anybody watches."""
+
+    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
+    def status(self, name: str) -> ReindexStatus: ...
+    def roll_back(self, name: str) -> Collection: ...
+
+
+class ReadingServices(Protocol):
+    """What those work with who change nothing."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def search(self) -> Search: ...
+    @property
+    def library(self) -> Texts: ...
