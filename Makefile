@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
-# Two threads of torch in every test process only wait for each other.
-TEST_ENV := OMP_NUM_THREADS=1
-TEST_PROCESSES ?= 2
+# Two threads of torch in every test process only wait for each other. The empty variable: byte code is kept, since
+# hundreds of tests start Python anew. A third process works while two wait for a browser or a server.
+TEST_ENV := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+TEST_PROCESSES ?= 3
 # What judges the accessibility of the pages in the tests. Never part of the product, nor of the repository.
 AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
@@ -35,12 +36,12 @@ test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 		|| echo "No chromium here: the tests of the page are skipped."
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
-check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions
+check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/make_docs.py --check
-	$(BIN)/python -m pytest tests/unit/test_architecture.py
+	$(BIN)/python -m pytest tests/unit/test_architecture.py tests/unit/test_terms.py
 
 long: $(VENV)/dev.stamp ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
 	$(TEST_ENV) $(BIN)/python -m pytest --long -m long $(ARGS)

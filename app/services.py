@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.collections.library import Library
 from app.ports.evaluation import Evaluations
 from app.ports.ledger import Ledger
-from app.ports.parts import BatchEmbedder, BlobStore, TokenCounter, VectorIndex
+from app.ports.parts import BlobStore, SharedEmbedder, TokenCounter, VectorIndex
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.settings import Settings
@@ -22,7 +22,7 @@ class Services:
     catalog: Ledger
     index: VectorIndex
     blobs: BlobStore
-    embedder: BatchEmbedder
+    embedder: SharedEmbedder
     token_counter: TokenCounter
     search: SearchService
     library: Library

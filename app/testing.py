@@ -6,17 +6,20 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Self
+
+import numpy as np
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
 from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
-from app.types.search import QueryEmbedding, RefinementStep, Token
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement, RefinementStep, RefinementToken
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _INSTRUCTION_WEIGHT = 0.5
-_BATCH_SIZE = 32
 
 
 def text_source(
@@ -39,17 +42,25 @@ class ToyEmbedder:
     `is_recording` is off.
     """
 
-    model_name = "toy"
-    default_document_instruction = ""
-    default_document_steps = 1
-    default_query_steps = 2
-    max_steps = 20
-
     def __init__(self, *, dimension: int = 256, fingerprint: str = "toy-1", is_recording: bool = True) -> None:
         self.dimension = dimension
         self.fingerprint = fingerprint
         self.embedded_texts: list[str] = []
         self._is_recording = is_recording
+
+    @property
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            name="toy",
+            fingerprint=self.fingerprint,
+            dimension=self.dimension,
+            max_length=512,
+            max_steps=20,
+            default_query_instruction="",
+            default_query_steps=2,
+            default_document_instruction="",
+            default_document_steps=1,
+        )
 
     def is_ready(self) -> bool:
         return True
@@ -64,23 +75,23 @@ class ToyEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         if not text.strip():
             raise EmptyQueryError("The query is empty: type what you look for.")
-        used_steps = self.default_query_steps if steps is None else steps
-        if not 1 <= used_steps <= self.max_steps:
-            raise InputError(f"steps must be 1 to {self.max_steps}, not {used_steps}.")
+        used_steps = self.info.default_query_steps if steps is None else steps
+        if not 1 <= used_steps <= self.info.max_steps:
+            raise InputError(f"steps must be 1 to {self.info.max_steps}, not {used_steps}.")
         weights = _word_weights(text, instruction or "")
         for word, bias in (token_bias or {}).items():
             weights[word.lower()] = weights.get(word.lower(), 0.0) + bias
         top = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
         total = sum(weight for _, weight in top if weight > 0) or 1.0
-        tokens = tuple(Token(word, weight / total) for word, weight in top if weight > 0)
-        return QueryEmbedding(
-            vector=tuple(self._vector(weights)),
+        tokens = tuple(RefinementToken(word, weight / total) for word, weight in top if weight > 0)
+        return Refinement(
+            text=text,
             instruction=instruction or "",
-            steps=used_steps,
-            refinement=tuple(RefinementStep(step, tokens) for step in range(1, used_steps + 1)),
+            vector=np.array(self._vector(weights)),
+            steps=tuple(RefinementStep(step, tokens) for step in range(1, used_steps + 1)),
         )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
@@ -88,14 +99,8 @@ class ToyEmbedder:
             self.embedded_texts.extend(texts)
         return [self._vector(_word_weights(text, instruction)) for text in texts]
 
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        places = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
-        for start in range(0, len(texts), _BATCH_SIZE):
-            batch = places[start : start + _BATCH_SIZE]
-            found = self.embed_documents([texts[place] for place in batch], instruction=instruction, steps=steps)
-            yield batch, found
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
+        return self
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return [match.span() for match in _TOKEN.finditer(text)]

@@ -23,16 +23,17 @@ import numpy as np
 import torch
 
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
-from app.search.highlights import Explainer
+from app.search.highlights import Highlighter
 from app.search.sentences import sentence_spans
-from app.search.soft_tokens import CONVERGENCE_TOLERANCE, settled_step
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step
 from app.types.documents import Collection, ExtractedText
-from app.types.search import Hit, HitChunk, HitDocument, RefinementStep, SearchMode
+from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from app.wiring.embedding import LocalEmbedder
+from benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_sentences, without_sentences
 from benchmarks.faithfulness_report import BY_WORDS, write_report
-from benchmarks.removals import Found, Pair, SentenceDrops, WordRemovals, pair_sentences, without_sentences
-from benchmarks.word_removals import pair_word_sentences
+from benchmarks.word_ablation import pair_word_sentences
 from embedder import Encoder, load_encoder
+from embedder.refinement import RefinementStep
 from ingest.splitter import TokenSplitter
 
 RETRIEVAL = ("cranfield", "medline_med", "stackfaq")
@@ -163,18 +164,18 @@ def measure(searched: Searched, encoder: Encoder, local: LocalEmbedder, options:
         [hit for hit in hits if len(sentence_spans(hit.chunk)) > 1][: options.sentence_hits] for hits in searched.hits
     ]
     begin = time.process_time()
-    named = [explain(hits, encoder, local) for hits in chosen if hits]
+    named = [highlight(hits, encoder, local) for hits in chosen if hits]
     middle = time.process_time()
     drops = [each for hits in chosen if hits for each in without_sentences(hits, encoder)]
     end = time.process_time()
     for_words = [hit for hits in searched.hits for hit in hits[: options.word_hits]]
-    words = WordRemovals(encoder, seed=options.seed).measure(for_words)
+    words = WordAblation(encoder, seed=options.seed).measure(for_words)
     return {
         "hits": {"sentences": len(drops), "words": len(for_words)},
         "sentences_per_hit": float(np.mean([len(each.spans) for each in drops])),
         "median_gap": float(np.median(searched.gaps)),
         "cost_s_per_hit": {"nearest": (middle - begin) / len(drops), "leave-one-out": (end - middle) / len(drops)},
-        "settled": measure_settling(searched),
+        "converged": measure_convergence(searched),
         "pairs": pair_sentence_kinds(drops, [start for each in named for start in each]) | words,
     }
 
@@ -186,7 +187,7 @@ def measure_words_mode(
     return {BY_WORDS: pairs}
 
 
-def explain(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> list[int]:
+def highlight(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> list[int]:
     """Where the sentence begins that the product names, by the product's own code, with nothing remembered."""
     contract = encoder.contract
     collection = Collection(
@@ -203,13 +204,13 @@ def explain(hits: Sequence[Found], encoder: Encoder, local: LocalEmbedder) -> li
         Hit(rank, hit.score, HitDocument("", "", "", {}), HitChunk("", hit.chunk, 0, len(hit.chunk), None))
         for rank, hit in enumerate(hits, start=1)
     ]
-    explained = Explainer(local).explain(
+    highlighted = Highlighter(local).highlight(
         plain,
         hits[0].query_vector.tolist(),
         document_instruction=collection.document_instruction,
         mode=SearchMode.DENSE,
     )
-    return [hit.why.start if hit.why else -1 for hit in explained]
+    return [hit.why.start if hit.why else -1 for hit in highlighted]
 
 
 def pair_sentence_kinds(drops: Sequence[SentenceDrops], starts: Sequence[int]) -> dict[str, list[Pair]]:
@@ -244,10 +245,10 @@ def best_of_two(hit: SentenceDrops, nearest: int) -> int:
     return nearest if hit.drops[nearest] >= hit.drops[other] else other
 
 
-def measure_settling(searched: Searched) -> dict[str, Any]:
-    """Where the vector of each query settles by the product's tolerance, and what is found if one stops there."""
+def measure_convergence(searched: Searched) -> dict[str, Any]:
+    """Where the vector of each query converges by the product's tolerance, and what is found if one stops there."""
     steps = [
-        settled_step([RefinementStep(step, (), float(left)) for step, left in enumerate(row, start=1)])
+        converged_step([RefinementStep(step, (), float(left)) for step, left in enumerate(row, start=1)])
         for row in searched.remaining
     ]
     kept = [int(row[(step or len(row)) - 1]) for row, step in zip(searched.shared, steps, strict=True)]

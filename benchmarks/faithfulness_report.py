@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.removals import Pair
+from benchmarks.ablation import Pair
 
 SHIPPED = "nearest sentence (shipped)"
 SENTENCES = (
@@ -172,9 +172,9 @@ def describe_words_mode(record: Mapping[str, Any]) -> list[str]:
 
 
 def describe_words(record: Mapping[str, Any]) -> list[str]:
-    settled = [each["settled"] for each in record["corpora"].values()]
-    steps = [step for each in settled for step in each["steps"]]
-    kept = [count for each in settled for count in each["kept"]]
+    converged = [each["converged"] for each in record["corpora"].values()]
+    steps = [step for each in converged for step in each["steps"]]
+    kept = [count for each in converged for count in each["kept"]]
     return [
         "## Concepts and words",
         "",
@@ -185,10 +185,10 @@ def describe_words(record: Mapping[str, Any]) -> list[str]:
         "",
         *table(record, WORDS),
         "",
-        "## Where a query has settled",
+        "## Where a query has converged",
         "",
         wrap(
-            f"If the refinement had stopped where it comes within {settled[0]['tolerance']:g} (1 - cosine) of its last",
+            f"If the refinement stopped where it comes within {converged[0]['tolerance']:g} (1 - cosine) of the last",
             f"vector for good, {sum(count >= 9 for count in kept)} of {len(kept)} queries had at least 9 of their",
             f"first 10 hits. The median query is there at step {np.median(steps):g} of 20.",
         ),

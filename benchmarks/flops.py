@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from benchmarks.random_models import SHAPES, shape_alone
 from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint, load_parts
-from embedder.decoder import Decoder, Run
+from embedder.decoder import Decoder, KVCacheSession
 
 # Table 6 of the paper: teraFLOPs by tokens and k of the rows "Causal-EOS", "GIRCSE (w/ cache)" and "GIRCSE (w/o
 # cache)". It does not say of which backbone.
@@ -93,7 +93,7 @@ def read(decoder: Decoder, weight: Tensor, tokens: int) -> None:
 
 def read_and_refine(decoder: Decoder, weight: Tensor, tokens: int, steps: int) -> None:
     """Algorithm 1 as it is served: every position is computed once."""
-    run: Run = decoder.start([tokens], steps=steps, like=weight)
+    run: KVCacheSession = decoder.start([tokens], steps=steps, like=weight)
     state = run.read(inputs_of(weight, tokens))[-1:]
     for _ in range(steps):
         state = run.advance(decoder.vocabulary.next_inputs(state, temperature=1.0, logit_bias=None))

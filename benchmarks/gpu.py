@@ -31,7 +31,7 @@ from benchmarks.gpu_parts import (
 from benchmarks.random_models import SHAPES, random_backbone
 from embedder.backbone import DTYPES, Backbone
 from embedder.evaluation.evaluate import cpu_name
-from embedder.fused_vocabulary import FusedMean
+from embedder.gpu.fused_vocabulary import FusedMean
 from embedder.vocabulary import Vocabulary
 
 # What is aimed at: times one pass at the batch that saturates the card; times the floor by shape; times Eq 10.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from embedder.backbone import Backbone
-from embedder.cuda_graphs import GraphedDecoder
+from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.prefill import PackedPrefill
 from embedder.refine import refine_states
 from embedder.vocabulary import Vocabulary

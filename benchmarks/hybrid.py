@@ -93,7 +93,7 @@ def main() -> None:
         open_services(Settings(home=options.home or Path(folder))) as services,
     ):
         found = {each.name: search(services, each) for each in judged}
-        model = f"{services.embedder.model_name}, {services.embedder.default_query_steps} query steps"
+        model = f"{services.embedder.info.name}, {services.embedder.info.default_query_steps} query steps"
     minilm = MiniLmEmbedder()
     for each in judged:
         rank_baselines(minilm, each, found[each.name])
@@ -160,7 +160,7 @@ def search(services: Services, judged: Judged) -> Found:
         instruction = judged.instructions[key]
         for system, mode in ((DENSE, SearchMode.DENSE), (SPARSE, SearchMode.SPARSE), (HYBRID, SearchMode.HYBRID)):
             request = SearchRequest(text, judged.name, instruction=instruction, limit=MAX_LIMIT, mode=mode)
-            hits = services.search.search(request, explain=False).hits
+            hits = services.search.search(request, highlight=False).hits
             found.add(system, key, best_documents([hit.document.uri for hit in hits]))
         vector = services.search.refine(text, instruction=instruction).vector  # remembered by the service
         legs = services.index.search_both(index, vector, text, limit=CANDIDATES)

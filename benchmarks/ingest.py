@@ -1,6 +1,6 @@
 """Times ingestion: a first run and one where nothing changed, in turn with LangChain's `index()`.
 
-Both embed with the same model at the same steps and cut texts into chunks of the same size. Times are wall clock,
+Both embed with the same model at the same steps and split texts into chunks of the same size. Times are wall clock,
 without loading the model; of several repeats the median counts. Run it as `python -m benchmarks.ingest`, with the extra
 [dev].
 """
@@ -85,7 +85,7 @@ def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
     """What `gircse ingest --engine ray` does on one machine: a cluster that is up, and shards of a filled queue.
 
     A worker loads its model once and before the clock. Here every shard starts its processes and loads its models
-    anew, and that counts, as whoever gives the command waits for it. The start of the cluster does not. Of CPU time,
+    anew, and that counts, since the user of the command waits for it. The start of the cluster does not. Of CPU time,
     that of processes which ended with their shard is not seen.
     """
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""How long a search takes from a query's text to its hits, through the service that every door uses, and where it goes.
+"""How long a search takes from a query's text to its hits, through the search service, and in which stages.
 
 A collection of synthetic chunks (benchmarks/spread_vectors.py, around the sample library) in the embedded engine,
 optimised as `gircse optimize` does; queries of a few tokens, each asked once, since what was asked is remembered.
@@ -84,19 +84,15 @@ def fill(services: Services, count: int) -> None:
     collection = services.library.create_collection(COLLECTION)
     rows = list(sample_rows())
     texts = [row.text for row in rows]
-    batches = services.embedder.embed_in_batches(texts, instruction="", steps=collection.document_steps)
-    real = np.empty((len(texts), collection.dimension), dtype=np.float32)
-    with tqdm(total=len(texts), desc="embed real texts", unit="text") as bar:
-        for places, vectors in batches:
-            real[list(places)] = vectors
-            bar.update(len(places))
+    vectors = services.embedder.embed_documents(texts, instruction="", steps=collection.document_steps)
+    real = np.array(vectors, dtype=np.float32)
     spread = fit_spread(real)
-    vectors = spread.draw(count, seed=0)
+    drawn = spread.draw(count, seed=0)
     for start in tqdm(range(0, count, _UPSERTED), desc="load", unit_scale=_UPSERTED, unit="chunk"):
         numbers = range(start, min(start + _UPSERTED, count))
         services.index.upsert(
             collection.active_index,
-            [_point(number, texts[number % len(texts)], vectors[number].tolist()) for number in numbers],
+            [_point(number, texts[number % len(texts)], drawn[number].tolist()) for number in numbers],
         )
     print(f"optimised in {optimize_index(services.index, collection.active_index).seconds:.0f} s", flush=True)
 
@@ -127,10 +123,10 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
         spent: dict[str, list[float]] = {stage: [] for stage in STAGES}
         for text in tqdm(chosen, desc=f"{options.dtype}, {steps} steps", unit="query", leave=False):
             request = SearchRequest(text, COLLECTION, instruction="", steps=steps)
-            found = services.search.search(request, explain=False)
-            explained = services.search.explain(found)
+            found = services.search.search(request, highlight=False)
+            highlighted = services.search.highlight(found)
             for stage in STAGES:
-                spent[stage].append((explained if stage == "explain" else found).timings_ms[stage])
+                spent[stage].append((highlighted if stage == "explain" else found).timings_ms[stage])
         floor_ms = 1000 * weight_bytes(model.backbone.model, steps, options.dtype) / bandwidth
         row: dict[str, object] = {
             "dtype": options.dtype,

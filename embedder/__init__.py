@@ -11,17 +11,21 @@ from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, Se
 if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
+    from embedder.engine.engine import Engine
     from embedder.langchain import GircseEmbeddings
+    from embedder.model_info import ModelInfo
+    from embedder.refinement import Refinement, RefinementStep, RefinementToken
     from embedder.retriever import GircseRetriever
-    from embedder.tokens import Refinement, RefinementStep, RefinementToken
 
 __all__ = [
     "DEFAULT_MODEL",
     "ContractError",
     "EmbedderError",
     "Encoder",
+    "Engine",
     "GircseEmbeddings",
     "GircseRetriever",
+    "ModelInfo",
     "ModelNotFoundError",
     "Refinement",
     "RefinementStep",
@@ -36,11 +40,13 @@ __all__ = [
 _HOMES = {
     "DEFAULT_MODEL": "checkpoint",
     "Encoder": "encoder",
+    "Engine": "engine.engine",
     "GircseEmbeddings": "langchain",
     "GircseRetriever": "retriever",
-    "Refinement": "tokens",
-    "RefinementStep": "tokens",
-    "RefinementToken": "tokens",
+    "ModelInfo": "model_info",
+    "Refinement": "refinement",
+    "RefinementStep": "refinement",
+    "RefinementToken": "refinement",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
     "read_model_card": "checkpoint",

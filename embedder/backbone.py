@@ -21,13 +21,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 from transformers import logging as transformers_logging
 
 from embedder.adapter import WEIGHTS_FILE, merge_adapter
-from embedder.cuda_graphs import GraphedDecoder
 from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.heads import SoftHead
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
 from embedder.vocabulary import build_vocabulary
-from embedder.weight_formats import Product, in_int8, kept
+from embedder.weight_formats import Product, fastest_format, in_int8
 
 logger = logging.getLogger(__name__)
 
@@ -170,9 +170,12 @@ def load_backbone(
         with _loading_quietly():
             model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    form = in_int8 if dtype == "int8" else kept
+    weight_format = in_int8 if dtype == "int8" else fastest_format
     backbone = with_decoder(
-        take_apart(model, attention=attention), form=form, top_entries=top_entries, cuda_graphs=cuda_graphs
+        take_apart(model, attention=attention),
+        weight_format=weight_format,
+        top_entries=top_entries,
+        cuda_graphs=cuda_graphs,
     )
     if backbone.decoder is None and (dtype == "int8" or top_entries is not None):
         raise ContractError(f"{base} is of a layout that is not read in int8, nor by top entries of soft tokens.")
@@ -269,17 +272,17 @@ def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
 def with_decoder(
     backbone: Backbone,
     *,
-    form: Callable[[Product], Product] = kept,
+    weight_format: Callable[[Product], Product] = fastest_format,
     top_entries: int | None = None,
     cuda_graphs: bool = False,
 ) -> Backbone:
     """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
 
     Only for a model whose weights stay what and where they are: merged adapters, last dtype, last device.
-    form: what the weights are kept in.
+    weight_format: what the weights are kept in.
     """
     try:
-        layout = with_products(read_layout(backbone.model), form)
+        layout = with_products(read_layout(backbone.model), weight_format)
     except UnknownLayoutError as error:
         logger.info("Read through transformers, with pads: %s", error)
         return backbone
@@ -287,7 +290,7 @@ def with_decoder(
         head=backbone.head,
         soft_head=backbone.soft_head,
         soft_weight=backbone.soft_weight.detach(),
-        form=form,
+        weight_format=weight_format,
         top_entries=top_entries,
     )
     kinds = [GraphedDecoder, Decoder] if cuda_graphs and backbone.device.type == "cuda" else [Decoder]

@@ -16,6 +16,7 @@ from embedder.backbone import DTYPES, Backbone, load_backbone, locate_model, rel
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.library_encoder import LibraryEncoder
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
 from embedder.weight_formats import multiplies_bfloat16
@@ -168,19 +169,25 @@ def load_encoder(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
 
+    has_own_thread = own_thread and device == "cpu"
+
     def load() -> Encoder:
         backbone, tokenizer = load_parts(
             checkpoint, device=device, dtype=chosen, top_entries=top_entries, cuda_graphs=cuda_graphs
         )
         release_body(backbone)
-        encoder = Encoder(
-            backbone, tokenizer, contract, truncate_dim=truncate_dim, cache_mb=cache_mb, own_thread=own_thread
-        )
+        parts = backbone, tokenizer, contract
+        if has_own_thread or cache_mb > 0:
+            encoder: Encoder = LibraryEncoder(
+                *parts, truncate_dim=truncate_dim, cache_mb=cache_mb, own_thread=has_own_thread
+            )
+        else:
+            encoder = Encoder(*parts, truncate_dim=truncate_dim)
         if truncate_dim is None:
             encoder.check_golden()
         return encoder
 
-    return on_model_thread(load) if own_thread and device == "cpu" else load()
+    return on_model_thread(load) if has_own_thread else load()
 
 
 def load_parts(

@@ -90,7 +90,7 @@ class Contract:
 
 
 def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
-    """The instruction and steps to use, for every door: None means the contract's default, "" no instruction."""
+    """The instruction and steps to use: None means the contract's default, "" no instruction."""
     if role == "query":
         default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
     else:

@@ -44,12 +44,12 @@ class Decoder:
         """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
         return not self._sees_both_ways
 
-    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> Run:
+    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> KVCacheSession:
         """A run over rows of these lengths, longest first, with room for `steps` more positions each.
 
         shared: how many tokens all rows begin with alike, fewer than the shortest has.
         """
-        return Run(
+        return KVCacheSession(
             self._layout,
             list(lengths),
             steps=steps,
@@ -61,7 +61,7 @@ class Decoder:
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Run:
+class KVCacheSession:
     """The keys and values of a batch while it is read and refined."""
 
     layout: Layout

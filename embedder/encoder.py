@@ -1,4 +1,4 @@
-"""The engine that every door uses: texts and an instruction in, L2-normalised vectors and refinement tokens out."""
+"""Texts and an instruction in, vectors and soft tokens out: prompts, batches, prefill, refinement and pooling."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from embedder.backbone import Backbone
 from embedder.batching import pad, plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
-from embedder.model_thread import on_model_thread
-from embedder.pooling import PROMPT_POOLINGS, check_tolerance, moves, pool_prefixes, steps_to_convergence
+from embedder.model_info import ModelInfo
+from embedder.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, step_distances, steps_to_convergence
 from embedder.prefill import PackedPrefill, PaddedPrefill
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
+from embedder.refinement import Refinement, RefinementStep
 from embedder.templates import TEMPLATES
-from embedder.tokens import Refinement, RefinementStep, TopTokens, bias_vector, word_of
-from embedder.vector_cache import VectorCache
+from embedder.tokens import TopTokens, bias_vector, word_of
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -43,22 +43,14 @@ class Encoder:
         contract: Contract,
         *,
         truncate_dim: int | None = None,
-        cache_mb: float = 0,
-        own_thread: bool = False,
         padding_side: str = "right",
     ) -> None:
-        """cache_mb: how much memory may hold vectors of texts that were encoded before, for when they come again.
-
-        own_thread: compute on the CPU in one thread of the process, whichever asks (`embedder.model_thread`).
-        """
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
-        self._recent = VectorCache(cache_mb) if cache_mb > 0 else None
         # Thousands of words are read for every query, most of them again and again.
         self._word_of = cache(partial(word_of, tokenizer=self._prompts.vocabulary))
-        self._has_own_thread = own_thread and backbone.device.type == "cpu"
         self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
@@ -74,6 +66,21 @@ class Encoder:
     @property
     def max_steps(self) -> int:
         return min(MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+
+    @property
+    def info(self) -> ModelInfo:
+        contract = self.contract
+        return ModelInfo(
+            name=contract.name,
+            fingerprint=contract.fingerprint,
+            dimension=self.dimension,
+            max_length=contract.max_length,
+            max_steps=self.max_steps,
+            default_query_instruction=contract.default_query_instruction,
+            default_query_steps=contract.default_query_steps,
+            default_document_instruction=contract.default_document_instruction,
+            default_document_steps=contract.default_document_steps,
+        )
 
     @property
     def device(self) -> str:
@@ -174,15 +181,15 @@ class Encoder:
         if tolerance is not None:
             check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
-        observer = self.observer(top_tokens)
-        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), observer, tolerance=tolerance)[0]
-        return self.refinement_of(text, instruction, prefixes, observer)
+        recorder = self.token_recorder(top_tokens)
+        prefixes = self._prefixes(prompt, steps, self._bias(token_bias), recorder, tolerance=tolerance)[0]
+        return self.refinement_of(text, instruction, prefixes, recorder)
 
     def encode_prefixes(
         self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
     ) -> np.ndarray:
         """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
-        out = np.empty((len(texts), self._checked_steps(steps), self.dimension), dtype=np.float32)
+        out = np.empty((len(texts), self.check_steps(steps), self.dimension), dtype=np.float32)
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
             out[rows] = self._prefixes([prompts[row] for row in rows], steps, None, None)
@@ -198,14 +205,14 @@ class Encoder:
         *,
         steps: int,
         token_bias: Mapping[str, float] | None = None,
-        observe: StepObserver | None = None,
+        on_step: StepObserver | None = None,
         tolerance: float | None = None,
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
-        all have settled before. A row that is not finite is given as it is, since it is no matter of the others."""
-        return self._raw_prefixes(prompts, steps, self._bias(token_bias), observe, tolerance=tolerance)
+        all have converged before. A row that is not finite is returned as it is; it does not affect the others."""
+        return self._raw_prefixes(prompts, steps, self._bias(token_bias), on_step, tolerance=tolerance)
 
-    def observer(self, top_tokens: int) -> TopTokens:
+    def token_recorder(self, top_tokens: int) -> TopTokens:
         """For `refine_prompts`: keeps the words of a batch."""
         return TopTokens(top_tokens, self._backbone.soft_ids)
 
@@ -216,22 +223,21 @@ class Encoder:
         self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0
     ) -> Refinement:
         """What a person can read of a row: of all steps that were observed, as many as there are `prefixes` (K, D)."""
-        steps = self.words_of(observed, row)[: len(prefixes)]
-        return Refinement(text=text, instruction=instruction, vector=prefixes[-1], prefix_vectors=prefixes, steps=steps)
+        return Refinement.of_prefixes(text, instruction, prefixes, self.words_of(observed, row))
 
     def watch_soft_tokens(
         self,
         texts: Sequence[str],
-        observe: Callable[[Sequence[int], int, Tensor], None],
+        on_step: Callable[[Sequence[int], int, Tensor], None],
         *,
         instruction: str = "",
         steps: int,
         batch_size: int = 32,
     ) -> None:
-        """Calls `observe(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
+        """Calls `on_step(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
-            self._prefixes([prompts[row] for row in rows], steps, None, partial(observe, rows))
+            self._prefixes([prompts[row] for row in rows], steps, None, partial(on_step, rows))
 
     def soft_token_words(self) -> tuple[str, ...]:
         """What a person reads for each entry of a soft token."""
@@ -286,29 +292,15 @@ class Encoder:
             raise TextError("Give a list of texts, not one string.")
         if batch_size < 1:
             raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
-        self._checked_steps(steps)
+        self.check_steps(steps)
         rows_of: dict[Ids, list[int]] = {}  # texts that read alike are computed once
         for row, ids in enumerate(self._ids(texts, instruction)):
             rows_of.setdefault(ids, []).append(row)
-        yield from self._known(rows_of, steps, bias)
         different, rows = list(rows_of), list(rows_of.values())
         for batch in self._batches(different, batch_size):
             prompts = [different[each] for each in batch]
             vectors = self._prefixes(prompts, steps, bias, None)[:, -1]
-            if self._recent is not None and bias is None:
-                for ids, vector in zip(prompts, vectors, strict=True):
-                    self._recent.keep(ids, steps, vector)
             yield repeat_rows([rows[each] for each in batch], vectors)
-
-    def _known(
-        self, rows_of: dict[Ids, list[int]], steps: int, bias: Tensor | None
-    ) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Rows and vectors of those that were encoded lately, which leave `rows_of`."""
-        if self._recent is None or bias is not None:
-            return
-        found = {ids: vector for ids in rows_of if (vector := self._recent.get(ids, steps)) is not None}
-        if found:
-            yield repeat_rows([rows_of.pop(ids) for ids in found], np.stack(list(found.values())))
 
     def _ids(self, texts: Sequence[str], instruction: str) -> list[Ids]:
         return [each.ids for each in self._prompts.encode(texts, instruction)]
@@ -322,11 +314,11 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         *,
         tolerance: float | None = None,
     ) -> np.ndarray:
-        prefixes = self._raw_prefixes(prompts, steps, bias, observer, tolerance=tolerance)
+        prefixes = self._raw_prefixes(prompts, steps, bias, on_step, tolerance=tolerance)
         if not np.isfinite(prefixes).all():
             raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
         return prefixes
@@ -336,12 +328,12 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         *,
         tolerance: float | None = None,
     ) -> np.ndarray:
-        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have settled before."""
-        self._checked_steps(steps)
+        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have converged before."""
+        self.check_steps(steps)
         longest = max(len(ids) for ids in prompts)
         if longest + steps > self._backbone.max_positions:
             raise TextError(
@@ -349,9 +341,7 @@ class Encoder:
                 "positions. Take fewer steps or a shorter text."
             )
         steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        if self._has_own_thread:
-            return on_model_thread(self._compute, prompts, steps, bias, observer, tolerance)
-        return self._compute(prompts, steps, bias, observer, tolerance)
+        return self._compute(prompts, steps, bias, on_step, tolerance)
 
     @torch.inference_mode()
     def _compute(
@@ -359,7 +349,7 @@ class Encoder:
         prompts: Sequence[Ids],
         steps: int,
         bias: Tensor | None,
-        observer: StepObserver | None,
+        on_step: StepObserver | None,
         tolerance: float | None,
     ) -> np.ndarray:
         states = refine_states(
@@ -367,7 +357,7 @@ class Encoder:
             steps=steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
-            observe=observer,
+            on_step=on_step,
             stop=None if tolerance is None else lambda states: self._have_converged(states, tolerance),
         )
         return self._pooled(states).cpu().numpy()
@@ -377,7 +367,7 @@ class Encoder:
         return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
 
     def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
-        return bool((moves(self._pooled(states)) <= tolerance).any(dim=1).all())
+        return bool((step_distances(self._pooled(states)) <= tolerance).any(dim=1).all())
 
     def _reader(self, prompts: Sequence[Ids], steps: int) -> Reader:
         if self._backbone.decoder is not None:
@@ -391,7 +381,8 @@ class Encoder:
         bias = bias_vector(token_bias, self._prompts.vocabulary, size, self._backbone.soft_ids)
         return bias.to(self._backbone.device)
 
-    def _checked_steps(self, steps: int) -> int:
+    def check_steps(self, steps: int) -> int:
+        """`steps`, or TextError."""
         if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:
             raise TextError(f"steps is {steps!r}, but must be a whole number within 1 and {self.max_steps}.")
         return steps

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
-from embedder.tokens import Refinement
+from embedder.refinement import Refinement
 
 
 class GircseEmbeddings(BaseModel, Embeddings):

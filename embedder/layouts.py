@@ -73,10 +73,16 @@ class Layout:
         return layer.down(self.gate(gate) * raised)
 
 
-def with_products(layout: Layout, form: Callable[[Product], Product]) -> Layout:
+def with_products(layout: Layout, weight_format: Callable[[Product], Product]) -> Layout:
     """The same layout with its matrices in another form."""
     layers = [
-        replace(each, qkv=form(each.qkv), out=form(each.out), up=form(each.up), down=form(each.down))
+        replace(
+            each,
+            qkv=weight_format(each.qkv),
+            out=weight_format(each.out),
+            up=weight_format(each.up),
+            down=weight_format(each.down),
+        )
         for each in layout.layers
     ]
     return replace(layout, layers=layers)

@@ -25,12 +25,17 @@ def on_model_thread(
     """What `function` returns or raises, computed there; after what was asked for before."""
     if threading.current_thread().name.startswith(_NAME):
         return function(*args, **kwargs)
-    future = _thread_of(os.getpid()).submit(function, *args, **kwargs)
+    future = model_thread().submit(function, *args, **kwargs)
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # nobody waits for it any more, after Ctrl-C for instance
+        future.cancel()  # its caller has gone, after Ctrl-C for instance
         raise
+
+
+def model_thread() -> ThreadPoolExecutor:
+    """It runs one call after the other."""
+    return _thread_of(os.getpid())
 
 
 @cache

@@ -20,16 +20,16 @@ def check_tolerance(tolerance: float) -> None:
 
 
 def steps_to_convergence(prefixes: Tensor, tolerance: float) -> Tensor:
-    """After how many steps (B,) each vector has settled: z_k is within `tolerance`, in cosine, of z_{k-1}.
+    """After how many steps (B,) each vector has converged: z_k is within `tolerance`, in cosine, of z_{k-1}.
 
     prefixes: z_1..z_K, L2-normalised (B, K, D). K where none does. What a row takes never depends on other rows.
     """
-    has_converged = moves(prefixes) <= tolerance
+    has_converged = step_distances(prefixes) <= tolerance
     none = has_converged.new_ones(len(prefixes), 1)  # stands for the last step
     return torch.cat([has_converged, none], dim=1).to(torch.uint8).argmax(dim=1).add(2).clamp_max(prefixes.shape[1])
 
 
-def moves(prefixes: Tensor) -> Tensor:
+def step_distances(prefixes: Tensor) -> Tensor:
     """How far each step after the first moves a vector: 1 - cosine (B, K-1) of L2-normalised z_1..z_K (B, K, D)."""
     return 1 - (prefixes[:, 1:] * prefixes[:, :-1]).sum(dim=-1)
 

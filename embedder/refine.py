@@ -29,7 +29,7 @@ class Reader(Protocol):
         """d = s @ E (Eq 6): fp32 (B, n) -> (B, D)."""
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """d of a state, (B, D) -> (B, D), where nobody asks for the soft token between them; it need never exist."""
+        """d of a state, (B, D) -> (B, D), without returning the soft token, which then need not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def refine_states(
     steps: int,
     temperature: float = 1.0,
     logit_bias: Tensor | None = None,
-    observe: StepObserver | None = None,
+    on_step: StepObserver | None = None,
     stop: Callable[[RefinedStates], bool] | None = None,
 ) -> RefinedStates:
     """One prefill and exactly `steps` one-position decode steps; baselines take none. Once `stop`, which is told of the
@@ -64,11 +64,11 @@ def refine_states(
         return RefinedStates(torch.stack(generated, dim=1) if generated else none, prompt_mean, prompt_last)
 
     for step in range(1, steps + 1):
-        if observe is None:
+        if on_step is None:
             inputs = reader.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
         else:
             soft_token = softmax_over_vocabulary(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
-            observe(step, soft_token)
+            on_step(step, soft_token)
             inputs = reader.embed_soft(soft_token)
         state = reader.advance(inputs)
         generated.append(state.float())

@@ -18,7 +18,7 @@ MOST_BYTES = 256 * 2**20  # a larger block goes back to the system; 8,192 tokens
 
 
 class SpareMemory:
-    """One block at most, whoever needs it first; safe to use from several threads."""
+    """One block at most, for the first that asks; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._block: Tensor | None = None  # bytes (n,)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedder.weight_formats import Linear, Product, kept
+from embedder.weight_formats import Linear, Product, fastest_format
 
 TILE = 16_384  # entries; 64 rows of a tile are 4 MB of logits in fp32
 
@@ -19,8 +19,8 @@ TILE = 16_384  # entries; 64 rows of a tile are 4 MB of logits in fp32
 @dataclass(frozen=True, slots=True)
 class Tile:
     entries: slice
-    project: Product  # (B, D) to the logits of its entries (B, n)
-    mix: Product  # probabilities of its entries (B, n) to the weighted sum of their embeddings (B, D)
+    output_projection: Product  # (B, D) to the logits of its entries (B, n)
+    input_projection: Product  # probabilities of its entries (B, n) to the weighted sum of their embeddings (B, D)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Tiles:
 
     def logits(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, n), over all entries: for those who want to see them."""
-        return torch.cat([tile.project(x) for tile in self.parts], dim=-1)
+        return torch.cat([tile.output_projection(x) for tile in self.parts], dim=-1)
 
-    def mix(self, soft_token: Tensor) -> Tensor:
+    def input_projection(self, soft_token: Tensor) -> Tensor:
         """s @ E: (B, n) -> (B, D)."""
-        mixed = torch.stack([tile.mix(soft_token[:, tile.entries]).float() for tile in self.parts])
+        mixed = torch.stack([tile.input_projection(soft_token[:, tile.entries]).float() for tile in self.parts])
         return mixed.sum(dim=0).to(self.dtype)
 
     def mean(self, x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
@@ -45,14 +45,14 @@ class Tiles:
         total = torch.zeros_like(peak)
         mixed = torch.zeros_like(x, dtype=torch.float32)
         for tile in self.parts:
-            logits = tile.project(x).float() / temperature  # (B, n)
+            logits = tile.output_projection(x).float() / temperature  # (B, n)
             if logit_bias is not None:
                 logits += logit_bias[tile.entries]
             higher = torch.maximum(peak, logits.amax(dim=1, keepdim=True))
             base = higher.masked_fill(higher == -torch.inf, 0)  # -inf - -inf is not a number
             shrink, weights = (peak - base).exp(), logits.sub_(base).exp_()
             total = total * shrink + weights.sum(dim=1, keepdim=True)
-            mixed = mixed * shrink + tile.mix(weights).float()
+            mixed = mixed * shrink + tile.input_projection(weights).float()
             peak = higher
         return (mixed / total).to(self.dtype)
 
@@ -63,6 +63,6 @@ def cut(head: Linear, embedding: Tensor, *, size: int = TILE) -> Tiles:
     for start in range(0, embedding.shape[0], size):
         entries = slice(start, start + size)
         bias = None if head.bias is None else head.bias[entries]
-        project = kept(Linear(head.weight[entries], bias, head.has_gelu))
-        parts.append(Tile(entries, project, kept(Linear(embedding[entries].T, None))))
+        output_projection = fastest_format(Linear(head.weight[entries], bias, head.has_gelu))
+        parts.append(Tile(entries, output_projection, fastest_format(Linear(embedding[entries].T, None))))
     return Tiles(tuple(parts), embedding.dtype)

@@ -3,60 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from embedder.errors import TextError
+from embedder.refinement import MAX_BIAS, RefinementStep, RefinementToken
 
-MAX_BIAS = 10.0
 _WORD_MARKS = ("##", "Ġ", "▁")
 _BYTE_LEVEL_MARK = "Ġ"
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementToken:
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementStep:
-    """The most probable words of one soft token; `step` counts from 1."""
-
-    step: int
-    tokens: tuple[RefinementToken, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Refinement:
-    """How a text was embedded: the vector after each step and what each soft token held.
-
-    vector: (D,) float32, L2-normalised; prefix_vectors: (K, D), row k-1 is the embedding after k steps.
-    """
-
-    text: str
-    instruction: str
-    vector: np.ndarray
-    prefix_vectors: np.ndarray
-    steps: tuple[RefinementStep, ...]
-
-    @property
-    def step_count(self) -> int:
-        return len(self.steps)
-
-    @property
-    def remaining(self) -> np.ndarray:
-        """1 - cos(z_k, z_K) of every step (K,): how far the vector still moves until the last one."""
-        vectors = self.prefix_vectors.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
-        last = vectors[-1]
-        cosines = vectors @ last / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(last))
-        remaining: np.ndarray = (1.0 - cosines).clip(0)
-        remaining[-1] = 0.0
-        return remaining
 
 
 class TopTokens:
@@ -117,7 +73,7 @@ def bias_vector(
         if not word.strip():
             raise TextError("A token bias names an empty word. Give a word such as 'price'.")
         if not -MAX_BIAS <= value <= MAX_BIAS:  # also refuses NaN
-            raise TextError(f"The bias of {word!r} is {value}, but must lie within [-10, 10].")
+            raise TextError(f"The bias of {word!r} is {value}, but must lie within [{-MAX_BIAS:g}, {MAX_BIAS:g}].")
         pieces = {
             token_id
             for form in (word, f" {word}", word.lower(), f" {word.lower()}")

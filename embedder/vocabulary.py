@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from embedder.fused_vocabulary import Mean, fused_mean
+from embedder.gpu.fused_vocabulary import Mean, fused_mean
 from embedder.heads import SoftHead
 from embedder.layouts import norm_of
 from embedder.refine import softmax_over_vocabulary
 from embedder.tiled_vocabulary import cut
 from embedder.top_entries import TopEntries
-from embedder.weight_formats import Linear, Product, kept, linear_of
+from embedder.weight_formats import Linear, Product, fastest_format, linear_of
 
 # With more entries than these a soft token is not made whole. gircse-mini has 10,000, a large language model 152,000.
 LARGE = 32_768
@@ -22,20 +22,20 @@ LARGE = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    enter: Callable[[Tensor], Tensor] | None  # what a soft head makes of a state (B, D) before it is projected
-    project: Product  # (B, D) to logits (B, n)
-    mix: Product  # a soft token (B, n) to the mean of its embeddings (B, D)
+    transform: Callable[[Tensor], Tensor] | None  # what a soft head makes of a state (B, D) before it is projected
+    output_projection: Product  # (B, D) to logits (B, n)
+    input_projection: Product  # a soft token (B, n) to the mean of its embeddings (B, D)
     position: Tensor | None  # what a soft head adds to it (D,)
     mean: Mean | None = None  # of what was projected to `mix` at once; None: through the soft token
 
     def logits(self, state: Tensor) -> Tensor:
-        return self.project(self._entered(state))
+        return self.output_projection(self._entered(state))
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
-        return self._placed(self.mix(soft_token))
+        return self._placed(self.input_projection(soft_token))
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """embed_soft of the soft token of `state` (B, D), which nobody sees: (B, D)."""
+        """embed_soft of the soft token of `state` (B, D), without returning it: (B, D)."""
         if self.mean is None:
             return self.embed_soft(
                 softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)
@@ -43,7 +43,7 @@ class Vocabulary:
         return self._placed(self.mean(self._entered(state), temperature, logit_bias))
 
     def _entered(self, state: Tensor) -> Tensor:
-        return state if self.enter is None else self.enter(state)
+        return state if self.transform is None else self.transform(state)
 
     def _placed(self, mixed: Tensor) -> Tensor:
         return mixed if self.position is None else mixed + self.position
@@ -54,50 +54,54 @@ def build_vocabulary(
     head: nn.Module,
     soft_head: SoftHead | None,
     soft_weight: Tensor,
-    form: Callable[[Product], Product] = kept,
+    weight_format: Callable[[Product], Product] = fastest_format,
     large: int = LARGE,
     top_entries: int | None = None,
 ) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D). form: what weights are kept in; tiles stay as are.
+    """soft_weight: the rows of E that a soft token mixes (n, D). weight_format: of all but tiles.
 
     top_entries: mix so many entries of a soft token, where these are nearly all of it.
     """
-    vocabulary = _build(head, soft_head, soft_weight, form, large)
+    vocabulary = _build(head, soft_head, soft_weight, weight_format, large)
     if top_entries is None:
         return vocabulary
-    return replace(vocabulary, mix=TopEntries(soft_weight, top_entries, vocabulary.mix), mean=None)
+    return replace(
+        vocabulary, input_projection=TopEntries(soft_weight, top_entries, vocabulary.input_projection), mean=None
+    )
 
 
 def _build(
     head: nn.Module,
     soft_head: SoftHead | None,
     soft_weight: Tensor,
-    form: Callable[[Product], Product],
+    weight_format: Callable[[Product], Product],
     large: int,
 ) -> Vocabulary:
     if soft_head is not None:
-        inner = form(replace(linear_of(soft_head.inner), has_gelu=True))
-        outer, norm = form(linear_of(soft_head.outer)), norm_of(soft_head.norm)
-        vocabulary = _over(Linear(soft_weight, soft_head.bias.detach()), soft_weight, form, large)
+        inner = weight_format(replace(linear_of(soft_head.inner), has_gelu=True))
+        outer, norm = weight_format(linear_of(soft_head.outer)), norm_of(soft_head.norm)
+        vocabulary = _over(Linear(soft_weight, soft_head.bias.detach()), soft_weight, weight_format, large)
         return replace(
             vocabulary,
-            enter=lambda state: norm(state + outer(inner(state))),
+            transform=lambda state: norm(state + outer(inner(state))),
             position=soft_head.position.detach().float(),
         )
     if isinstance(head, nn.Linear):
-        return _over(linear_of(head), soft_weight, form, large)
-    return Vocabulary(None, head, form(Linear(soft_weight.T, None)), None)
+        return _over(linear_of(head), soft_weight, weight_format, large)
+    return Vocabulary(None, head, weight_format(Linear(soft_weight.T, None)), None)
 
 
-def _over(head: Linear, embedding: Tensor, form: Callable[[Product], Product], large: int) -> Vocabulary:
+def _over(head: Linear, embedding: Tensor, weight_format: Callable[[Product], Product], large: int) -> Vocabulary:
     """head: to the n entries of a soft token; embedding: theirs (n, D)."""
     if embedding.shape[0] > large:
         tiles = cut(head, embedding)
-        return Vocabulary(None, tiles.logits, tiles.mix, None, fused_mean(head, embedding, tiles.mean))
-    project, mix = form(head), form(Linear(embedding.T, None))
+        return Vocabulary(None, tiles.logits, tiles.input_projection, None, fused_mean(head, embedding, tiles.mean))
+    output_projection, input_projection = weight_format(head), weight_format(Linear(embedding.T, None))
 
     def through_soft_token(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return mix(softmax_over_vocabulary(project(x), temperature=temperature, logit_bias=logit_bias))
+        return input_projection(
+            softmax_over_vocabulary(output_projection(x), temperature=temperature, logit_bias=logit_bias)
+        )
 
     mean = fused_mean(head, embedding, through_soft_token)
-    return Vocabulary(None, project, mix, None, None if mean is through_soft_token else mean)
+    return Vocabulary(None, output_projection, input_projection, None, None if mean is through_soft_token else mean)

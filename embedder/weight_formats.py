@@ -1,4 +1,4 @@
-"""Matrix products with weights that stay: kept in the form that this processor reads fastest."""
+"""Matrix products with weights that stay, in the format that this processor reads fastest."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def linear_of(module: nn.Linear) -> Linear:
     return Linear(module.weight.detach(), None if module.bias is None else module.bias.detach())
 
 
-def kept(product: Product) -> Product:
+def fastest_format(product: Product) -> Product:
     """`product` with its weights in the form that is fastest here."""
     if not isinstance(product, Linear):
         return product

@@ -170,7 +170,7 @@ def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Ch
     for chunk, vector in zip(chunks, vectors, strict=True):
         if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
             raise ValueError(
-                f"The model {embedder.model_name} gave no usable vector for characters {chunk.start} to "
+                f"The model {embedder.info.name} gave no usable vector for characters {chunk.start} to "
                 f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."
             )
     return vectors

@@ -16,12 +16,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from app.errors import DocumentError, InputError
-from app.types.documents import (
-    MetadataValue,
-    Source,
-    SourceFailure,
-    require_text,
-)
+from app.types.documents import MetadataValue, Source, SourceFailure, require_text
 
 JSONL_SUFFIXES, CSV_SUFFIXES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 ROW_SUFFIXES = JSONL_SUFFIXES + CSV_SUFFIXES

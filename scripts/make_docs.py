@@ -32,7 +32,7 @@ from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Source
-from app.wiring.openai import PassingSource
+from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from embedder.server.openai_routes import openai_routes
 
@@ -161,7 +161,7 @@ def openapi_schema() -> dict[str, Any]:
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
-        server = PassingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
+        server = ForwardingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
         with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
             authorized = authorize(services, fetching=fetching, reindexing=reindexing)
             schema = create_app(authorized, embeddings=openai_routes(server)).openapi()

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from fresh_catalog import connect_migrated
 
-from app.catalog import SqlCatalog, connect, upgrade
+from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
@@ -31,9 +32,8 @@ class ToyServices:
     def __init__(
         self, home: Path, opened: ExitStack, *, embedder: ToyEmbedder, index: VectorIndex | None = None
     ) -> None:
-        engine = connect(f"sqlite:///{home / 'catalog_test.db'}")
+        engine = connect_migrated(home / "catalog_test.db")
         opened.callback(engine.dispose)
-        upgrade(engine)
         index = index or InMemoryVectorIndex()
         catalog, blobs = SqlCatalog(engine), FolderBlobStore(home / "files")
         self.embedder = embedder

@@ -19,11 +19,9 @@ from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
 from ui.theme import SCRIPT, STYLESHEETS, build_theme
-from ui.uploads import MAX_FILE_BYTES
 
 __all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
-UPLOAD_LIFETIME_S = 3600
 MAX_WAITING = 64
 
 # In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
@@ -38,9 +36,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
 
 def build_pages(parts: PageParts) -> gr.Blocks:
     """All pages, not yet served."""
-    site = gr.Blocks(
-        title="gircse-search", analytics_enabled=False, delete_cache=(UPLOAD_LIFETIME_S, UPLOAD_LIFETIME_S)
-    )
+    site = gr.Blocks(title="gircse-search", analytics_enabled=False)
     for link, build in PAGES:
         if link == SEARCH:
             with site:
@@ -66,15 +62,16 @@ def _keep_no_statistics(site: gr.Blocks) -> None:
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
     for way in ("call", "api", "run"):
-        api.add_api_route(f"/gradio_api/{way}/{{name:path}}", _refuse_name, methods=["POST"], include_in_schema=False)
+        api.add_api_route(f"/gradio_api/{way}/{{name:path}}", _refuse, methods=["POST"], include_in_schema=False)
+    api.add_api_route("/gradio_api/upload", _refuse, methods=["POST"], include_in_schema=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
         return _mount(api, site)
 
 
-def _refuse_name(name: str) -> None:
-    """Handlers have no names, and Gradio fails over one that it does not know."""
-    raise HTTPException(404, "Nothing here can be called by a name; see /docs for the API.")
+def _refuse(name: str = "") -> None:
+    """Handlers have no names, over which Gradio fails, and take no files."""
+    raise HTTPException(404, "Nothing here can be called by a name, and no file be left; see /docs for the API.")
 
 
 def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
@@ -85,7 +82,6 @@ def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
         footer_links=[],
         run_history=False,
         show_error=False,
-        max_file_size=MAX_FILE_BYTES,
         ssr_mode=False,
         enable_monitoring=False,
         pwa=False,

@@ -66,7 +66,7 @@ class CompareHandlers(LensHandlers):
         for place, look in enumerate(looks):
             answers[place] = self._find(look.request)
             yield _view(looks, answers)
-        answers = [self._explain(answer) for answer in answers]
+        answers = [self._highlight(answer) for answer in answers]
         yield _view(looks, answers)
 
     def compare_again(self, *values: object) -> Iterator[CompareView]:
@@ -124,17 +124,17 @@ class CompareHandlers(LensHandlers):
         """An error of one side does not hide the other."""
         try:
             return Answer(
-                self.search_service.search(request, explain=False),
-                self.search_service.search(replace(request, limit=DEPTH), explain=False).hits,
+                self.search_service.search(request, highlight=False),
+                self.search_service.search(replace(request, limit=DEPTH), highlight=False).hits,
             )
         except GircseError as error:
             return error
 
-    def _explain(self, answer: Answer | GircseError | None) -> Answer | GircseError | None:
+    def _highlight(self, answer: Answer | GircseError | None) -> Answer | GircseError | None:
         if not isinstance(answer, Answer) or not answer.result.hits:
             return answer
         try:
-            return replace(answer, result=self.search_service.explain(answer.result))
+            return replace(answer, result=self.search_service.highlight(answer.result))
         except GircseError as error:
             return error
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.search.soft_tokens import group_refinement
-from app.types.search import Hit, RefinementStep, SearchRequest, SearchResult
+from app.types.search import Hit, SearchRequest, SearchResult
+from embedder.refinement import RefinementStep
 from ui.choices import Choices
 
 PassageKey = tuple[str, ...]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
 from app.ports.services import Collections, Fetching, Reindexing, Search, Texts
+from embedder.model_info import ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +33,6 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """`card` is the model's own description in Markdown, where it brings one."""
-
-    fingerprint: str
-    dimension: int
-    query_instruction: str
-    query_steps: int
-    document_instruction: str
-    document_steps: int
-    max_steps: int
-    card: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class AboutInfo:
     """What runs here, for every user of the pages: no address, path or key.
 
@@ -54,7 +41,7 @@ class AboutInfo:
 
     model_name: str
     version: str
-    model: ModelFacts | None = None
+    model: ModelInfo | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     catalog_kind: str = ""
     index_kind: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from app.errors import GircseError, InputError
@@ -15,19 +14,15 @@ from app.types.evaluation import (
     EvaluationState,
     InstructionChoice,
     InstructionPolicy,
-    JudgementFile,
     Measure,
 )
-from ui.handler_inputs import read_choice, read_text, read_whole_number
+from ui.handler_inputs import read_choice, read_whole_number
 from ui.render.evaluation import render_progress, render_report
-from ui.render.judged import render_import, render_no_collection, render_sources
+from ui.render.judged import render_no_collection, render_sources
 from ui.render.text import render_note
-from ui.search_handlers import MAX_INSTRUCTION_CHARS, read_mode
-from ui.uploads import taken_uploads
+from ui.search_handlers import read_mode
 
 MAX_CHOSEN = 32
-MAX_IMPORT_FILES = 10
-MAX_NAME_CHARS = 80
 ALL_QUERIES = "All queries"
 SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
 STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
@@ -59,18 +54,6 @@ class EvaluateHandlers:
 
     def judges(self, collection: object) -> list[str]:
         return [each.judged_by for each in self.judged.sources(read_choice(collection, name="collection"))]
-
-    def bring_in(self, collection: object, paths: object, name: object, instruction: object) -> str:
-        """A message on what was kept."""
-        known = self.catalog.collection(read_choice(collection, name="collection")).name
-        told = read_text(name, name="name of the import", max_chars=MAX_NAME_CHARS)
-        words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
-        with taken_uploads(paths) as files, ExitStack() as opened:
-            if len(files) > MAX_IMPORT_FILES:
-                raise InputError(f"At most {MAX_IMPORT_FILES} files make an import, not {len(files)}.")
-            sources = [JudgementFile(file.name, opened.enter_context(file.open("rb"))) for file in files]
-            report = self.judged.import_files(known, sources, name=told or None, instruction=words or None)
-            return render_import(report)
 
     def forget(self, collection: object, judged_by: object) -> str:
         known = self.catalog.collection(read_choice(collection, name="collection")).name

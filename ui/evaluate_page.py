@@ -13,13 +13,14 @@ from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
 from ui.handler_inputs import as_handler, event_data
 from ui.render.text import render_note
-from ui.uploads import accept_uploads_only
+from ui.theme import ASSETS
 
 POLL_SECONDS = 1.0
 MODES = (("Meaning (dense)", "dense"), ("Words (sparse)", "sparse"), ("Both (hybrid)", "hybrid"))
 FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
 CANCEL_SCRIPT = "gircse.listen(element, trigger, ['cancel'])"
 # The address names the measurement that is looked at, so that it can be opened again while the server keeps it.
+IMPORT_SCRIPT = (ASSETS / "judgements.js").read_text(encoding="utf-8")
 REMEMBER_SCRIPT = "(run) => gircse.remember({ run })"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -31,7 +32,6 @@ class _Judged:
 
     collection: gr.Dropdown
     sources: gr.HTML
-    files: gr.File
     name: gr.Textbox
     instruction: gr.Textbox
     bring_in: gr.Button
@@ -102,25 +102,20 @@ def _build_judged() -> _Judged:
             gr.Accordion("Bring in judgements from files", open=False, elem_id="evaluate-import"),
             gr.Row(elem_classes="import-row"),
         ):
-            files = accept_uploads_only(
-                gr.File(
-                    label="Files of judgements", file_count="multiple", type="filepath", height=120,
-                    elem_id="evaluate-files",
-                )
-            )  # fmt: skip
+            gr.HTML(_IMPORT_FILES, elem_id="evaluate-files", js_on_load=None)
             with gr.Column(min_width=260):
-                gr.HTML(_IMPORT_HELP, js_on_load=None)
                 name = gr.Textbox(label="Name of the import", placeholder="That of the file", max_lines=1)
                 instruction = gr.Textbox(
                     label="Instruction for these queries", placeholder="Those of the file", max_lines=3
                 )
                 bring_in = gr.Button("Bring in", elem_id="evaluate-bring-in")
         message = gr.HTML("", elem_id="evaluate-message", js_on_load=None)
-    return _Judged(collection, sources, files, name, instruction, bring_in, message)
+    return _Judged(collection, sources, name, instruction, bring_in, message)
 
 
-_IMPORT_HELP = (
-    '<p class="hint">Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one '
+_IMPORT_FILES = (
+    '<label>Files of judgements <input type="file" multiple></label><p class="hint">'
+    "Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one "
     "table (CSV, TSV, JSON Lines) with the columns <b>query</b>, <b>document</b> and <b>grade</b> (0 to 3). A document "
     "goes by its address, the last part of it, or its metadata id.</p>"
 )
@@ -192,9 +187,6 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
             gr.Dropdown(choices=handlers.judges(collection) if collection else [], value=[]),
         )
 
-    def bring_in(collection: object, paths: object, name: object, instruction: object) -> tuple[Any, ...]:
-        return handlers.bring_in(collection, paths, name, instruction), None, ""
-
     def forget(collection: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
         return as_handler(lambda: (handlers.forget(collection, data.get("source")),), outputs=1)()
@@ -213,9 +205,10 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
-        as_handler(bring_in, outputs=3, on_error=gr.skip()),
-        [judged.collection, judged.files, judged.name, judged.instruction],
-        [judged.message, judged.files, judged.name],
+        None,
+        [judged.collection, judged.name, judged.instruction],
+        [judged.message, judged.name],
+        js=IMPORT_SCRIPT,
         api_visibility="private",
     ).then(**shown)
     judged.sources.forget(forget, judged.collection, judged.message, **_QUIET).then(**shown)

@@ -12,9 +12,7 @@ from typing import Any
 import gradio as gr
 from starlette.requests import HTTPConnection
 
-from app.errors import InputError
 from app.types.access import Principal, acting_as
-from ui.uploads import require_upload
 
 _REFUSAL = "The page sent what this server cannot read. Load it again."
 
@@ -23,7 +21,7 @@ def check_inputs(site: gr.Blocks) -> None:
     """Puts the checks into a site whose queue is set up. Fields pass on raw values, for handlers say what is wrong with
     them; Gradio would do so without a word, or with one that only its log has."""
     for each in site.fns.values():
-        each.preprocess = any(isinstance(field, gr.File) for field in each.inputs)
+        each.preprocess = False
     process, push = site.process_api, site._queue.push
 
     async def process_checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
@@ -50,25 +48,11 @@ def _principal_of(request: Any) -> Principal | None:
 
 def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
     is_readable = handler.fn is not None and len(inputs) >= len(handler.inputs)
+    # None of our fields sends anything with names, as a file has them.
+    is_readable = is_readable and not any(isinstance(each, dict) for each in _parts(inputs[: len(handler.inputs)]))
     parts = [*_parts(inputs), *_parts(event._data if event is not None else None)]
     if not is_readable or any(isinstance(each, str) and not _is_unicode(each) for each in parts):
         raise gr.Error(_REFUSAL, print_exception=False)
-    for field, value in zip(handler.inputs, inputs, strict=False):
-        if isinstance(field, gr.File):
-            _require_uploads(value)
-        elif any(
-            isinstance(each, dict) for each in _parts(value)
-        ):  # none of our other fields sends anything with names
-            raise gr.Error(_REFUSAL, print_exception=False)
-
-
-def _require_uploads(value: object) -> None:
-    """Nothing, or a list of files that a browser has uploaded."""
-    try:
-        for file in [] if value is None else value if isinstance(value, list) else [value]:
-            require_upload(file.get("path") if isinstance(file, dict) else file)
-    except InputError as error:
-        raise gr.Error(str(error), print_exception=False) from None
 
 
 def _parts(value: object) -> Iterator[object]:

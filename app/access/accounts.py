@@ -1,4 +1,4 @@
-"""Users and API keys: who there is, what each may do, and whose key or password was shown."""
+"""Users and API keys: what each may do, and authentication by key or password."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Accounts:
         self._ledger.delete_user(self._changeable(name).name)
 
     def ensure_admin(self) -> None:
-        """The user admin, whom keys can belong to."""
+        """Makes the user admin, to whom keys can belong."""
         try:
             self._ledger.user(ADMIN)
         except UnknownUserError:
@@ -123,7 +123,7 @@ class Accounts:
         owner = self._ledger.user(user)
         wanted = owner.role if role is None else role
         if wanted > owner.role:
-            raise ForbiddenError(f"{user} is {owner.role.label}: no key of theirs can be {wanted.label}.")
+            raise ForbiddenError(f"{user} is {owner.role.label}: a key of this user cannot be {wanted.label}.")
         if expires_at is not None and expires_at <= self._clock():
             raise InputError(f"A key cannot expire at {expires_at:%Y-%m-%d %H:%M}, which is over.")
         if len(label) > 80 or not label.isprintable():

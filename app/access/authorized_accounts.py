@@ -1,4 +1,4 @@
-"""Users, keys and the audit log behind the authorizer: admins see to all of them, everybody to their own keys."""
+"""Users, keys and the audit log behind the authorizer: admins manage all of them, users their own keys."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AuthorizedAccounts:
     # Keys
 
     def api_keys(self) -> list[ApiKey]:
-        """All of them for admins, their own for everybody else."""
+        """Admins see all of them, users their own."""
         principal = self._authorizer.require_role()
         return self._accounts.api_keys(None if principal.role is Role.ADMIN else principal.name)
 
@@ -86,7 +86,7 @@ class AuthorizedAccounts:
         collections: Iterable[str] = EVERYTHING,
         expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
-        """Of whoever asks; admins may name another user. Keys make no keys, unless they are an admin's."""
+        """For the caller; admins may name another user. A key makes no key, unless it is an admin's."""
         principal = self._authorizer.require_role()
         owner = user or principal.name
         if principal.role is not Role.ADMIN and (owner != principal.name or principal.key_id is not None):

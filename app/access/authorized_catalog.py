@@ -64,7 +64,7 @@ class AuthorizedCatalog:
     def document(self, document_id: str) -> Document:
         document = self._catalog.document(document_id)
         if not self._authorizer.require_role().covers(document.collection):
-            raise UnknownDocumentError.of(document_id)  # as an id that nobody has
+            raise UnknownDocumentError.of(document_id)  # as for an unknown id
         return document
 
     def documents(
@@ -136,7 +136,7 @@ class AuthorizedCatalog:
         with self._authorizer.require_access(EDITOR, self.job(job_id).collection):
             return self._catalog.cancel(job_id)
 
-    # Lenses: everybody sees them
+    # Lenses: visible to all
 
     def lenses(self) -> list[Lens]:
         self._authorizer.require_role()
@@ -186,7 +186,7 @@ class AuthorizedCatalog:
         return self._catalog.is_alive()
 
     def _own(self, judgement: Judgement) -> Judgement:
-        """In the name of whoever asks, who may judge the document."""
+        """In the name of the caller, who must be allowed to judge the document."""
         with self._authorizer.require_access(EDITOR, self.document(judgement.document_id).collection) as principal:
             is_local = judgement.judged_by == LOCAL_PERSON and principal.name != "operator"
             return replace(judgement, judged_by=principal.name) if is_local else judgement

@@ -1,4 +1,4 @@
-"""Search, library and what else interfaces work with, each behind the authorizer."""
+"""The services for interfaces, each call authorized."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
-from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
 
@@ -44,13 +45,13 @@ class AuthorizedSearch:
         self._search = search
         self._authorizer = authorizer
 
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
         with self._authorizer.require_access(READER, request.collection):
-            return self._search.search(request, explain=explain)
+            return self._search.search(request, highlight=highlight)
 
-    def explain(self, result: SearchResult) -> SearchResult:
+    def highlight(self, result: SearchResult) -> SearchResult:
         with self._authorizer.require_access(READER, result.collection):
-            return self._search.explain(result)
+            return self._search.highlight(result)
 
     def refine(
         self,
@@ -59,7 +60,7 @@ class AuthorizedSearch:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         self._authorizer.require_role()
         return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
 
@@ -222,7 +223,7 @@ class AuthorizedMetrics:
 
 
 class AuthorizedEvaluations:
-    """An evaluation can be seen by whoever sees all collections that it asks."""
+    """An evaluation is visible to users who see all of its collections."""
 
     def __init__(self, evaluations: Evaluations, authorizer: Authorizer) -> None:
         self._evaluations = evaluations

@@ -9,21 +9,18 @@ from datetime import datetime
 from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
 from app.ports.ledger import Ledger
 from app.types.access import AuditEntry, Principal, Role, current_principal
-from app.types.documents import (
-    CountedCollection,
-    utc_now,
-)
+from app.types.documents import CountedCollection, utc_now
 
 
 class Authorizer:
-    """Asks for `current_principal`; where there is none, nothing is let through."""
+    """Decides by `current_principal`; without one everything is refused."""
 
     def __init__(self, catalog: Ledger, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._catalog = catalog
         self._clock = clock
 
     def require_role(self, role: Role = Role.READER) -> Principal:
-        """Whoever asks, who has at least this role. Raises LoginRequiredError and ForbiddenError."""
+        """The caller, who has at least this role. Raises LoginRequiredError and ForbiddenError."""
         principal = current_principal()
         if principal is None:
             raise LoginRequiredError("Log in, or show an API key.")
@@ -33,7 +30,7 @@ class Authorizer:
 
     @contextmanager
     def require_access(self, role: Role, *collections: str) -> Iterator[Principal]:
-        """To work with these collections. One that may not be seen is as one that is not there, inside the block too:
+        """Access to these collections. A hidden one is reported as missing, inside the block too:
         raises UnknownCollectionError, which names only those that may be seen."""
         principal = self.require_role(role)
         for name in collections:
@@ -56,7 +53,7 @@ class Authorizer:
         return [each for each in self._catalog.collections() if principal.covers(each.name)]
 
     def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """For the audit log, in the name of whoever asks."""
+        """Writes to the audit log in the name of the caller."""
         principal = self.require_role()
         more = {"key": principal.key_id} if principal.key_id else {}
         self._catalog.note(AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})}))

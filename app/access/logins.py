@@ -1,4 +1,4 @@
-"""Sessions of people, and who has tried too often. Both are in the catalog, so that many processes share them."""
+"""Sessions, and throttling of failed logins. Both are in the catalog, so that many processes share them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.types.documents import utc_now
 SESSION_LIFETIME = timedelta(hours=12)
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES_OF_ADDRESS = 10
-MAX_FAILURES_OF_USER = 30  # from anywhere; more, so that nobody is locked out by one other's guesses
+MAX_FAILURES_OF_USER = 30  # from any address; higher, so that one attacker cannot lock a user out
 FAILED, KEY_REFUSED = "login.failed", "key.refused"
 
 
@@ -59,7 +59,7 @@ class Logins:
         return principal
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
-        """Raises LoginRequiredError. Nobody guesses a key, so nobody is held up; the first wrong ones are noted."""
+        """Raises LoginRequiredError. Not throttled, since keys cannot be guessed; the first wrong ones are logged."""
         try:
             return self._accounts.principal_of_key(shown)
         except LoginRequiredError:

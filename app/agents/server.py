@@ -88,7 +88,7 @@ class Agent:
 def mcp_server(
     services: ReadingServices, *, principal_of: PrincipalOf, allowed: Collection[Ability] = tuple(Ability)
 ) -> MCPServer:
-    """Tools that run on behalf of whom `principal_of` names for each request."""
+    """Tools that run on behalf of the principal that `principal_of` returns for each request."""
     server = MCPServer(
         name="gircse-search", version=version("gircse-search"), instructions=_INSTRUCTIONS, log_level="WARNING"
     )

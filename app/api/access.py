@@ -18,7 +18,7 @@ from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
 COOKIE = "gircse_session"
 LOGIN = "/login"
-# Whoever monitors, and whoever is not in yet, may ask for these. Gradio's own files are the same everywhere.
+# Open to monitoring and to clients that are not logged in. Gradio's own files are the same everywhere.
 PUBLIC_PATHS = frozenset({LOGIN, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
 PUBLIC_FOLDERS = ("/assets/", "/static/")
 PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
@@ -26,7 +26,7 @@ _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")
 
 
 class AccessControl:
-    """Without `logins` access control is off, and everybody is the operator."""
+    """Without `logins` access control is off, and every client is the operator."""
 
     def __init__(self, app: ASGIApp, *, logins: Logins | None) -> None:
         self._app = app
@@ -40,7 +40,7 @@ class AccessControl:
         elif _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address()(scope, receive, send)
         elif self._logins is None:
-            # Whoever mounts this behind a gate of their own has said already who asks.
+            # An outer application that mounts this one may have authenticated the request.
             await self._pass(current_principal() or OPERATOR, scope, receive, send)
         elif is_public(scope["path"]):
             await self._app(scope, receive, send)

@@ -147,12 +147,12 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
-        """Everybody who may come in, and what each may do."""
+        """All users, and what each may do."""
         return [UserAnswer.of(user) for user in page.of(accounts.users())]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
     def add_user(new: NewUser) -> UserAnswer:
-        """Adds somebody who may come in: by a password on the page, by API keys in any case."""
+        """Adds a user, who logs in by password, if one is given, or by API keys."""
         user = accounts.add_user(new.name, role=new.role.role, collections=new.collections, password=new.password)
         return UserAnswer.of(user)
 

@@ -1,6 +1,6 @@
-"""So many requests are in hand at a time, a few more wait for a moment, and the rest are answered 429 at once.
+"""Bounds the requests in flight per request class; a few more wait for a moment, and the rest are answered 429.
 
-A queue without bound would keep everybody waiting for longer and longer, and the answers would come to nobody.
+In an unbounded queue waiting times would grow until clients have given up.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,14 +25,14 @@ from app.settings import Settings
 SEARCHES, OTHERS = "searches", "others"
 # What a model or an index has to work for.
 SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/mcp"})
-# Pages have a queue of their own; whoever monitors or logs in is never turned away.
+# Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/")
 _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
 # Of the last requests, about 1 / weight of them. At twice the load 0.6 are refused, at two thirds of it 0.05.
 _REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_SPARE_THREADS = 24  # for whoever asks who is asking, for health and for pages
+_SPARE_THREADS = 24  # for authentication, health and pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,92 +43,66 @@ class ClassLimits:
     wait_s: float
 
 
-class Lane:
-    """One kind of requests. Safe to use from several event loops."""
+class BoundedSemaphore:
+    """The slots of one request class, and a bounded first-in, first-out queue for them. Of one event loop."""
 
     def __init__(self, name: str, limits: ClassLimits, metrics: Metrics) -> None:
         self.name = name
         self.limits = limits
         self._metrics = metrics
-        self._lock = threading.Lock()
-        self._in_flight = 0
+        self._places = asyncio.Semaphore(limits.at_once)
+        self._waiting = self._in_flight = 0
         self._refused_share = 0.0
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        metrics.request_class(name, waiting=lambda: len(self._waiters), in_flight=lambda: self._in_flight)
+        metrics.request_class(name, waiting=lambda: self._waiting, in_flight=lambda: self._in_flight)
 
     def refuses(self) -> bool:
-        """Whether there is no room for one more, which then counts as refused."""
-        with self._lock:
-            return self._refuses()
+        """Whether there is no room for one more, which then counts as refused.
 
-    async def enter(self) -> bool:
-        """Whether the request may go on; then `leave` must follow."""
-        with self._lock:
-            if self._refuses():
-                return False
-            if self._in_flight < self.limits.at_once:
-                self._in_flight += 1
-                self._note(is_refused=False)
-                return True
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-        try:
-            await asyncio.wait([waiter], timeout=self.limits.wait_s)
-        except BaseException:
-            if not self._give_up(waiter):
-                self.leave()  # its turn came just when its client went
-            raise
-        is_refused = self._give_up(waiter)
-        with self._lock:
-            self._note(is_refused=is_refused)
-        return not is_refused
-
-    def leave(self) -> None:
-        """The place goes to whoever has waited longest."""
-        with self._lock:
-            if not self._waiters:
-                self._in_flight -= 1
-                return
-            waiter = self._waiters.popleft()
-        waiter.get_loop().call_soon_threadsafe(_notify, waiter)
-
-    def _refuses(self) -> bool:
-        """A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay."""
+        A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay.
+        """
         most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        if self._in_flight < self.limits.at_once or len(self._waiters) < most:
+        is_full = self._places.locked() and self._waiting >= most
+        if is_full:
+            self._note(is_refused=True)
+        return is_full
+
+    async def acquire(self) -> bool:
+        """Whether the request may go on; then `release` must follow."""
+        if self.refuses():
             return False
-        self._note(is_refused=True)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self.limits.wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            self._note(is_refused=True)
+            return False
+        finally:
+            self._waiting -= 1
+        self._in_flight += 1
+        self._note(is_refused=False)
         return True
+
+    def release(self) -> None:
+        self._in_flight -= 1
+        self._places.release()
 
     def _note(self, *, is_refused: bool) -> None:
         self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
         if is_refused:
             self._metrics.refused(self.name)
 
-    def _give_up(self, waiter: asyncio.Future[None]) -> bool:
-        """False when it was its turn by now."""
-        with self._lock:
-            if waiter not in self._waiters:
-                return False
-            self._waiters.remove(waiter)
-            return True
-
-
-def _notify(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
-
 
 class Admission:
-    """A request takes its place once its body is there, so that a slow client holds up nobody.
+    """A request takes a slot once its body is there, so that a slow client holds none.
 
-    To be put before the question who is asking, which costs more than to turn somebody away.
+    To be mounted before authentication, which costs more than a refusal.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         limits = limits_of(settings)
-        self._lanes = {name: Lane(name, each, metrics) for name, each in limits.items()}
+        self._classes = {name: BoundedSemaphore(name, each, metrics) for name, each in limits.items()}
         self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,16 +113,16 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        lane = self._lanes[name]
-        if lane.refuses():
-            await refusal(scope["path"], lane)(scope, receive, send)
+        places = self._classes[name]
+        if places.refuses():
+            await refusal(scope["path"], places)(scope, receive, send)
             return
-        slot = _Slot(lane, receive, send)
+        slot = _Slot(places, receive, send)
         async with slot.ending():
             if has_body(Headers(scope=scope)) or await slot.enter():
                 await self._app(scope, slot.receive, slot.send)
         if slot.is_refused:
-            await refusal(scope["path"], lane)(scope, receive, send)
+            await refusal(scope["path"], places)(scope, receive, send)
 
 
 class _RefusedError(Exception):
@@ -158,8 +130,8 @@ class _RefusedError(Exception):
 
 
 class _Slot:
-    def __init__(self, lane: Lane, receive: Receive, send: Send) -> None:
-        self._lane = lane
+    def __init__(self, places: BoundedSemaphore, receive: Receive, send: Send) -> None:
+        self._places = places
         self._receive = receive
         self._send = send
         self._is_in = False
@@ -173,10 +145,10 @@ class _Slot:
             pass
         finally:
             if self._is_in:
-                self._lane.leave()
+                self._places.release()
 
     async def enter(self) -> bool:
-        self._is_in = await self._lane.enter()
+        self._is_in = await self._places.acquire()
         self.is_refused = not self._is_in
         return self._is_in
 
@@ -218,9 +190,9 @@ def has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def refusal(path: str, lane: Lane) -> Response:
-    after_s = max(1, math.ceil(lane.limits.wait_s))
-    detail = f"Too much is asked at once: all places for {lane.name} are taken. Ask again after {after_s} s."
+def refusal(path: str, places: BoundedSemaphore) -> Response:
+    after_s = max(1, math.ceil(places.limits.wait_s))
+    detail = f"Too much is asked at once: all places for {places.name} are taken. Ask again after {after_s} s."
     if path.startswith("/v1/"):  # as clients of OpenAI expect it
         response = openai_problem(429, detail, kind="rate_limit_error", code="overloaded")
     else:

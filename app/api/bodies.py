@@ -1,6 +1,6 @@
 """Bodies of requests: none may be larger than the server takes, nor trickle in for as long as its sender likes.
 
-A slow one blocks nobody, but would hold a connection, and what it has sent.
+A slow one blocks no other, but holds a connection and memory.
 """
 
 from __future__ import annotations

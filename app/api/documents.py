@@ -21,13 +21,7 @@ from starlette.exceptions import HTTPException
 from app.access.authorized_services import AuthorizedServices
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
-from app.api.schemas import (
-    DocumentAnswer,
-    JobAnswer,
-    NewText,
-    NewUrl,
-    SubmissionAnswer,
-)
+from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
 from app.collections.fetching import ReadUrl
 from app.collections.library import DEFAULT_COLLECTION
 from app.errors import InputError

@@ -40,7 +40,7 @@ class NewEvaluation(Posted):
     instructions: list[str] = Field(
         default=["judged"], max_length=32, description="Of judged, default, none and lens:NAME."
     )
-    judged_by: list[str] = Field(default_factory=list, max_length=100, description="Left out: everybody.")
+    judged_by: list[str] = Field(default_factory=list, max_length=100, description="Left out: all.")
     max_queries: int | None = Field(default=None, ge=1, description="A sample of so many, the same each time.")
     seed: int = Field(default=0, ge=0, lt=2**32, description="Of the bootstrap.")
 

@@ -48,7 +48,7 @@ def event_response(events: Iterator[bytes]) -> StreamingResponse:
 
 
 def _until_error(events: Iterator[bytes]) -> Iterator[bytes]:
-    """A fault in the middle becomes the last event: the status was sent long before."""
+    """An error after the first event becomes the last event: the status is already sent."""
     try:
         yield from events
     except GircseError as error:

@@ -1,4 +1,4 @@
-"""Where nobody logs in, answers only to names of this machine: a page of another site may have its own name lead here
+"""Without access control, answers only to names of this machine: a page of another site may have its own name lead here
 (DNS rebinding), and its browser would take this server for that site."""
 
 from __future__ import annotations

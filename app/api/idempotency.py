@@ -40,20 +40,20 @@ def answer_once(
 ) -> object:
     """What `do` gives, or the answer that it gave under this key before. `asked` tells requests apart.
 
-    Failures are not kept: whoever mends the cause sends the same request again.
+    Failures are not recorded: the same request can be sent again.
     """
     if key is None:
         return do()
-    who = current_principal() or OPERATOR
-    caller = f"{who.name}/{who.key_id or ''}"  # another key of the same user may do less
+    principal = current_principal() or OPERATOR
+    caller = f"{principal.name}/{principal.key_id or ''}"  # another key of the same user may do less
     digest = hashlib.sha256(asked().encode("utf-8", "surrogatepass")).hexdigest()
-    kept = answers.begin_answer(caller, key, digest=digest, lease=LEASE)
-    if kept is not None:
-        if kept.digest != digest:
+    record = answers.begin_answer(caller, key, digest=digest, lease=LEASE)
+    if record is not None:
+        if record.digest != digest:
             raise InputError("This Idempotency-Key belongs to another request. Take a new key for a new request.")
-        if kept.status is None:
+        if record.status is None:
             raise ConflictError("The first request with this Idempotency-Key is still being done. Send it again soon.")
-        return _answer(kept.body, kept.status, is_repeated=True)
+        return _answer(record.body, record.status, is_repeated=True)
     try:
         body = TypeAdapter(shape).dump_json(TypeAdapter(shape).validate_python(do(), from_attributes=True)).decode()
         answers.keep_answer(caller, key, status=status, body=body, keep=KEPT)

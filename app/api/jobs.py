@@ -19,7 +19,7 @@ from app.ports.catalog import Catalog
 from app.types.documents import Job, JobState
 
 LOOK_S = 0.5
-LOOKS = 1200  # ten minutes; whoever wants to know more asks again
+LOOKS = 1200  # ten minutes; then the client asks again
 ENDED = frozenset({JobState.DONE, JobState.DEAD, JobState.CANCELLED})
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -110,7 +110,7 @@ def _add_lists(routes: APIRouter, catalog: Catalog) -> None:
 
 
 async def _changes(catalog: Catalog, job: Job) -> AsyncIterator[bytes]:
-    """Ends without a word when the job goes with its collection, or the catalog is away: whoever watches asks again."""
+    """Ends without a word when the job goes with its collection, or the catalog is away: the client asks again."""
     shown = None
     for _ in range(LOOKS):
         answer = JobAnswer.model_validate(job)

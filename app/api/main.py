@@ -84,7 +84,7 @@ def create_app(
 
 
 def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_url: ReadUrl | None) -> None:
-    model = services.embedder
+    model = services.embedder.info
     api.include_router(
         search_routes(
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps

@@ -18,8 +18,8 @@ Schema = Mapping[str, Any]
 
 _PROBLEMS = {
     400: "The body cannot be read: it is not UTF-8, or no form.",
-    401: "Nobody is logged in, and no key was shown.",
-    403: "Whoever asks may not do this.",
+    401: "Neither logged in nor an API key.",
+    403: "The user may not do this.",
     404: "Something that is named does not exist.",
     409: "The request contradicts the present state.",
     413: "The body is too large.",

@@ -37,8 +37,8 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
 
 def openai_problem(status: int, message: str, *, kind: str, code: str) -> Response:
     """The same for clients of OpenAI, which read another shape."""
-    fault = {"message": message, "type": kind, "param": None, "code": code}
-    return Response(json.dumps({"error": fault}), status, media_type="application/json")
+    body = {"message": message, "type": kind, "param": None, "code": code}
+    return Response(json.dumps({"error": body}), status, media_type="application/json")
 
 
 async def _answer_known(request: Request, error: Exception) -> Response:
@@ -56,13 +56,13 @@ def tell_when_to_ask_again(response: Response, error: Exception) -> None:
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
-    faults = error.errors() if isinstance(error, RequestValidationError) else []
-    return problem(422, "; ".join(map(_error_line, faults)))
+    details = error.errors() if isinstance(error, RequestValidationError) else []
+    return problem(422, "; ".join(map(_error_line, details)))
 
 
-def _error_line(fault: dict[str, Any]) -> str:
-    place = ".".join(map(str, fault["loc"]))
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+def _error_line(detail: dict[str, Any]) -> str:
+    place = ".".join(map(str, detail["loc"]))
+    return f"{place}: {detail['msg']}" if place else str(detail["msg"])
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:

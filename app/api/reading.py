@@ -19,7 +19,7 @@ from app.types.search import MAX_FILTERS
 PDF, BYTES = "application/pdf", "application/octet-stream"
 DEFAULT_WINDOW = 10_000
 
-# Whatever a stranger wrote must not run as this server's own page. A sandbox leaves Chromium's viewer of PDFs as it is.
+# Untrusted content must not run as this server's own page. A sandbox leaves Chromium's viewer of PDFs as it is.
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox",

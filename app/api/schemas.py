@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.collections.fetching import MAX_URLS
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.search import MAX_BIAS, MAX_FEEDBACK, MAX_LIMIT, SearchMode
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, SearchMode
 from app.types.upkeep import FetchState, ReindexState
+from embedder.refinement import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
@@ -79,9 +81,9 @@ class RefinementStepAnswer(Answer):
 
 class RefinementAnswer(Answer):
     instruction: str
-    steps: int
-    refinement: list[RefinementStepAnswer]
-    vector: list[float]
+    steps: int = Field(validation_alias="step_count")
+    refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
+    vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
 
 
 class HitDocumentAnswer(Answer):

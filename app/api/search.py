@@ -8,19 +8,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants_events
-from app.api.schemas import (
-    ReadingAnswer,
-    RefinementAnswer,
-    RefineQuestion,
-    SearchAnswer,
-    SearchQuestion,
-)
+from app.api.schemas import ReadingAnswer, RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
 from app.ports.catalog import LensesAndJudgements
 from app.ports.services import Search
 from app.search.lenses import look_through
-from app.search.soft_tokens import RefinementGroup, group_refinement, settled_step
+from app.search.soft_tokens import RefinementGroup, converged_step, group_refinement
 from app.search.stages import search_in_stages
-from app.types.search import QueryEmbedding, SearchRequest
+from app.types.search import SearchRequest
+from embedder.refinement import Refinement
 
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -48,7 +43,7 @@ class Reading:
     groups: tuple[RefinementGroup, ...]
 
 
-def search_routes(service: Search, opinions: LensesAndJudgements, *, default_steps: int, max_steps: int) -> APIRouter:
+def search_routes(service: Search, catalog: LensesAndJudgements, *, default_steps: int, max_steps: int) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)
@@ -58,16 +53,16 @@ def search_routes(service: Search, opinions: LensesAndJudgements, *, default_ste
         With `Accept: text/event-stream` the answer comes in stages: first ranks after a few steps, then those of all
         steps, then the same with the sentence by which each hit was found.
         """
-        request = _request(question, opinions)
+        request = _request(question, catalog)
         if wants_events(http):
             steps = question.steps or default_steps
             watched = steps if steps <= max_steps else 0  # no first look at what will be refused
-            stages = search_in_stages(service, request, steps=watched, explain=question.explain)
+            stages = search_in_stages(service, request, steps=watched, highlight=question.explain)
             return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
-        return service.search(request, explain=question.explain)
+        return service.search(request, highlight=question.explain)
 
     @routes.post("/refine", response_model=RefinementAnswer)
-    def refine(question: RefineQuestion) -> QueryEmbedding:
+    def refine(question: RefineQuestion) -> Refinement:
         """The vector of a query and the tokens of every refinement step."""
         return _refine(question)
 
@@ -78,11 +73,9 @@ def search_routes(service: Search, opinions: LensesAndJudgements, *, default_ste
         Without the vector; `settled_step` is the first step from which on more of them change next to nothing.
         """
         found = _refine(question)
-        return Reading(
-            found.instruction, found.steps, settled_step(found.refinement), group_refinement(found.refinement)
-        )
+        return Reading(found.instruction, found.step_count, converged_step(found.steps), group_refinement(found.steps))
 
-    def _refine(question: RefineQuestion) -> QueryEmbedding:
+    def _refine(question: RefineQuestion) -> Refinement:
         return service.refine(
             question.text, instruction=question.instruction, steps=question.steps, token_bias=question.token_bias
         )
@@ -90,8 +83,8 @@ def search_routes(service: Search, opinions: LensesAndJudgements, *, default_ste
     return routes
 
 
-def _request(question: SearchQuestion, opinions: LensesAndJudgements) -> SearchRequest:
-    instruction, values = look_through(opinions, question.lens, question.instruction, question.values)
+def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRequest:
+    instruction, values = look_through(catalog, question.lens, question.instruction, question.values)
     return SearchRequest(
         query=question.query,
         collection=question.collection,

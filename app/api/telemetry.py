@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestTelemetry:
-    """Not reset at the end: each request has a context of its own, and the answer to a fault is made after it."""
+    """Not reset at the end: each request has a context of its own, and the answer to an error is made after it."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app

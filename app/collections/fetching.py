@@ -14,11 +14,7 @@ from functools import partial
 from app.collections.library import Library
 from app.errors import GircseError, InputError, NotFoundError
 from app.ports.catalog import Catalog
-from app.types.documents import (
-    Source,
-    require_short_uri,
-    require_text,
-)
+from app.types.documents import Source, require_short_uri, require_text
 from app.types.upkeep import Fetch, FetchState
 
 log = logging.getLogger(__name__)

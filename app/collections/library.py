@@ -13,14 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from app.collections.garbage import discard_file, remove_unneeded
-from app.errors import (
-    ConflictError,
-    GircseError,
-    InputError,
-    NotFoundError,
-    UnavailableError,
-    UnknownCollectionError,
-)
+from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
@@ -89,13 +82,13 @@ class Library:
         if self._is_taken(name):
             raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
         if document_instruction is None:
-            document_instruction = self._embedder.default_document_instruction
+            document_instruction = self._embedder.info.default_document_instruction
         if document_steps is None:
-            document_steps = self._embedder.default_document_steps
+            document_steps = self._embedder.info.default_document_steps
         collection = Collection(
             name=check_collection_name(name),
-            fingerprint=self._embedder.fingerprint,
-            dimension=self._embedder.dimension,
+            fingerprint=self._embedder.info.fingerprint,
+            dimension=self._embedder.info.dimension,
             document_instruction=document_instruction,
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
@@ -266,8 +259,8 @@ def check_contract(collection: Collection, embedder: Embedder) -> None:
     """Raises InputError unless documents can be split and embedded like this with the model in use."""
     tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
     require_text(collection.document_instruction, name="document instruction")
-    if not 1 <= collection.document_steps <= embedder.max_steps:
-        raise InputError(f"document_steps must be 1 to {embedder.max_steps}, not {collection.document_steps}.")
+    if not 1 <= collection.document_steps <= embedder.info.max_steps:
+        raise InputError(f"document_steps must be 1 to {embedder.info.max_steps}, not {collection.document_steps}.")
     if not 16 <= tokens <= 8192:
         raise InputError(f"chunk_tokens must be 16 to 8192, not {tokens}.")
     if not 0 <= overlap <= tokens // 2:

@@ -77,7 +77,7 @@ class Reindexer:
         if restart:
             self._catalog.discard_index(name, IndexRole.BUILDING)
             self._remove_unneeded()
-        model = {"fingerprint": self._embedder.fingerprint, "dimension": self._embedder.dimension}
+        model = {"fingerprint": self._embedder.info.fingerprint, "dimension": self._embedder.info.dimension}
         building = self._catalog.standby(name, IndexRole.BUILDING)
         if building is not None:
             return self._resumed(building, replace(building, **{**model, **change.given()}))  # type: ignore[arg-type]

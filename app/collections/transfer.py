@@ -139,10 +139,11 @@ class Transfer:
             if first is None or first.name != CONTRACT_MEMBER:
                 raise ArchiveError(f"{path} does not begin with {CONTRACT_MEMBER}: it is no exported collection.")
             contract = read_contract(first.read())
-        if contract.fingerprint != self._embedder.fingerprint or contract.dimension != self._embedder.dimension:
+        in_use = self._embedder.info
+        if (contract.fingerprint, contract.dimension) != (in_use.fingerprint, in_use.dimension):
             raise FingerprintMismatchError(
                 f"The archive {path} was written with another model (fingerprint {contract.fingerprint}) than the one "
-                f"in use, {self._embedder.model_name} ({self._embedder.fingerprint}): its vectors cannot be searched "
+                f"in use, {in_use.name} ({in_use.fingerprint}): its vectors cannot be searched "
                 "with it. Import with GIRCSE_MODEL set to that model, then `gircse reindex` brings it to this one."
             )
         return contract

@@ -20,10 +20,7 @@ from app.commands.composition import embedder_of, open_catalog, wiring
 from app.errors import GircseError
 from app.ports.parts import Embedder
 from app.settings import Settings
-from app.types.documents import (
-    JobState,
-    utc_now,
-)
+from app.types.documents import JobState, utc_now
 
 PRODUCT = "gircse-search"
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")
@@ -185,15 +182,15 @@ def _embedder(settings: Settings) -> Embedder:
 
 
 def check_model(settings: Settings) -> Finding:
-    model = _embedder(settings)
+    model = _embedder(settings).info
     facts = (
         f"fingerprint {model.fingerprint[:12]}, {model.dimension} dimensions, {model.default_query_steps} query steps"
     )
-    return Finding(True, f"{model.model_name}, {facts}; weights and golden vectors verified")
+    return Finding(True, f"{model.name}, {facts}; weights and golden vectors verified")
 
 
 def check_collections(settings: Settings) -> Finding:
-    fingerprint = _embedder(settings).fingerprint
+    fingerprint = _embedder(settings).info.fingerprint
     with open_catalog(settings) as catalog:
         collections = catalog.collections()
     others = [each.name for each in collections if each.fingerprint != fingerprint]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 from pydantic import TypeAdapter
 from rich.console import Console, Group, RenderableType
@@ -13,9 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.search.soft_tokens import CONVERGENCE_TOLERANCE, group_refinement, settled_step
-from app.types.search import Hit, QueryEmbedding, RefinementStep, SearchResult
+from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
+from app.types.search import Hit, SearchResult
 from app.types.values import ValueSummary
+from embedder.refinement import Refinement, RefinementStep
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"
@@ -29,10 +28,9 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
-def json_of(value: Any, *, indent: int | None = 2) -> str:
-    """A dataclass as JSON: field for field what the REST API answers, without what its repr leaves out."""
-    hidden = {each.name for each in fields(value) if not each.repr}
-    return TypeAdapter(type(value)).dump_json(value, indent=indent, exclude=hidden).decode()
+def json_of(value: object, *, indent: int | None = 2) -> str:
+    """A dataclass, or an answer of the REST API, as JSON: field for field what that answers."""
+    return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
 
 
 def print_search(result: SearchResult) -> None:
@@ -48,13 +46,15 @@ def print_search(result: SearchResult) -> None:
     stdout.print(Text(spent, style="dim"))
 
 
-def print_refinement(embedding: QueryEmbedding) -> None:
-    stdout.print(Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.steps}", "dim"))
-    stdout.print(refinement_table(embedding.refinement))
-    converged = settled_step(embedding.refinement)
+def print_refinement(embedding: Refinement) -> None:
+    stdout.print(
+        Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.step_count}", "dim")
+    )
+    stdout.print(refinement_table(embedding.steps))
+    converged = converged_step(embedding.steps)
     if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
-        stdout.print(Text(f"converged at step {converged} of {embedding.steps}: {left}", "dim"))
+        stdout.print(Text(f"converged at step {converged} of {embedding.step_count}: {left}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:

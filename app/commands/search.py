@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from app.api.schemas import RefinementAnswer, SearchAnswer
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import embedder_of, open_services
@@ -72,7 +73,7 @@ def search(
         instruction, named = look_through(services.catalog, lens, instruction, written)
         result = services.search.search(replace(request, instruction=instruction, values=named, value=value))
     if as_json:
-        typer.echo(console.json_of(result))
+        typer.echo(console.json_of(SearchAnswer.model_validate(result)))
     else:
         console.print_search(result)
 
@@ -93,7 +94,7 @@ def refine(
     model = embedder_of(load_settings())
     embedding = refine_query(model, text, instruction=instruction, steps=steps, token_bias=bias)
     if as_json:
-        typer.echo(console.json_of(embedding))
+        typer.echo(console.json_of(RefinementAnswer.model_validate(embedding)))
     else:
         console.print_refinement(embedding)
 
@@ -112,11 +113,11 @@ def embed(
     if as_document:
         vectors = model.embed_documents(
             texts,
-            instruction=model.default_document_instruction if instruction is None else instruction,
-            steps=model.default_document_steps if steps is None else steps,
+            instruction=model.info.default_document_instruction if instruction is None else instruction,
+            steps=model.info.default_document_steps if steps is None else steps,
         )
     else:
-        vectors = [list(refine_query(model, text, instruction=instruction, steps=steps).vector) for text in texts]
+        vectors = [refine_query(model, text, instruction=instruction, steps=steps).vector.tolist() for text in texts]
     for vector in vectors:
         typer.echo(json.dumps(vector))
 

@@ -25,7 +25,7 @@ _NICENESS = 5  # searches come first
 def _end_with_stdin() -> None:
     """Lets the kernel end this process (SIGIO) when the pipe closes; a thread could not, while Edge holds the GIL.
 
-    Windows has no such thing: there a process without an owner works its copy to the end, in vain.
+    Windows has no such thing: there a process without an owner works to the end, and its copy is discarded.
     """
     if sys.platform != "win32":
         stdin = sys.stdin.fileno()

@@ -33,14 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.edge import operations
-from app.edge.connection import (
-    AUTH_HEADER,
-    BUSY_EXIT_CODE,
-    HOST,
-    EdgeConnection,
-    forget_connection,
-    write_connection,
-)
+from app.edge.connection import AUTH_HEADER, BUSY_EXIT_CODE, HOST, EdgeConnection, forget_connection, write_connection
 from app.edge.errors import RefusedError, unsupported
 from app.edge.optimizing import Optimizer
 from app.edge.shards import Shards

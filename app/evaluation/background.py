@@ -21,14 +21,7 @@ from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
 from app.types.documents import utc_now
-from app.types.evaluation import (
-    Difference,
-    EvaluationPlan,
-    EvaluationReport,
-    EvaluationRun,
-    EvaluationState,
-    Measure,
-)
+from app.types.evaluation import Difference, EvaluationPlan, EvaluationReport, EvaluationRun, EvaluationState, Measure
 
 KEPT = 10
 STOP_S = 5.0
@@ -72,7 +65,7 @@ class _Run:
 def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
     """With a search service of its own, so that its queries do not evict the users' from the cache."""
     search = SearchService(catalog, index, embedder)
-    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.max_steps))
+    return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.info.max_steps))
 
 
 def unknown_run(run_id: str) -> NotFoundError:

@@ -38,7 +38,7 @@ MAX_SEARCHES = 200_000
 
 
 class Searcher(Protocol):
-    def search(self, request: SearchRequest, *, explain: bool) -> SearchResult: ...
+    def search(self, request: SearchRequest, *, highlight: bool) -> SearchResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Evaluator:
             mode=variant.mode,
         )
         started = perf_counter()
-        result = self._search.search(request, explain=False)
+        result = self._search.search(request, highlight=False)
         spent_ms = (perf_counter() - started) * 1000
         documents = list(dict.fromkeys(hit.document.id for hit in result.hits))
         return score_ranking(documents, grades_in(query, prepared.counterparts[variant.collection])), spent_ms

@@ -12,11 +12,7 @@ from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.qrels import read_judgements
 from app.ports.ledger import Ledger
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, new_judgement
-from app.types.documents import (
-    Document,
-    Judgement,
-    require_text,
-)
+from app.types.documents import Document, Judgement, require_text
 from app.types.evaluation import (
     IMPORT_PREFIX,
     ImportReport,

@@ -25,7 +25,7 @@ from app.types.evaluation import JudgementSource
 
 
 class DocumentLists(Protocol):
-    """What people look at: lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
+    """Lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
 
     def find_documents(
         self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
@@ -59,7 +59,7 @@ class DocumentLists(Protocol):
 
 
 class LensesAndJudgements(Protocol):
-    """What people keep: ways of looking, and how well documents answered. A part of `Catalog`."""
+    """Lenses, and judgements of documents. A part of `Catalog`."""
 
     def lenses(self) -> list[Lens]:
         """In the order of names."""
@@ -101,7 +101,7 @@ class IdempotencyRecords(Protocol):
     """Answers under the idempotency keys of callers: a request sent twice is done once. A part of `Catalog`."""
 
     def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
-        """None: the key is new, or whoever began under it was lost; the request is to be done now, within the lease.
+        """None: the key is new, or its process died; the request is to be done now, within the lease.
 
         Else what there is under it: an answer, or, without a status, a request that is being done.
         """

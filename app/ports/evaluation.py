@@ -22,7 +22,7 @@ class JudgedQueries(Protocol):
         ...
 
     def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        """Of everybody, or of these; in the order of queries and instructions."""
+        """Of all judges, or of these; in the order of queries and instructions."""
         ...
 
     def import_files(

@@ -97,10 +97,10 @@ class ShardLedger(Protocol):
     """Claims, leases and records of many jobs in one transaction. A part of `Ledger`."""
 
     def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        """Takes at most `limit` jobs of this one collection, and asks for no turns: somebody wants just this done.
+        """Takes at most `limit` jobs of this one collection, without turns: this one was asked for.
 
         A job that was taken before and whose progress is still 0 was not attempted: a killed owner may have had
-        thousands in hand.
+        thousands in flight.
         """
         ...
 
@@ -176,7 +176,7 @@ class IndexLedger(Protocol):
         ...
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Of those that exist: whether no job of theirs is open, so that index and catalog should agree on them."""
+        """Of those that exist: whether they have no open job, so that index and catalog should agree on them."""
         ...
 
     def queue_again(self, document_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is told to whoever watches a service: how long its stages take, and what came out of memory. A port and its
+"""Instrumentation: how long stages take, and which cache lookups hit. A port and its
 silent form, so that the core knows neither Prometheus nor OpenTelemetry.
 """
 

@@ -18,27 +18,15 @@ from app.types.documents import (
     TextPart,
     TextWindow,
 )
-from app.types.search import QueryEmbedding
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement
 
 
 class Embedder(Protocol):
-    """Turns texts into L2-normalised vectors of `dimension` numbers. Safe to call from several threads."""
+    """Turns texts into L2-normalised vectors of `info.dimension` numbers. Safe to call from several threads."""
 
     @property
-    def model_name(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    @property
-    def default_document_instruction(self) -> str: ...
-    @property
-    def default_document_steps(self) -> int: ...
-    @property
-    def default_query_steps(self) -> int: ...
-    @property
-    def max_steps(self) -> int: ...
-
+    def info(self) -> ModelInfo: ...
     def embed_query(
         self,
         text: str,
@@ -46,21 +34,18 @@ class Embedder(Protocol):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """Raises InputError (from app.errors) when the text, instruction, steps or bias cannot be used."""
         ...
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
 
 
-class BatchEmbedder(Embedder, Protocol):
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        """As `embed_documents`, batch by batch: the places of its texts and their vectors. Between two batches the
-        model is free for others, and nothing more is computed when nobody asks for the next one.
+class SharedEmbedder(Embedder, Protocol):
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Embedder:
+        """The same model for ingestion: queries overtake its texts between two batches.
 
-        Texts of a length share a batch, so that little is padded, and so more of them are better.
+        `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
         """
         ...
 
@@ -208,7 +193,7 @@ class BlobStore(Protocol):
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         """Removes bytes and text unless they are needed, which is asked after they were put aside.
 
-        Whoever adds a document looks after its row is there whether the bytes still are; so none can get lost.
+        Adding a document checks for the bytes once its row is there; so none can get lost.
         """
         ...
 

@@ -11,13 +11,14 @@ from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
-from app.types.search import QueryEmbedding, SearchRequest, SearchResult
+from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from embedder.refinement import Refinement
 
 
 class Search(Protocol):
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult: ...
-    def explain(self, result: SearchResult) -> SearchResult:
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult: ...
+    def highlight(self, result: SearchResult) -> SearchResult:
         """The same result, whose hits say why they were found."""
         ...
 
@@ -28,7 +29,7 @@ class Search(Protocol):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """What the model makes of a query, without a search."""
         ...
 
@@ -83,7 +84,7 @@ class Reindexing(Protocol):
 
 
 class ReadingServices(Protocol):
-    """What those work with who change nothing."""
+    """The services that change nothing."""
 
     @property
     def catalog(self) -> Catalog: ...

@@ -9,10 +9,11 @@ from app.types.documents import Collection
 
 def require_same_model(collection: Collection, embedder: Embedder) -> None:
     """Raises FingerprintMismatchError unless `collection` was written by the model of `embedder`."""
-    if collection.fingerprint != embedder.fingerprint:
+    in_use = embedder.info
+    if collection.fingerprint != in_use.fingerprint:
         raise FingerprintMismatchError(
             f"The collection {collection.name!r} was written by another model (fingerprint {collection.fingerprint}) "
-            f"than the one in use, {embedder.model_name} ({embedder.fingerprint}); their vectors cannot be compared. "
+            f"than the one in use, {in_use.name} ({in_use.fingerprint}); their vectors cannot be compared. "
             "If it was reindexed with another model, restart the server and the workers with that one (`gircse up "
             f"--model …`, or GIRCSE_MODEL); or bring the collection to this one: `gircse reindex {collection.name}`."
         )

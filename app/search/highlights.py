@@ -1,7 +1,7 @@
 """Why a chunk was found: its sentence nearest to the query, by the same model. Proof: docs/evaluation/faithfulness.md.
 
 Sentences are embedded in one batch and remembered, since they do not depend on the query. What words alone found is
-explained by `app/search/highlights_bm25.py`.
+highlighted by `app/search/highlights_bm25.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NAMING_STEPS = 1
 Spans = Sequence[tuple[int, int]]
 
 
-class Explainer:
+class Highlighter:
     """Safe to use from several threads. Remembers the vectors of `KEPT_SENTENCES` sentences."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._vectors: LRUCache[tuple[str, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # by instruction and sentence
 
-    def explain(
+    def highlight(
         self, hits: Sequence[Hit], query_vector: Sequence[float], *, document_instruction: str, mode: SearchMode
     ) -> tuple[Hit, ...]:
         """The hits with `why`; those that have one keep it.

@@ -18,7 +18,7 @@ from app.types.search import Highlight, Hit, SearchMode
 MAX_SENTENCES = 100  # of a chunk; a longer one stays without a highlight
 
 
-def explain_by_words(hits: Sequence[Hit], query: str, *, mode: SearchMode) -> tuple[Hit, ...]:
+def highlight_by_bm25(hits: Sequence[Hit], query: str, *, mode: SearchMode) -> tuple[Hit, ...]:
     """Adds `why` to the hits that words alone found; its score is the BM25 that the sentence adds.
 
     The others, and those that have one, stay as they are; so does a hit to which no sentence of its own adds anything.

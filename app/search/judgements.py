@@ -7,17 +7,12 @@ from collections.abc import Sequence
 
 from app.errors import EmptyQueryError, InputError
 from app.search.value_syntax import parse_values
-from app.types.documents import (
-    Judgement,
-    Lens,
-    require_text,
-    utc_now,
-)
+from app.types.documents import Judgement, Lens, require_text, utc_now
 
 MAX_NAME_CHARACTERS = 80
 MAX_NOTE_CHARACTERS = 2000
 BEST_GRADE = 3
-LOCAL_PERSON = "local"  # whoever sits at the machine, or uses a service without keys
+LOCAL_PERSON = "local"  # the user of this machine, or of a service without access control
 
 
 def new_lens(

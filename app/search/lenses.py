@@ -134,27 +134,27 @@ STARTERS = (
 _STARTERS = {lens.name: lens for lens in STARTERS}
 
 
-def lenses_of(opinions: LensesAndJudgements) -> list[Lens]:
+def lenses_of(catalog: LensesAndJudgements) -> list[Lens]:
     """Those that people saved, in the order of names, then the starters that none of them replaces."""
-    saved = opinions.lenses()
+    saved = catalog.lenses()
     names = {lens.name for lens in saved}
     return [*saved, *(lens for lens in STARTERS if lens.name not in names)]
 
 
-def find_lens(opinions: LensesAndJudgements, name: str) -> Lens:
+def find_lens(catalog: LensesAndJudgements, name: str) -> Lens:
     """Raises UnknownLensError."""
     try:
-        return opinions.lens(name)
+        return catalog.lens(name)
     except UnknownLensError:
         if name in _STARTERS:
             return _STARTERS[name]
-        raise UnknownLensError(name, [lens.name for lens in lenses_of(opinions)]) from None
+        raise UnknownLensError(name, [lens.name for lens in lenses_of(catalog)]) from None
 
 
-def delete_lens(opinions: LensesAndJudgements, name: str) -> None:
+def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
     """Raises UnknownLensError, and InputError for a starter, which none can delete."""
     try:
-        opinions.delete_lens(name)
+        catalog.delete_lens(name)
     except UnknownLensError:
         if name in _STARTERS:
             raise InputError(
@@ -164,7 +164,7 @@ def delete_lens(opinions: LensesAndJudgements, name: str) -> None:
 
 
 def look_through(
-    opinions: LensesAndJudgements, lens: str | None, instruction: str | None, values: Sequence[str] | None = None
+    catalog: LensesAndJudgements, lens: str | None, instruction: str | None, values: Sequence[str] | None = None
 ) -> tuple[str | None, tuple[LensValue, ...]]:
     """The instruction and the values to search with; None means the lens's own values, an empty list none.
 
@@ -174,5 +174,5 @@ def look_through(
         return instruction, parse_values(values or ())
     if instruction is not None:
         raise InputError(f"Give the lens {lens!r} or an instruction, not both.")
-    found = find_lens(opinions, lens)
+    found = find_lens(catalog, lens)
     return found.query_instruction, parse_values(found.values if values is None else values)

@@ -1,4 +1,4 @@
-"""The search service: one query under one instruction, embedded, looked up, explained. No chat model takes part."""
+"""The search service: one query under one instruction, embedded, retrieved, highlighted. No chat model takes part."""
 
 from __future__ import annotations
 
@@ -19,36 +19,21 @@ from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
-from app.search.highlights import Explainer
-from app.search.highlights_bm25 import explain_by_words
+from app.search.highlights import Highlighter
+from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_candidates, is_own
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
-from app.types.documents import (
-    Collection,
-    Metadata,
-    require_text,
-)
-from app.types.search import (
-    MAX_BIAS,
-    MAX_BIASED_WORDS,
-    MAX_FILTERS,
-    MAX_LIMIT,
-    Hit,
-    HitChunk,
-    HitDocument,
-    QueryEmbedding,
-    SearchMode,
-    SearchRequest,
-    SearchResult,
-)
+from app.types.documents import Collection, Metadata, require_text
+from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
 from app.types.values import OTHER, ValueReading, ValueSummary
+from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
-_NO_EMBEDDING = QueryEmbedding(vector=(), instruction="", steps=0, refinement=())
+_NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 
 
 class SearchService:
@@ -59,12 +44,12 @@ class SearchService:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
-        self._explainer = Explainer(embedder)
+        self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
-        self._queries: LRUCache[tuple[object, ...], QueryEmbedding] = LRUCache(KEPT_QUERIES)
+        self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
-    def search(self, request: SearchRequest, *, explain: bool = True) -> SearchResult:
-        """The nearest chunks. With `explain` each hit carries the sentence by which it was found as `why`.
+    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
+        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
 
         By words alone the model is not asked: there is no refinement, and `steps` is 0.
         """
@@ -74,27 +59,27 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            query = _NO_EMBEDDING
+            query = _NOTHING
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, query.vector)
+                collection, found = self._ask_index(collection, request, query.vector.tolist())
             points, readings, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
-            steps=query.steps,
+            steps=query.step_count,
             collection=collection.name,
             hits=_hits(points, readings),
-            refinement=query.refinement,
+            refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             vector=found.vector,
             document_instruction=collection.document_instruction,
         )
-        return self.explain(result) if explain else result
+        return self.highlight(result) if highlight else result
 
     def _read_values(
         self,
@@ -110,7 +95,7 @@ class SearchService:
         with self._timed(timings_ms, "values"):
             vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
             read = self._values.read(
-                vectors.reshape(len(points), self._embedder.dimension),
+                vectors.reshape(len(points), self._embedder.info.dimension),
                 request.query,
                 request.values,
                 collection=collection,
@@ -118,16 +103,16 @@ class SearchService:
             ranked = rank_by_values(points, read.passages, value=request.value, limit=request.limit)
         return [point for point, _ in ranked], [reading for _, reading in ranked], read.summary
 
-    def explain(self, result: SearchResult) -> SearchResult:
-        """The result of a search without `explain`, or one with only some of its hits, whose hits carry `why`.
+    def highlight(self, result: SearchResult) -> SearchResult:
+        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
 
         Neither the query nor sentences that were seen lately are embedded again.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = explain_by_words(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
-                hits = self._explainer.explain(
+                hits = self._highlighter.highlight(
                     hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
                 )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
@@ -140,7 +125,7 @@ class SearchService:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         """What the model makes of a query, without a search. The last ones are remembered."""
         key = (text, instruction, steps, tuple((token_bias or {}).items()))
         found = self._queries.get(key)
@@ -157,7 +142,7 @@ class SearchService:
             yield
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
-    def _embed(self, request: SearchRequest) -> QueryEmbedding:
+    def _embed(self, request: SearchRequest) -> Refinement:
         return self.refine(
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
@@ -184,7 +169,7 @@ def refine_query(
     instruction: str | None = None,
     steps: int | None = None,
     token_bias: Mapping[str, float] | None = None,
-) -> QueryEmbedding:
+) -> Refinement:
     """What the model makes of a query, without a search."""
     _check_query(text)
     _check_refinement(embedder, instruction, steps, token_bias or {})
@@ -218,9 +203,9 @@ def _check_refinement(
 ) -> None:
     if instruction is not None:
         require_text(instruction, name="instruction")
-    most = embedder.max_steps
+    most = embedder.info.max_steps
     if steps is not None and not 1 <= steps <= most:
-        raise InputError(f"steps must be 1 to {most} with the model {embedder.model_name}, not {steps}.")
+        raise InputError(f"steps must be 1 to {most} with the model {embedder.info.name}, not {steps}.")
     _check_token_bias(token_bias)
 
 
@@ -246,7 +231,7 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
 def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
-        _log.warning("%d foreign points among the hits were left out: no document of ours", len(points) - len(own))
+        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return own
 
 

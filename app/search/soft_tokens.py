@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.types.search import RefinementStep
+from embedder.refinement import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
 # 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).
@@ -272,17 +272,17 @@ def is_stop_word(token: str) -> bool:
     return token in STOP_WORDS or not any(character.isalnum() for character in token)
 
 
-def settled_step(steps: Sequence[RefinementStep], tolerance: float = CONVERGENCE_TOLERANCE) -> int | None:
+def converged_step(steps: Sequence[RefinementStep], tolerance: float = CONVERGENCE_TOLERANCE) -> int | None:
     """The first step from which on the vector stays within `tolerance` of the final one; None without steps.
 
     A vector may come near and leave again: what counts is the last stretch.
     """
-    settled = None
+    converged = None
     for step in sorted(steps, key=lambda each: -each.step):
         if step.remaining > tolerance:
             break
-        settled = step.step
-    return settled
+        converged = step.step
+    return converged
 
 
 def group_refinement(steps: Sequence[RefinementStep]) -> tuple[RefinementGroup, ...]:

@@ -15,7 +15,7 @@ FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
 class StageName(StrEnum):
     FIRST = "first"
     RANKED = "ranked"
-    EXPLAINED = "explained"
+    HIGHLIGHTED = "explained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Stage:
     result: SearchResult
 
 
-def search_in_stages(service: Search, request: SearchRequest, *, steps: int, explain: bool = True) -> Iterator[Stage]:
+def search_in_stages(service: Search, request: SearchRequest, *, steps: int, highlight: bool = True) -> Iterator[Stage]:
     """`steps` are those that the request will take. The last stage holds the whole answer."""
     if request.mode is not SearchMode.SPARSE and steps > 2 * FIRST_STEPS:
-        yield Stage(StageName.FIRST, service.search(replace(request, steps=FIRST_STEPS), explain=False))
-    result = service.search(request, explain=False)
+        yield Stage(StageName.FIRST, service.search(replace(request, steps=FIRST_STEPS), highlight=False))
+    result = service.search(request, highlight=False)
     yield Stage(StageName.RANKED, result)
-    if explain and result.hits:
-        yield Stage(StageName.EXPLAINED, service.explain(result))
+    if highlight and result.hits:
+        yield Stage(StageName.HIGHLIGHTED, service.highlight(result))

@@ -112,13 +112,13 @@ class AuditEntry:
 
 
 OPERATOR = Principal("operator", Role.ADMIN)
-"""Whoever runs commands on the machine itself, and everybody where access control is off."""
+"""The user of the command line, and every client where access control is off."""
 
 _current: ContextVar[Principal | None] = ContextVar("gircse_principal", default=None)
 
 
 def current_principal() -> Principal | None:
-    """On whose behalf this code runs. None: nobody has been let in, and nothing may be shown."""
+    """The principal on whose behalf this code runs. None: not authenticated, nothing may be shown."""
     return _current.get()
 
 

@@ -49,8 +49,8 @@ READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly 
 class JobPriority(StrEnum):
     """In the order of claiming: of the jobs that are due, an interactive one comes before every bulk one."""
 
-    INTERACTIVE = "interactive"  # somebody handed in, or deleted, this one document
-    BULK = "bulk"  # a folder, a sample: many documents that nobody waits for one by one
+    INTERACTIVE = "interactive"  # one document, added or deleted by a user
+    BULK = "bulk"  # a folder, a sample: many documents at once
 
 
 class JobState(StrEnum):
@@ -339,7 +339,7 @@ class Lens:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How well a document answers a query that is seen through an instruction, in the opinion of one person."""
+    """How well a document answers a query under an instruction, as judged by one person."""
 
     document_id: str
     query: str

@@ -21,7 +21,7 @@ class Measure(StrEnum):
     RECALL_10 = "recall_10"
     RECALL_100 = "recall_100"
     MRR_10 = "mrr_10"
-    JUDGED_10 = "judged_10"  # share of the first ten that somebody judged: how far the others can be believed
+    JUDGED_10 = "judged_10"  # share of the first ten that is judged: how reliable the other measures are
 
     @property
     def label(self) -> str:
@@ -164,7 +164,7 @@ class EvaluationPlan:
     modes: tuple[SearchMode, ...] = (SearchMode.DENSE,)
     steps: tuple[int, ...] = (5,)
     instructions: tuple[InstructionChoice, ...] = (InstructionChoice(),)
-    judged_by: tuple[str, ...] = ()  # empty: everybody's judgements
+    judged_by: tuple[str, ...] = ()  # empty: all judgements
     max_queries: int | None = None  # a sample of so many, the same each time
     seed: int = 0
 

@@ -8,10 +8,9 @@ from enum import StrEnum
 
 from app.types.documents import Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
+from embedder.refinement import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
-MAX_BIAS = 10.0
-MAX_BIASED_WORDS = 64
 MAX_FILTERS = 32
 MAX_FEEDBACK = 16  # chunks on either side
 BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
@@ -23,31 +22,6 @@ class SearchMode(StrEnum):
     DENSE = "dense"
     SPARSE = "sparse"
     HYBRID = "hybrid"
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementStep:
-    """`step` counts from 1; `remaining` is 1 - cos(z_k, z_K), how far the vector still moves until the last step."""
-
-    step: int
-    tokens: tuple[Token, ...]
-    remaining: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryEmbedding:
-    """An L2-normalised vector and how it came about: the instruction and steps really used."""
-
-    vector: tuple[float, ...]
-    instruction: str
-    steps: int
-    refinement: tuple[RefinementStep, ...]
 
 
 @dataclass(frozen=True, slots=True)

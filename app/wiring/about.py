@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ import embedder
 from app.services import Services
 from app.settings import Settings
 from app.wiring.remote import RemoteEmbedder
-from ui.contract import AboutInfo, ModelFacts
+from ui.contract import AboutInfo
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 
@@ -32,25 +33,17 @@ _log = logging.getLogger(__name__)
 
 
 def describe_installation(services: Services) -> AboutInfo:
-    """Embeds a word, since only an answer tells which instruction a query gets by default."""
-    model, settings = services.embedder, services.settings
+    settings, model = services.settings, services.embedder.info
+    if not isinstance(services.embedder, RemoteEmbedder):
+        model = replace(model, card=read_card(settings.model))
     return AboutInfo(
-        model_name=model.model_name,
+        model_name=model.name,
         version=version("gircse-search"),
-        model=ModelFacts(
-            fingerprint=model.fingerprint,
-            dimension=model.dimension,
-            query_instruction=services.search.refine("about", steps=1).instruction,
-            query_steps=model.default_query_steps,
-            document_instruction=model.default_document_instruction,
-            document_steps=model.default_document_steps,
-            max_steps=model.max_steps,
-            card=services.embedder.card if isinstance(services.embedder, RemoteEmbedder) else read_card(settings.model),
-        ),
+        model=model,
         versions={"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         catalog_kind=catalog_kind(settings),
         index_kind=index_kind(settings),
-        faithfulness=FAITHFULNESS.get(model.model_name, ""),
+        faithfulness=FAITHFULNESS.get(model.name, ""),
     )
 
 
@@ -64,7 +57,7 @@ def read_card(model: str) -> str | None:
 
 
 def catalog_kind(settings: Settings) -> str:
-    """No more than the kind: where it is, and how it is opened, is for those who keep it (`gircse doctor`)."""
+    """No more than the kind: its address is for the operator (`gircse doctor`)."""
     return "PostgreSQL server" if urlsplit(settings.catalog_url).scheme.startswith("postgresql") else "SQLite file"
 
 

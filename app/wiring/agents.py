@@ -22,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def server_for(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> MCPServer:
-    """For one agent, which is who it was started as."""
+    """For one agent, with the principal that it was started as."""
     return mcp_server(services, principal_of=lambda request: principal, allowed=allowed)
 
 
@@ -36,7 +36,7 @@ def loopback_app(services: Services, *, principal: Principal, allowed: Collectio
 
 
 def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
-    """Beside the API, for whom each request comes from. To be mounted before the pages."""
+    """Beside the API, with the principal of each request. To be mounted before the pages."""
     server = mcp_server(services, principal_of=principal_of_requests(services.settings.access_control))
     inner = _http_app(server, is_loopback=not services.settings.access_control)
     # Its own routes, not a mount: at a mount `/mcp` would be redirected to `/mcp/`.
@@ -52,7 +52,7 @@ def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
 
 
 def principal_of_requests(is_controlled: bool) -> PrincipalOf:
-    """Whoever was let in stands in the state of the request; without access control everybody is the operator."""
+    """The principal is in the state of the request; without access control it is the operator."""
 
     def principal_of(request: Any) -> Principal:
         principal = request.scope.get("state", {}).get("principal") if request is not None else None

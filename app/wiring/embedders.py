@@ -8,7 +8,7 @@ from app.wiring.remote import RemoteEmbedder
 
 
 def embedder_for(settings: Settings, *, device: str | None = None) -> LocalEmbedder | RemoteEmbedder:
-    """Loads nothing and asks nobody yet. `device` stands before that of the settings."""
+    """Loads nothing and sends no request yet. `device` overrides that of the settings."""
     if settings.embedder_url is not None:
         return RemoteEmbedder.of(settings)
     return LocalEmbedder.of(settings, device=device)

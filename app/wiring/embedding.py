@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 import embedder
-from app.errors import ConflictError, InputError, NotFoundError
+from app.errors import ConflictError, EmbedderUnavailableError, InputError, NotFoundError
 from app.settings import Settings
-from app.types.search import QueryEmbedding, RefinementStep, Token
+from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError
+from embedder.engine.limits import Limits
+from embedder.engine.work import Priority
+from embedder.model_info import ModelInfo
+from embedder.model_thread import on_model_thread
+from embedder.refinement import Refinement
+
+# A call this small is interactive, for the highlights of a hit for instance.
+_SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 
 class LocalEmbedder:
-    """Implements `Embedder` and `TokenCounter`; loads the model at its first use."""
+    """Implements `SharedEmbedder` and `TokenCounter`; loads the model at its first use."""
 
     def __init__(
         self,
@@ -22,18 +31,16 @@ class LocalEmbedder:
         *,
         device: str | None = None,
         dtype: str | None = None,
-        query_tolerance: float | None = None,
-        cache_mb: float = 0,
         cuda_graphs: bool = False,
+        query_tolerance: float | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self._model = model
-        self._device = device
-        self._dtype = dtype
+        self._opened = _OpenedOnce(
+            lambda: load_engine(model, device=device, dtype=dtype, cuda_graphs=cuda_graphs, limits=limits)
+        )
         self._query_tolerance = query_tolerance
-        self._cache_mb = cache_mb
-        self._cuda_graphs = cuda_graphs
-        self._lock = threading.Lock()
-        self._loaded: embedder.Encoder | None = None
+        self._priority: Priority | None = None
+        self._is_leaving: Callable[[], bool] = lambda: False
 
     @classmethod
     def of(cls, settings: Settings, *, device: str | None = None) -> Self:
@@ -41,68 +48,41 @@ class LocalEmbedder:
             settings.model,
             device=device or settings.device,
             dtype=settings.dtype,
-            query_tolerance=settings.query_tolerance,
-            cache_mb=settings.vector_cache_mb,
             cuda_graphs=settings.cuda_graphs,
+            query_tolerance=settings.query_tolerance,
+            limits=limits_of(settings),
         )
+
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
+        ingesting = copy.copy(self)  # over the same engine
+        ingesting._priority, ingesting._is_leaving = Priority.DOCUMENT, is_leaving
+        return ingesting
+
+    @property
+    def engine(self) -> embedder.Engine:
+        """Also for the routes that embed for others; loads the model."""
+        with errors_translated():
+            return self._opened.get()
 
     @property
     def _encoder(self) -> embedder.Encoder:
-        with self._lock:
-            if self._loaded is None:
-                with errors_translated():
-                    self._loaded = embedder.load_encoder(
-                        self._model,
-                        device=self._device,
-                        dtype=self._dtype,
-                        cache_mb=self._cache_mb,
-                        cuda_graphs=self._cuda_graphs,
-                        own_thread=True,
-                    )
-            return self._loaded
+        return self.engine.encoder
 
     @property
-    def model_name(self) -> str:
-        return self._encoder.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self._encoder.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self._encoder.contract.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self._encoder.contract.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self._encoder.contract.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self._encoder.max_steps
+    def info(self) -> ModelInfo:
+        return self._encoder.info
 
     @property
     def is_on_cpu(self) -> bool:
         return self._encoder.device == "cpu"
 
-    @property
-    def encoder(self) -> embedder.Encoder:
-        """For the routes that embed for others; loads the model."""
-        return self._encoder
-
     def is_ready(self) -> bool:
-        return bool(self.embed_query("ready?", instruction="", steps=1).vector)
+        """Whether the model embeds a canary, which goes before all that waits."""
+        with errors_translated():
+            return bool(len(self.engine.probe().answer.result().vector))
 
     def close(self) -> None:
-        """The model stays in memory: another one may hold it, too."""
+        self._opened.close()
 
     def embed_query(
         self,
@@ -111,32 +91,72 @@ class LocalEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         with errors_translated():
-            found = self._encoder.refine(
+            return self.engine.refine(
                 text, instruction=instruction, steps=steps, token_bias=token_bias, tolerance=self._query_tolerance
             )
-        return QueryEmbedding(
-            vector=tuple(found.vector.tolist()),
-            instruction=found.instruction,
-            steps=found.step_count,
-            refinement=_refinement_steps(found),
-        )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        priority = self._priority or (Priority.QUERY if is_small(texts) else Priority.DOCUMENT)
         with errors_translated():
-            return self._encoder.encode_documents(texts, instruction=instruction, steps=steps).tolist()
-
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        with errors_translated():
-            for rows, vectors in self._encoder.encode_in_batches(texts, instruction=instruction, steps=steps):
-                yield rows, vectors.tolist()
+            return self.engine.embed(
+                texts, instruction=instruction, steps=steps, priority=priority, is_leaving=self._is_leaving
+            ).tolist()
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         with errors_translated():
             return self._encoder.token_offsets(text)
+
+
+class _OpenedOnce:
+    """Safe to use from several threads."""
+
+    def __init__(self, open_engine: Callable[[], embedder.Engine]) -> None:
+        self._open = open_engine
+        self._lock = threading.Lock()
+        self._engine: embedder.Engine | None = None
+
+    def get(self) -> embedder.Engine:
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._open()
+            return self._engine
+
+    def close(self) -> None:
+        with self._lock:
+            if self._engine is not None:
+                self._engine.close()
+
+
+def load_engine(
+    model: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    cuda_graphs: bool = False,
+    limits: Limits | None = None,
+) -> embedder.Engine:
+    # What loads a model keeps helpers of PyTorch: in the thread that computes there are no more of them than cores.
+    encoder = on_model_thread(embedder.load_encoder, model, device=device, dtype=dtype, cuda_graphs=cuda_graphs)
+    return embedder.Engine(encoder, limits)
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        max_body_mb=settings.embedder_max_body_mb,
+        max_inputs=settings.embedder_max_inputs,
+        max_request_tokens=settings.embedder_max_tokens,
+        batch_tokens=settings.embedder_batch_tokens,
+        query_wait_s=settings.embedder_query_wait_s,
+        query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
+        cache_mb=settings.vector_cache_mb,
+    )
+
+
+def is_small(texts: Sequence[str]) -> bool:
+    """Whether the call is interactive."""
+    return len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
 
 
 def tokenizer_json(model: str) -> str:
@@ -145,24 +165,18 @@ def tokenizer_json(model: str) -> str:
         return embedder.load_model_tokenizer(model).to_str()
 
 
-def _refinement_steps(found: embedder.Refinement) -> tuple[RefinementStep, ...]:
-    return tuple(
-        RefinementStep(
-            step=step.step,
-            tokens=tuple(Token(token.token, token.probability) for token in step.tokens),
-            remaining=float(left),
-        )
-        for step, left in zip(found.steps, found.remaining, strict=False)  # baselines have a vector, but no steps
-    )
-
-
 @contextmanager
 def errors_translated() -> Iterator[None]:
-    """The library's errors as the core's, so that every door shows them alike."""
+    """The library's errors as the core's."""
     try:
         yield
-    except embedder.TextError as error:
+    except (embedder.TextError, InvalidRequestError) as error:
         raise InputError(str(error)) from error
+    except NotServingError as error:
+        raise EmbedderUnavailableError(str(error)) from error
+    except ComputationError as error:
+        # An error of the model or the machine, not of the text: the caller reports and retries it as any other.
+        raise error.__cause__ or ConflictError(str(error)) from None
     except embedder.ModelNotFoundError as error:
         raise NotFoundError(str(error)) from error
     except embedder.EmbedderError as error:

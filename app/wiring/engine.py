@@ -8,9 +8,7 @@ from contextlib import closing, contextmanager
 
 from app.errors import ConflictError, InputError
 from app.settings import Settings
-from app.wiring.embedding import LocalEmbedder, errors_translated
-from embedder.server.engine import Engine
-from embedder.server.limits import Limits
+from app.wiring.embedding import LocalEmbedder, errors_translated, limits_of
 from embedder.server.protocol import InputType
 from embedder.server.service import EngineSource
 from embedder.server.serving import DEFAULT_PORT, ListenError, listen, run_server
@@ -19,9 +17,9 @@ COMMAND = "gircse embedder"
 
 
 @contextmanager
-def open_source(embedder: LocalEmbedder, settings: Settings) -> Iterator[EngineSource]:
-    """Loads the model. Closes the engine at the end of the block."""
-    with Engine(embedder.encoder, limits_of(settings)) as engine, closing(EngineSource(engine)) as source:
+def open_source(local: LocalEmbedder) -> Iterator[EngineSource]:
+    """Over the engine that searches and ingestion use. Loads the model."""
+    with closing(EngineSource(local.engine)) as source:
         yield source
 
 
@@ -57,18 +55,6 @@ def serve(settings: Settings, listener: socket.socket, *, announce: Callable[[st
             input_type=InputType(settings.embedder_input_type),
             announce=announce,
         )
-
-
-def limits_of(settings: Settings) -> Limits:
-    return Limits(
-        max_body_mb=settings.embedder_max_body_mb,
-        max_inputs=settings.embedder_max_inputs,
-        max_request_tokens=settings.embedder_max_tokens,
-        batch_tokens=settings.embedder_batch_tokens,
-        query_wait_s=settings.embedder_query_wait_s,
-        query_deadline_s=max(10.0, 4 * settings.embedder_query_wait_s),
-        cache_mb=settings.vector_cache_mb,
-    )
 
 
 def _key_of(settings: Settings) -> str | None:

@@ -20,7 +20,6 @@ from app.services import Services
 from app.settings import Settings
 from app.types.documents import Collection
 from app.wiring.embedding import LocalEmbedder
-from ingest.batching import JointEmbedder
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
@@ -36,10 +35,8 @@ _DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
-def open_pipeline(
-    services: Services, *, is_stopping: Callable[[], bool], embedder: Embedder | None = None
-) -> Iterator[IngestPipeline]:
-    """Its reader, a process of its own, ends with the block. `embedder` stands before that of the services."""
+def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
+    """Its reader, a process of its own, ends with the block."""
 
     def splitter_for(collection: Collection) -> TokenSplitter:
         return TokenSplitter(
@@ -53,7 +50,7 @@ def open_pipeline(
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
-            embedder=embedder or services.embedder,
+            embedder=services.embedder.for_ingestion(is_stopping),
             read=read,
             splitter_for=splitter_for,
             temporary_folder=settings.home,
@@ -84,11 +81,8 @@ def run_worker(services: Services, stop: threading.Event) -> None:
     def is_stopping() -> bool:
         return stop.is_set() or slots.is_leaving()
 
-    with (
-        JointEmbedder(services.embedder, asking=lambda: slots.taken, is_leaving=is_stopping) as embedder,
-        open_pipeline(services, embedder=embedder, is_stopping=is_stopping) as pipeline,
-    ):
-        if not _model_is_there(embedder, stop):
+    with open_pipeline(services, is_stopping=is_stopping) as pipeline:
+        if not _model_is_there(services.embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = _CPU_PATIENCE_S
@@ -113,13 +107,12 @@ def _finish_deletions(services: Services) -> None:
         log.warning("What deletions left behind could not be removed yet: %s", error)
 
 
-def _model_is_there(embedder: JointEmbedder, stop: threading.Event) -> bool:
+def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
     """Loads the model before any job is claimed: without it every job would fail. False when stopped before that."""
     told = ""
     while not stop.is_set():
         try:
-            embedder.load()
-            log.info("The worker has the model %s", embedder.model_name)
+            log.info("The worker has the model %s", embedder.info.name)
         except GircseError as error:
             if str(error) != told:
                 told = str(error)

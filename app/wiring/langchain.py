@@ -21,7 +21,7 @@ def open_vector_store(
 ) -> Iterator[QdrantVectorStore]:
     """Over the collection as it is when the block begins: its documents' instruction and steps, and the model in use.
 
-    For searching. What is added to the store itself is a foreign point, which `gircse search` does not show.
+    For searching. What is added to the store itself is an unmanaged point, which `gircse search` does not show.
     Raises UnknownCollectionError, and FingerprintMismatchError when another model filled it.
     """
     settings = settings or load_settings()

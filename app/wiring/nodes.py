@@ -1,6 +1,6 @@
 """What a process of a Ray cluster opens by the settings that it is sent. Imports torch only where it embeds.
 
-Whoever reads and writes starts in a fraction of the time and memory of whoever embeds.
+Processes that read and write start in a fraction of the time and memory of those that embed.
 """
 
 from __future__ import annotations

@@ -16,17 +16,11 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
-from embedder.server.errors import NotServingError, RefusedError, refusal_of_status
+from embedder.engine.errors import NotServingError, RefusedError
+from embedder.model_info import ModelInfo
+from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
-from embedder.server.protocol import (
-    CUT_HEADER,
-    FINGERPRINT_HEADER,
-    TOKENS_HEADER,
-    Embedded,
-    EmbedTask,
-    InputType,
-    ModelFacts,
-)
+from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, TOKENS_HEADER, Embedded, EmbedTask, InputType
 
 _DOCUMENT_TIMEOUTS = 10  # as many times what a query may take
 
@@ -37,15 +31,15 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
     settings, embedder = services.settings, services.embedder
     input_type = InputType(settings.embedder_input_type)
     if isinstance(embedder, RemoteEmbedder):
-        yield openai_routes(PassingSource(embedder, settings), input_type=input_type)
+        yield openai_routes(ForwardingSource(embedder, settings), input_type=input_type)
     elif isinstance(embedder, LocalEmbedder):
-        with importlib.import_module("app.wiring.engine").open_source(embedder, settings) as source:
+        with importlib.import_module("app.wiring.engine").open_source(embedder) as source:
             yield openai_routes(source, input_type=input_type)
     else:
         yield None
 
 
-class PassingSource:
+class ForwardingSource:
     """Implements `EmbeddingSource`: passes texts on, and what the server says of them back."""
 
     def __init__(self, embedder: RemoteEmbedder, settings: Settings) -> None:
@@ -55,9 +49,9 @@ class PassingSource:
         self._options = client_options(embedder.url, secret, timeout_s=settings.embedder_timeout_s * _DOCUMENT_TIMEOUTS)
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
-    async def facts(self) -> ModelFacts:
+    async def info(self) -> ModelInfo:
         try:
-            return await run_in_threadpool(lambda: self._embedder.facts)
+            return await run_in_threadpool(lambda: self._embedder.info)
         except UnavailableError as error:
             raise NotServingError(str(error), retry_after_s=5) from None
 

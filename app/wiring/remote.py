@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, Self
 
 import httpx
@@ -17,14 +18,14 @@ from tokenizers import Tokenizer
 
 from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
 from app.settings import Settings
-from app.types.search import QueryEmbedding, RefinementStep, Token
-from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType, ModelFacts
+from app.wiring.embedding import is_small
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType
 
 TEXTS_PER_REQUEST = 64
 CHARACTERS_PER_REQUEST = 400_000
 REQUESTS_AT_ONCE = 4  # of one call for documents: so replicas behind one address all have something to do
-# A call of so little is somebody who waits, for the explanation of a hit for instance.
-_SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 _CONNECT_S = 2.0
 _CONNECTIONS = 64
@@ -32,6 +33,7 @@ _QUERY_PATIENCE_S = 1.5  # with a server that has too much to do
 _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
+_LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
 _BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
 _FAULTS_OF_A_TEXT = frozenset({"computation_failed", "not_a_vector"})
@@ -40,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteEmbedder:
-    """Implements `BatchEmbedder` and `TokenCounter`. Asks for the model's facts at the first use.
+    """Implements `SharedEmbedder` and `TokenCounter`. Asks for the model's info at the first use.
 
     Several servers may stand behind the address: none keeps anything between two requests, and every answer says which
     model gave it.
@@ -54,9 +56,9 @@ class RemoteEmbedder:
         self._timeout_s = timeout_s
         self._client = httpx.Client(**client_options(self.url, api_key, timeout_s=timeout_s))
         self._lock = threading.Lock()
-        self._facts: ModelFacts | None = None
-        self._card: str | None = None
+        self._info: ModelInfo | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
+        self._is_leaving: Callable[[], bool] | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -73,55 +75,25 @@ class RemoteEmbedder:
     def close(self) -> None:
         self._client.close()
 
+    def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
+        ingesting = copy.copy(self)  # over the same connections
+        ingesting._is_leaving = is_leaving
+        return ingesting
+
     @property
-    def facts(self) -> ModelFacts:
+    def info(self) -> ModelInfo:
         with self._lock:
-            if self._facts is None:
-                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S).json()
-                self._card = found.pop("card", None)
-                self._facts = ModelFacts(**found)
-            return self._facts
-
-    @property
-    def card(self) -> str | None:
-        """The Markdown that the model brings along."""
-        _ = self.facts
-        return self._card
-
-    @property
-    def model_name(self) -> str:
-        return self.facts.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self.facts.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        return self.facts.dimension
-
-    @property
-    def default_document_instruction(self) -> str:
-        return self.facts.default_document_instruction
-
-    @property
-    def default_document_steps(self) -> int:
-        return self.facts.default_document_steps
-
-    @property
-    def default_query_steps(self) -> int:
-        return self.facts.default_query_steps
-
-    @property
-    def max_steps(self) -> int:
-        return self.facts.max_steps
+            if self._info is None:
+                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S)
+                self._info = ModelInfo(**found.json())
+            return self._info
 
     def wait_until_there(self) -> None:
         """Until the server tells of its model."""
         told = ""
         while True:
             try:
-                _ = self.facts
+                _ = self.info
                 return
             except EmbedderUnavailableError as error:
                 if str(error) != told:
@@ -143,7 +115,7 @@ class RemoteEmbedder:
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         body = {
             "text": text,
             "instruction": instruction,
@@ -152,25 +124,34 @@ class RemoteEmbedder:
             "tolerance": self._query_tolerance,
         }
         found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S).json()
-        return QueryEmbedding(
-            vector=tuple(found["vector"]),
-            instruction=found["instruction"],
-            steps=found["steps"],
-            refinement=tuple(_step_of(step) for step in found["refinement"]),
-        )
+        refinement = tuple(_step_of(step) for step in found["refinement"])
+        return Refinement(text, found["instruction"], np.array(found["vector"], dtype=np.float32), refinement)
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        vectors: list[list[float]] = [[]] * len(texts)
-        is_small = len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
-        for rows, found in self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=not is_small):
-            for row, vector in zip(rows, found, strict=True):
-                vectors[row] = vector
-        return vectors
+        """In requests of bounded size; the server joins them with those of others."""
+        is_bulk = self._is_leaving is not None or not is_small(texts)
+        parts = plan_parts(texts)
 
-    def embed_in_batches(
-        self, texts: Sequence[str], *, instruction: str, steps: int
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        yield from self._embed_in_parts(texts, instruction=instruction, steps=steps, is_bulk=True)
+        def embed(rows: Sequence[int]) -> list[list[float]]:
+            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
+
+        if len(parts) <= 1 and self._is_leaving is None:
+            return embed(range(len(texts))) if parts else []
+        vectors: list[list[float]] = [[]] * len(texts)
+        pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
+        try:
+            waiting = {pool.submit(embed, rows): rows for rows in parts}
+            while waiting:
+                for done in wait(waiting, timeout=_LEAVING_POLL_S, return_when=FIRST_COMPLETED).done:
+                    for row, vector in zip(waiting.pop(done), done.result(), strict=True):
+                        vectors[row] = vector
+                if waiting and self._is_leaving is not None and self._is_leaving():
+                    raise EmbedderUnavailableError(
+                        "Embedding was interrupted: the job is to be left. It is done later."
+                    )
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return vectors
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return list(self._ready_tokenizer()[2].encode(text, add_special_tokens=False).offsets)
@@ -179,34 +160,12 @@ class RemoteEmbedder:
         return self._ready_tokenizer()[1]
 
     def _ready_tokenizer(self) -> tuple[str, str, Tokenizer]:
-        fingerprint = self.fingerprint
+        fingerprint = self.info.fingerprint
         with self._lock:
             if self._tokenizer is None or self._tokenizer[0] != fingerprint:
                 found = self._ask(lambda: self._client.get("/api/v1/tokenizer"), patience_s=_DOCUMENT_PATIENCE_S).text
                 self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
             return self._tokenizer
-
-    def _embed_in_parts(
-        self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool
-    ) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-        def embed(rows: Sequence[int]) -> list[list[float]]:
-            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
-
-        parts = plan_parts(texts)
-        if len(parts) == 1:
-            yield parts[0], embed(parts[0])
-            return
-        pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
-        waiting: dict[Future[list[list[float]]], Sequence[int]] = {}
-        try:
-            for rows in parts:
-                waiting[pool.submit(embed, rows)] = rows
-                if len(waiting) >= REQUESTS_AT_ONCE:
-                    yield from _done_of(waiting)
-            while waiting:
-                yield from _done_of(waiting)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _embed_part(self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool) -> list[list[float]]:
         body = {
@@ -223,13 +182,13 @@ class RemoteEmbedder:
     def _post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float, timeout_s: float | None = None
     ) -> httpx.Response:
-        fingerprint = self.fingerprint
+        fingerprint = self.info.fingerprint
         timeout = timeout_of(timeout_s or self._timeout_s)
         answer = self._ask(lambda: self._client.post(path, json=body, timeout=timeout), patience_s=patience_s)
         found = answer.headers.get(FINGERPRINT_HEADER)
         if found != fingerprint:
             with self._lock:
-                self._facts = None
+                self._info = None
             raise EmbedderUnavailableError(
                 f"The embedding server at {self.url} has changed its model, from {fingerprint[:12]} to "
                 f"{str(found)[:12]}. Ask again; where several servers stand behind the address, give them one model."
@@ -319,13 +278,6 @@ def plan_parts(texts: Sequence[str]) -> list[list[int]]:
     return parts if texts else []
 
 
-def _done_of(
-    waiting: dict[Future[list[list[float]]], Sequence[int]],
-) -> Iterator[tuple[Sequence[int], list[list[float]]]]:
-    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-        yield waiting.pop(future), future.result()
-
-
 def said_by(answer: httpx.Response) -> tuple[str, str | None]:
     try:
         body = answer.json()
@@ -337,5 +289,5 @@ def said_by(answer: httpx.Response) -> tuple[str, str | None]:
 
 
 def _step_of(step: Mapping[str, Any]) -> RefinementStep:
-    tokens = tuple(Token(each["token"], each["probability"]) for each in step["tokens"])
+    tokens = tuple(RefinementToken(each["token"], each["probability"]) for each in step["tokens"])
     return RefinementStep(step["step"], tokens, step["remaining"])

@@ -29,7 +29,7 @@ def open_spans(service: str) -> Spans:
 
 
 class _OpenTelemetrySpans:
-    """With a provider of its own, so that it meddles with nobody else's in this process."""
+    """With a provider of its own, so that it leaves others of this process alone."""
 
     def __init__(self, service: str) -> None:
         self._api = importlib.import_module("opentelemetry.trace")
@@ -53,7 +53,7 @@ class _OpenTelemetrySpans:
     def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> Iterator[Span]:
         parent = self._context.extract(dict(headers)) if headers is not None else None
         kind = self._api.SpanKind.INTERNAL if headers is None else self._api.SpanKind.SERVER
-        # What an error says may quote a document or a query: it belongs into the log, not to who keeps traces.
+        # What an error says may quote a document or a query: it belongs into the log, not into traces.
         with self._tracer.start_as_current_span(
             name, context=parent, kind=kind, record_exception=False, set_status_on_exception=False
         ) as started:

@@ -96,7 +96,7 @@ class ServiceApplication:
         self.opened.callback(_stop, process)
 
     def kill(self, part: str) -> None:
-        """With signal 9. The embedded engine is started again by whoever needs it, the others are not."""
+        """With signal 9. The embedded engine is started again by its next client, the others are not."""
         if part == DATABASE:
             assert self.postgres is not None
             assert self.postgres.kill()

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedder.evaluation.bootstrap import (
-    Estimate,
-    draw_weights,
-    estimate,
-    harmonic_mean,
-    means,
-    spearman,
-    v_measures,
-)
+from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, harmonic_mean, means, spearman, v_measures
 from embedder.evaluation.outcomes import Measure, Outcome, Setting, Stratum, TaskOutcomes
 
 STEP_DIFFERENCES = ((5, 1), (20, 10), (20, 1))

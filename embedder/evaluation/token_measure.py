@@ -85,7 +85,7 @@ class _Item:
     task: str
     text: str
     instructions: Mapping[str, str]
-    foreign: str  # an instruction of another task
+    unrelated: str  # an instruction of another task
     entries: np.ndarray
     weights: Mapping[str, np.ndarray]
 
@@ -203,12 +203,14 @@ def _prepare(
     items = []
     for row in select_rows(rows, limit=limit, seed=seed):
         known = instructions.get(row["task"], {})
-        strangers = {i for task in by_task for i in instructions.get(task, {}).values()} - set(known.values())
+        unrelated_instructions = {i for task in by_task for i in instructions.get(task, {}).values()} - set(
+            known.values()
+        )
         source = lists[row["task"]]
         words = {aspect: _lists_of(row, aspect, source, entries_of, rng) for aspect in known if labels_of(row, aspect)}
-        if words and strangers:
-            foreign = sorted(strangers)[rng.integers(len(strangers))]
-            items.append(_Item(row["task"], row["text"], known, foreign, *_weigh(words, entries_of)))
+        if words and unrelated_instructions:
+            unrelated = sorted(unrelated_instructions)[rng.integers(len(unrelated_instructions))]
+            items.append(_Item(row["task"], row["text"], known, unrelated, *_weigh(words, entries_of)))
     if not items:
         raise ValueError("No text of the reporting half has a label and an instruction, with another task beside it.")
     return items
@@ -265,7 +267,7 @@ def _run(
     """Every text under all instructions of its task and one of another: text -> instruction -> aspect -> shares."""
     by_instruction: dict[str, list[int]] = defaultdict(list)
     for place, item in enumerate(items):
-        for instruction in dict.fromkeys([*item.instructions.values(), item.foreign]):
+        for instruction in dict.fromkeys([*item.instructions.values(), item.unrelated]):
             by_instruction[instruction].append(place)
     found: list[dict[str, dict[str, np.ndarray]]] = [{} for _ in items]
     total = sum(len(places) for places in by_instruction.values())
@@ -284,12 +286,12 @@ def _run(
 def _records(place: int, item: _Item, runs: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[_Record]:
     for aspect in item.weights:
         instruction = item.instructions[aspect]
-        siblings = sorted(set(item.instructions.values()) - {instruction}) or [item.foreign]
+        siblings = sorted(set(item.instructions.values()) - {instruction}) or [item.unrelated]
         count = len(LISTS)
         own = runs[instruction][aspect]
         controls = {
             "shuffled_instruction": np.mean([runs[each][aspect][:count] for each in siblings], axis=0),
-            "other_task": runs[item.foreign][aspect][:count],
+            "other_task": runs[item.unrelated][aspect][:count],
             "other_label": own[count:],
         }
         yield _Record(place, item.task, aspect, own[:count], controls)

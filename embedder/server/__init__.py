@@ -1,4 +1,4 @@
-"""The embedding server: one model behind OpenAI's `/v1/embeddings` and the application's own routes.
+"""The embedding server: OpenAI's `/v1/embeddings` and the application's own routes over an engine.
 
-Whoever only speaks to it needs no torch: `protocol`, `errors`, `schemas` and `openai_routes` import none.
+Clients need no torch: `protocol`, `errors`, `schemas` and `openai_routes` import none.
 """

@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from embedder.checkpoint import DEFAULT_MODEL
+from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
-from embedder.server.limits import Limits
 from embedder.server.protocol import InputType
 from embedder.server.serving import DEFAULT_PORT, listen, run_server
 
@@ -65,7 +65,7 @@ def _options() -> argparse.Namespace:
     )
     limits = Limits()
     parser.add_argument(
-        "--query-inputs", type=int, default=limits.query_inputs, help="texts that may wait in the lane of queries"
+        "--query-inputs", type=int, default=limits.query_inputs, help="texts that may wait among the queries"
     )
     parser.add_argument(
         "--query-wait-s",

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
-from embedder.server.engine import Engine
+from embedder.engine.engine import Engine
 from embedder.server.failures import failure_at, refused_by
 from embedder.server.guard import Guard
 from embedder.server.openai_routes import openai_routes

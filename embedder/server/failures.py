@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from embedder.server.errors import InvalidRequestError, RefusedError, TooLargeError
+from embedder.engine.errors import InvalidRequestError, RefusedError, TooLargeError
 
 GONE = 499  # nginx's, for a client that has closed the connection
 _MOST_FAULTS = 5
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientGoneError(Exception):
-    """Nobody reads the answer."""
+    """The client has closed the connection."""
 
 
 def openai_failure(error: RefusedError) -> Response:

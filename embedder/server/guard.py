@@ -8,7 +8,8 @@ import hmac
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from embedder.server.errors import RefusedError, TooLargeError, UnauthorisedError
+from embedder.engine.errors import RefusedError, TooLargeError
+from embedder.server.errors import UnauthorisedError
 from embedder.server.failures import failure_at
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -21,7 +22,7 @@ class SlowBodyError(RefusedError):
 
 
 class Guard:
-    """key: what a request must show as `Authorization: Bearer <key>`; None lets everybody in."""
+    """key: what a request must show as `Authorization: Bearer <key>`; None: no key is needed."""
 
     def __init__(self, app: ASGIApp, *, key: str | None, max_body_bytes: int, slow_client_s: float) -> None:
         self._app = app

@@ -11,18 +11,12 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from embedder.server.errors import InvalidRequestError, UnknownModelError
+from embedder.engine.errors import InvalidRequestError
+from embedder.model_info import ModelInfo
+from embedder.server.errors import UnknownModelError
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
-from embedder.server.protocol import (
-    CUT_HEADER,
-    FINGERPRINT_HEADER,
-    Embedded,
-    EmbeddingSource,
-    EmbedTask,
-    InputType,
-    ModelFacts,
-)
+from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, Embedded, EmbeddingSource, EmbedTask, InputType
 from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
 
 OWNER = "gircse-search"
@@ -38,11 +32,11 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
     @routes.post("/embeddings", response_model=EmbeddingAnswer, responses=_FAILURES)
     async def embeddings(question: EmbeddingQuestion, request: Request) -> Response:
         """Vectors of texts, as OpenAI's API gives them, and with it `input_type`, `instruction` and `steps`."""
-        facts = await source.facts()
-        _check_model(question.model, facts)
-        if question.dimensions is not None and question.dimensions > facts.dimension:
+        info = await source.info()
+        _check_model(question.model, info)
+        if question.dimensions is not None and question.dimensions > info.dimension:
             raise InvalidRequestError(
-                f"dimensions is {question.dimensions}, but the model gives {facts.dimension}.", param="dimensions"
+                f"dimensions is {question.dimensions}, but the model gives {info.dimension}.", param="dimensions"
             )
         task = EmbedTask(
             _texts_of(question.input),
@@ -53,34 +47,34 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
         )
         found = await unless_gone(request, source.embed(task))
         if len(task.texts) > _LARGE_ANSWER:
-            body = await run_in_threadpool(_write_answer, question, facts.name, found)
+            body = await run_in_threadpool(_write_answer, question, info.name, found)
         else:
-            body = _write_answer(question, facts.name, found)
+            body = _write_answer(question, info.name, found)
         headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.truncated)}
         return Response(body, media_type="application/json", headers=headers)
 
     @routes.get("/models", responses={503: {"model": OpenAIError}})
     async def models() -> ModelList:
         """The one model that is served."""
-        facts = await source.facts()
-        return ModelList(data=[_row_of(facts)])
+        info = await source.info()
+        return ModelList(data=[_row_of(info)])
 
     @routes.get("/models/{model:path}", responses={404: {"model": OpenAIError}, 503: {"model": OpenAIError}})
     async def model(model: str) -> ModelRow:
         """Whether a model of this name is served."""
-        facts = await source.facts()
-        _check_model(model, facts)
-        return _row_of(facts)
+        info = await source.info()
+        _check_model(model, info)
+        return _row_of(info)
 
-    def _row_of(facts: ModelFacts) -> ModelRow:
-        return ModelRow(id=facts.name, created=started, owned_by=OWNER)
+    def _row_of(info: ModelInfo) -> ModelRow:
+        return ModelRow(id=info.name, created=started, owned_by=OWNER)
 
     return routes
 
 
-def _check_model(name: str, facts: ModelFacts) -> None:
-    if name != facts.name:
-        raise UnknownModelError(f"The model {name[:200]!r} is not served here; {facts.name!r} is.", param="model")
+def _check_model(name: str, info: ModelInfo) -> None:
+    if name != info.name:
+        raise UnknownModelError(f"The model {name[:200]!r} is not served here; {info.name!r} is.", param="model")
 
 
 def _texts_of(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str, ...]:

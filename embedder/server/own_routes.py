@@ -6,13 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from embedder.server.errors import RefusedError
+from embedder.engine.errors import RefusedError
+from embedder.refinement import Refinement, RefinementStep
 from embedder.server.failures import ProblemRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (
@@ -21,10 +22,8 @@ from embedder.server.protocol import (
     SHAPE_HEADER,
     TOKENS_HEADER,
     EmbedTask,
-    Refined,
     RefineTask,
     RefiningSource,
-    Step,
 )
 from embedder.server.schemas import EmbedQuestion, FactsAnswer, RefinedAnswer, RefineServerQuestion
 
@@ -78,21 +77,21 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
         if question.stream or EVENTS_MEDIA_TYPE in request.headers.get("accept", ""):
             return await _stream(source, task, request)
         found = await unless_gone(request, source.refine(task))
-        headers = {FINGERPRINT_HEADER: found.fingerprint}
+        headers = {FINGERPRINT_HEADER: (await source.info()).fingerprint}
         return Response(_json_of(found), media_type="application/json", headers=headers)
 
     @routes.get("/model")
     async def model(response: Response) -> FactsAnswer:
         """What a client must know to use the model as if it were its own."""
-        facts = await source.facts()
-        response.headers[FINGERPRINT_HEADER] = facts.fingerprint
-        return FactsAnswer(**asdict(facts), card=card)
+        info = await source.info()
+        response.headers[FINGERPRINT_HEADER] = info.fingerprint
+        return FactsAnswer.model_validate(replace(info, card=card))
 
     @routes.get("/tokenizer", response_class=Response)
     async def tokenizer_json() -> Response:
-        """The model's tokenizer, for whoever counts tokens without the model."""
-        facts = await source.facts()
-        headers = {FINGERPRINT_HEADER: facts.fingerprint}
+        """The model's tokenizer, for clients that count tokens without the model."""
+        info = await source.info()
+        headers = {FINGERPRINT_HEADER: info.fingerprint}
         return Response(tokenizer(), media_type="application/json", headers=headers)
 
     return routes
@@ -100,7 +99,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
 async def _stream(source: RefiningSource, task: RefineTask, request: Request) -> Response:
     """What is refused before the first step is answered with its status; what fails later with an event."""
-    told: asyncio.Queue[Step | None] = asyncio.Queue()
+    told: asyncio.Queue[RefinementStep | None] = asyncio.Queue()
     work = asyncio.ensure_future(source.refine(task, on_step=told.put_nowait))
     work.add_done_callback(lambda _: told.put_nowait(None))
     try:
@@ -132,5 +131,5 @@ def _event(name: str, data: object) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def _json_of(found: Refined) -> str:
+def _json_of(found: Refinement) -> str:
     return RefinedAnswer.model_validate(found).model_dump_json()

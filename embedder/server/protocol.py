@@ -9,6 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from embedder.model_info import ModelInfo
+from embedder.refinement import Refinement, RefinementStep
+
 # Of every answer with vectors: which model gave them, how many and how long they are, what was read of the texts.
 FINGERPRINT_HEADER = "x-gircse-fingerprint"
 SHAPE_HEADER = "x-gircse-shape"
@@ -21,21 +24,6 @@ class InputType(StrEnum):
 
     QUERY = "query"
     DOCUMENT = "document"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What a client must know to use a model as if it were its own."""
-
-    name: str
-    fingerprint: str
-    dimension: int
-    max_length: int  # tokens of a prompt; what is longer is cut
-    max_steps: int
-    default_query_instruction: str
-    default_query_steps: int
-    default_document_instruction: str
-    default_document_steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,42 +57,18 @@ class RefineTask:
     tolerance: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """`step` counts from 1. `remaining`, 1 - cos(z_k, z_K), is known after the last one."""
-
-    step: int
-    tokens: tuple[Word, ...]
-    remaining: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Refined:
-    instruction: str
-    steps: int
-    refinement: tuple[Step, ...]
-    vector: tuple[float, ...]
-    fingerprint: str
-
-
-OnStep = Callable[[Step], None]
+OnStep = Callable[[RefinementStep], None]
 
 
 class EmbeddingSource(Protocol):
-    """Raises RefusedError. Whoever is cancelled while waiting has its texts not computed."""
+    """Raises RefusedError. Texts of a cancelled call are not computed."""
 
-    async def facts(self) -> ModelFacts: ...
+    async def info(self) -> ModelInfo: ...
 
     async def embed(self, task: EmbedTask) -> Embedded: ...
 
 
 class RefiningSource(EmbeddingSource, Protocol):
-    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refined:
+    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
         """`on_step` is called in the event loop, as each step is there."""
         ...

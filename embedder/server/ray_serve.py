@@ -16,8 +16,8 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from embedder.checkpoint import DEFAULT_MODEL
-from embedder.server.errors import NotServingError
-from embedder.server.limits import Limits
+from embedder.engine.errors import NotServingError
+from embedder.engine.limits import Limits
 from embedder.server.protocol import InputType
 from embedder.server.serving import DEFAULT_PORT, load_application
 

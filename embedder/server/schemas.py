@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
+from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS
 from embedder.server.protocol import InputType
 
-MAX_BIAS = 10.0  # as embedder.tokens has it, which imports torch
-MAX_BIASED_WORDS = 64
 MAX_INSTRUCTION_CHARACTERS = 20_000
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -170,9 +170,9 @@ class StepAnswer(BaseModel):
 class RefinedAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
     instruction: str
-    steps: int
-    refinement: list[StepAnswer]
-    vector: list[float]
+    steps: int = Field(validation_alias="step_count")
+    refinement: list[StepAnswer] = Field(validation_alias="steps")
+    vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
 
 
 class FactsAnswer(BaseModel):

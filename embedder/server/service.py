@@ -1,9 +1,8 @@
-"""The engine for an event loop: tokenises off its thread, waits, and leaves the line when the caller is cancelled."""
+"""The engine for an event loop: tokenises off its thread, waits, and gives its texts up when it is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,26 +14,16 @@ from typing import TypeVar
 import numpy as np
 
 from embedder.contract import resolve_defaults
+from embedder.engine.engine import Engine, late_error
+from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
+from embedder.engine.work import Answer, Item, Priority, document_items, query_item
 from embedder.errors import TextError
+from embedder.model_info import ModelInfo
 from embedder.prompts import PromptIds
-from embedder.server.engine import Engine
-from embedder.server.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
-from embedder.server.protocol import (
-    Embedded,
-    EmbedTask,
-    InputType,
-    ModelFacts,
-    OnStep,
-    Refined,
-    RefineTask,
-    Step,
-    Word,
-)
-from embedder.server.work import Answer, Item, Key, Lane, Variant
-from embedder.tokens import Refinement, RefinementStep
+from embedder.refinement import Refinement, RefinementStep
+from embedder.server.protocol import Embedded, EmbedTask, InputType, OnStep, RefineTask
 
 _TOKENISERS = 2
-_numbers = itertools.count(1)
 Result = TypeVar("Result")
 
 
@@ -44,29 +33,18 @@ class EngineSource:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._tokenisers = ThreadPoolExecutor(_TOKENISERS, thread_name_prefix="gircse-tokenise")
-        contract = engine.encoder.contract
-        self._facts = ModelFacts(
-            name=contract.name,
-            fingerprint=contract.fingerprint,
-            dimension=engine.encoder.dimension,
-            max_length=contract.max_length,
-            max_steps=engine.encoder.max_steps,
-            default_query_instruction=contract.default_query_instruction,
-            default_query_steps=contract.default_query_steps,
-            default_document_instruction=contract.default_document_instruction,
-            default_document_steps=contract.default_document_steps,
-        )
+        self._info = engine.encoder.info
 
     def close(self) -> None:
         self._tokenisers.shutdown(wait=False, cancel_futures=True)
 
-    async def facts(self) -> ModelFacts:
-        return self._facts
+    async def info(self) -> ModelInfo:
+        return self._info
 
     async def embed(self, task: EmbedTask) -> Embedded:
         return await self._counting(self._embed(task))
 
-    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refined:
+    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
         return await self._counting(self._refine(task, on_step))
 
     async def is_ready(self) -> bool:
@@ -100,17 +78,20 @@ class EngineSource:
             )
         instruction, steps = self._resolve(task.input_type, task.instruction, task.steps)
         is_small = task.input_type is InputType.QUERY or len(task.texts) <= limits.small_inputs
-        lane = Lane.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Lane.QUERY
-        self._engine.line.check_room_for(len(task.texts), lane)
-        prompts = await self._read(task.texts, instruction, lane)
+        priority = Priority.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Priority.QUERY
+        self._engine.scheduler.check_room_for(len(task.texts), priority)
+        prompts = await self._read(task.texts, instruction, priority)
         tokens = sum(len(each.ids) for each in prompts)
         cut = sum(each.length > len(each.ids) for each in prompts)
         self._check_tokens(task, prompts, tokens)
         if task.is_bulk is None and tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
-            lane = Lane.DOCUMENT
-        keys = [Key(each.ids, steps, Variant(), wants_words=False) for each in prompts]
-        vectors = await self._vectors(task.texts, keys, lane)
-        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._facts.fingerprint)
+            priority = Priority.DOCUMENT
+        deadline = self._deadline(priority)
+        answers = await self._answers(
+            document_items(prompts, task.texts, steps=steps, priority=priority, deadline=deadline)
+        )
+        vectors = np.stack([each.vector for each in answers])
+        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._info.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
         most = self._engine.limits.max_request_tokens
@@ -119,62 +100,42 @@ class EngineSource:
                 f"{tokens} tokens in one request; at most {most} are taken. Send the texts in parts.", param="input"
             )
         for index, each in enumerate(prompts):
-            if not task.may_cut and each.length > self._facts.max_length:
+            if not task.may_cut and each.length > self._info.max_length:
                 raise InvalidRequestError(
                     f"Text {index} has {each.length} tokens with its instruction; the model reads "
-                    f"{self._facts.max_length}. Split it, or let it be cut with truncate=true.",
+                    f"{self._info.max_length}. Split it, or let it be cut with truncate=true.",
                     param="input",
                 )
 
-    async def _vectors(self, texts: Sequence[str], keys: Sequence[Key], lane: Lane) -> np.ndarray:
-        recent = self._engine.recent
-        vectors = np.empty((len(keys), self._facts.dimension), dtype=np.float32)
-        deadline = self._deadline(lane)
-        rows: list[int] = []
-        items: list[Item] = []
-        for row, key in enumerate(keys):
-            known = None if recent is None else recent.get(key.ids, key.steps, variant=key.variant)
-            if known is not None:
-                vectors[row] = known
-            else:
-                rows.append(row)
-                items.append(Item(key, lane, deadline, text=texts[row][:40]))
-        self._engine.metrics.note_cached(len(keys) - len(rows))
-        if items:
-            answers = await self._answers(items, rows)
-            vectors[rows] = [each.vector for each in answers]
-        return vectors
-
-    async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refined:
+    async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refinement:
         instruction, steps = self._resolve(InputType.QUERY, task.instruction, task.steps)
         if task.tolerance is not None and not 0 <= task.tolerance <= 2:
             raise InvalidRequestError(f"tolerance is {task.tolerance}, but must lie within 0 and 2.", param="tolerance")
-        self._engine.line.check_room_for(1, Lane.QUERY)
-        (prompt,) = await self._read([task.text], instruction, Lane.QUERY)
-        # A step that is told at once cannot be taken back when the text turns out to have settled before others.
-        alone = next(_numbers) if on_step is not None and task.tolerance is not None else 0
-        variant = Variant(tuple(sorted(task.token_bias.items())), task.tolerance, alone)
-        item = Item(
-            Key(prompt.ids, steps, variant, wants_words=True),
-            Lane.QUERY,
-            self._deadline(Lane.QUERY),
-            text=task.text,
+        self._engine.scheduler.check_room_for(1, Priority.QUERY)
+        (prompt,) = await self._read([task.text], instruction, Priority.QUERY)
+        item = query_item(
+            prompt,
+            task.text,
             instruction=instruction,
+            steps=steps,
+            token_bias=task.token_bias,
+            tolerance=task.tolerance,
+            deadline=self._deadline(Priority.QUERY),
             on_step=None if on_step is None else _in_this_loop(on_step),
         )
-        (answer,) = await self._answers([item], [0])
+        (answer,) = await self._answers([item])
         assert answer.refinement is not None
-        return refined_of(answer.refinement, fingerprint=self._facts.fingerprint)
+        return answer.refinement
 
     def _resolve(self, input_type: InputType, instruction: str | None, steps: int | None) -> tuple[str, int]:
         instruction, steps = resolve_defaults(self._engine.encoder.contract, input_type, instruction, steps)
-        if not 1 <= steps <= self._facts.max_steps:
+        if not 1 <= steps <= self._info.max_steps:
             raise InvalidRequestError(
-                f"steps is {steps}, but must lie within 1 and {self._facts.max_steps}.", param="steps"
+                f"steps is {steps}, but must lie within 1 and {self._info.max_steps}.", param="steps"
             )
         return instruction, steps
 
-    async def _read(self, texts: Sequence[str], instruction: str, lane: Lane) -> list[PromptIds]:
+    async def _read(self, texts: Sequence[str], instruction: str, priority: Priority) -> list[PromptIds]:
         started = time.monotonic()
         read = partial(self._engine.encoder.read_prompts, list(texts), instruction)
         try:
@@ -186,25 +147,28 @@ class EngineSource:
                 raise
             raise NotServingError("This server is shutting down.", retry_after_s=5) from None
         finally:
-            self._engine.metrics.note_tokenised(lane, time.monotonic() - started)
+            self._engine.metrics.note_tokenised(priority, time.monotonic() - started)
 
-    def _deadline(self, lane: Lane) -> float:
+    def _deadline(self, priority: Priority) -> float:
         limits = self._engine.limits
-        return time.monotonic() + (limits.query_deadline_s if lane is Lane.QUERY else limits.document_deadline_s)
+        return time.monotonic() + (
+            limits.query_deadline_s if priority is Priority.QUERY else limits.document_deadline_s
+        )
 
-    async def _answers(self, items: Sequence[Item], rows: Sequence[int]) -> list[Answer]:
+    async def _answers(self, items: Sequence[Item]) -> list[Answer]:
         """In the order of `items`. Raises the first error among them, with the place of its text in the request."""
-        chosen = self._engine.enter(items)
+        chosen = self._engine.submit(items)
         try:
             answers = [item.answer for item in chosen]
-            to_begin_s = max(item.deadline for item in chosen) - time.monotonic()
-            if not await _are_done(answers, timeout_s=to_begin_s):
-                self._engine.expire(chosen, also_begun=False)
-                if not await _are_done(answers, timeout_s=self._engine.limits.compute_s):
-                    self._engine.expire(chosen, also_begun=True)
+            to_begin_s = max(item.deadline for item in items) - time.monotonic()
+            has_all = await _are_done(answers, timeout_s=to_begin_s)
+            if not has_all and not any(item.is_waiting for item in chosen):
+                has_all = await _are_done(answers, timeout_s=self._engine.limits.compute_s)
+            if not has_all:
+                raise late_error()
         finally:
-            self._engine.line.leave(chosen)
-        for row, item in zip(rows, chosen, strict=True):
+            self._engine.scheduler.leave(chosen)
+        for row, item in enumerate(chosen):
             error = item.answer.exception() if item.answer.done() else None
             if error is not None:
                 raise _at(error, row)
@@ -212,7 +176,7 @@ class EngineSource:
 
 
 async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> bool:
-    """Whether all have answers, or one an error, within the time. One wake-up of the loop, however many they are."""
+    """Whether all have answers, or one an error, within the time. Notifies the loop once, however many they are."""
     loop, event, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
     left = len(futures)
 
@@ -248,16 +212,6 @@ def _in_this_loop(on_step: OnStep) -> Callable[[RefinementStep], None]:
 
     def tell(step: RefinementStep) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(on_step, _step_of(step, 0.0))
+            loop.call_soon_threadsafe(on_step, step)
 
     return tell
-
-
-def _step_of(step: RefinementStep, remaining: float) -> Step:
-    return Step(step.step, tuple(Word(each.token, each.probability) for each in step.tokens), remaining)
-
-
-def refined_of(found: Refinement, *, fingerprint: str) -> Refined:
-    # Baselines have a vector, but no steps.
-    steps = tuple(_step_of(step, float(left)) for step, left in zip(found.steps, found.remaining, strict=False))
-    return Refined(found.instruction, found.step_count, steps, tuple(found.vector.tolist()), fingerprint)

@@ -1,4 +1,4 @@
-"""Listens with uvicorn, and lets nobody in any more from the signal on that ends it."""
+"""Listens with uvicorn; from the signal that ends it on, new requests are refused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from embedder.checkpoint import load_encoder, load_model_tokenizer, read_model_card
+from embedder.engine.engine import Engine
+from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
+from embedder.model_thread import on_model_thread
 from embedder.server.application import create_application
-from embedder.server.engine import Engine
-from embedder.server.limits import Limits
 from embedder.server.protocol import InputType
 
 DEFAULT_PORT = 7861
@@ -84,7 +85,7 @@ def load_application(
     cuda_graphs: bool = False,
 ) -> tuple[FastAPI, Engine]:
     bound_shape_caches()
-    encoder = load_encoder(model, device=device, dtype=dtype, cuda_graphs=cuda_graphs, own_thread=True)
+    encoder = on_model_thread(load_encoder, model, device=device, dtype=dtype, cuda_graphs=cuda_graphs)
     tokenizer = load_model_tokenizer(model).to_str()
     engine = Engine(encoder, limits)
     application = create_application(

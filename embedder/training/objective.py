@@ -21,14 +21,7 @@ from embedder.training.config import TrainConfig
 from embedder.training.data import DataError
 from embedder.training.gradcache import backward_in_chunks
 from embedder.training.lora import folded_lora
-from embedder.training.losses import (
-    distillation,
-    grounding,
-    icr_loss,
-    stepwise_info_nce,
-    truncations,
-    unlike_positive,
-)
+from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce, truncations, unlike_positive
 from embedder.training.model import refuse_gradient_checkpointing
 from embedder.training.sampling import Batch
 from embedder.training.words import Bags, WordIndex
@@ -232,7 +225,7 @@ class Objective:
                 states = refine_states(
                     PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),
                     steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
-                    observe=observer if self._watches_tokens else None,
+                    on_step=observer if self._watches_tokens else None,
                 )
             embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()

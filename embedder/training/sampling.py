@@ -192,12 +192,12 @@ class BatchSampler:
     def _composed(self, rng: random.Random, size: int, steps: int) -> Batch:
         aspect = self._short[_draw(rng, self._short_tasks)]
         family = self._mixture.families
-        foreign = {
+        other_sources = {
             name: weight
             for name, weight in self._short_tasks.items()
             if family[self._short[name].task] != family[aspect.task]
         }
-        other = self._short[_draw(rng, foreign)]
+        other = self._short[_draw(rng, other_sources)]
         chosen = _spread(rng, sorted(aspect.texts), size)
         unlike = [rng.choice([name for name in sorted(aspect.texts) if name != label]) for label in chosen]
         rows = [compose(rng, aspect, other, *labels) for labels in zip(chosen, unlike, strict=True)]

@@ -67,7 +67,7 @@ class AwayApplication:
         """The newest one."""
         return self.services.catalog.jobs(limit=1)[0]
 
-    def assert_settles(self, *, documents: int, timeout_s: float = 120) -> None:
+    def assert_all_done(self, *, documents: int, timeout_s: float = 120) -> None:
         """Every job is done, and the index holds the chunks of the documents and nothing else."""
         catalog = self.services.catalog
         open_states = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)

@@ -38,9 +38,9 @@ Operation = Put | Delete
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """`pause_s` passes before the process is started again; the embedded engine is started by whoever needs it.
+    """`pause_s` passes before the process is started again; the embedded engine is started by its next client.
 
-    With `at_work` the gap begins when a job is in hand, of this worker when it is the target.
+    With `at_work` the gap begins when a job is running, of this worker when it is the target.
     """
 
     target: Target

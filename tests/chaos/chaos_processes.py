@@ -185,7 +185,7 @@ class Supervisor:
             slot.process.start()
 
     def _put_in_between(self, proxy: FailingProxy) -> None:
-        """Every server writes where it listens; whoever looks there, some 50 ms later, finds the proxy instead."""
+        """Every server writes where it listens; a client that looks there 50 ms later finds the proxy instead."""
         while not self._stop.wait(_INTERPOSE_S):
             connection = read_connection(self._edge_folder)
             if connection is not None and connection.port != proxy.port:

@@ -34,7 +34,7 @@ WORKERS = 2
 LEASE_S = 3
 _CHUNK_TOKENS, _CHUNK_OVERLAP, _DOCUMENT_STEPS = 100, 15, 2
 _PATIENCE_S = 120  # of a client whose catalog is away
-_SETTLE_TIMEOUT_S = 600
+_IDLE_TIMEOUT_S = 600
 _POLL_S = 0.1
 _MOMENT_S = 0.01
 _WORK_TIMEOUT_S = 8
@@ -107,7 +107,7 @@ def run_undisturbed(plan: Plan, settings: ChaosSettings, home: Path) -> State:
     with open_services(Settings(home=home, model=settings.model)) as services, _worker_thread(services):
         _create_collection(services)
         Client(services).carry_out_all(plan.operations)
-        wait_until_settled(services)
+        wait_until_idle(services)
         return read_state(services, COLLECTION)
 
 
@@ -138,7 +138,7 @@ class DisturbedRun:
             opened.enter_context(self.proxy)
             opened.enter_context(self.supervisor)
             self._disturb(services)
-            wait_until_settled(services)
+            wait_until_idle(services)
             self.proxy.is_breaking = False
             found = read_state(services, COLLECTION)
         self._look_for_remains()
@@ -147,9 +147,9 @@ class DisturbedRun:
     def _disturb(self, services: Services) -> None:
         client = Client(services)
         self.proxy.is_breaking = True
-        with ThreadPoolExecutor(1) as hand:
+        with ThreadPoolExecutor(1) as executor:
             for each in self._plan.rounds:
-                handed_in = hand.submit(client.carry_out_all, each.operations)
+                handed_in = executor.submit(client.carry_out_all, each.operations)
                 self._strike(services, each.kill)  # while they come in
                 handed_in.result()
 
@@ -216,7 +216,7 @@ def patiently(action: Callable[[], T]) -> T:
             time.sleep(_POLL_S)
 
 
-def wait_until_settled(services: Services, *, timeout_s: float = _SETTLE_TIMEOUT_S) -> None:
+def wait_until_idle(services: Services, *, timeout_s: float = _IDLE_TIMEOUT_S) -> None:
     deadline = time.monotonic() + timeout_s
     while any((counts := patiently(services.catalog.job_counts))[state] for state in _OPEN_STATES):
         if time.monotonic() > deadline:

@@ -80,7 +80,7 @@ def _run(
 def _figures(record: Mapping[str, Any]) -> str:
     kills = ", ".join(f"{count} {target}" for target, count in record["kills"].items())
     return (
-        f"{sum(record['kills'].values())} kills ({kills}; {record['in_flight']} workers with a job in hand), "
+        f"{sum(record['kills'].values())} kills ({kills}; {record['in_flight']} workers with a job in flight), "
         f"{sum(record['injected'].values())} network faults, {record['operations']} operations, "
         f"{record['documents']} documents, {record['chunks']} chunks, {record['seconds']} s"
     )
@@ -110,7 +110,7 @@ def _summary(log: Path, key: Mapping[str, object]) -> str:
     slowest = max(record["seconds"] for record in passed)
     return (
         f"{len(passed)} of {len(last)} seeds passed: {sorted(record['seed'] for record in passed)}; {kills} kills, "
-        f"{in_flight} of them of a worker with a job in hand, {faults} network faults; slowest seed {slowest} s"
+        f"{in_flight} of them of a worker with a job in flight, {faults} network faults; slowest seed {slowest} s"
     )
 
 

@@ -32,8 +32,8 @@ TRUTH_S = 2.0  # within which /readyz must tell it
 @contextmanager
 def gircse(*arguments: str, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server of the application, and the address that it tells."""
-    foreign = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
-    environment = foreign | {"PYTHONPATH": str(Path(__file__).parents[2])} | settings
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
+    environment = inherited | {"PYTHONPATH": str(Path(__file__).parents[2])} | settings
     with subprocess.Popen([*GIRCSE, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process, _announced(process)
@@ -114,7 +114,7 @@ def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
         }
         with application.worker(), gircse("serve", **client) as (_, web_url):
             application.add(TEXT.format(0), name="0.txt")
-            application.assert_settles(documents=1)
+            application.assert_all_done(documents=1)
             assert readiness(web_url) == readiness(embedder_url) == 200
             with Load(web_url) as load:
                 for number in range(1, 13):
@@ -134,4 +134,4 @@ def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
                     assert told_within(again_url, 200)
                     assert told_within(web_url, 200)
                     wait_until(lambda: load.since(back_at)[200] > 20)
-                    application.assert_settles(documents=13, timeout_s=240)
+                    application.assert_all_done(documents=13, timeout_s=240)

@@ -48,7 +48,7 @@ def test_jobs_wait_for_an_unreachable_qdrant(
     application = application_factory(qdrant_url=f"http://127.0.0.1:{proxy.port}", qdrant_api_key=token)
     with application.worker():
         unwanted = application.add(TEXT, name="unwanted.txt")
-        application.assert_settles(documents=1)
+        application.assert_all_done(documents=1)
         proxy.target_port = closed_port()
         application.add(TEXT * 20)
         wait_until(lambda: application.job().error is not None)
@@ -58,7 +58,7 @@ def test_jobs_wait_for_an_unreachable_qdrant(
         application.delete(unwanted)
         wait_until(lambda: application.job().error is not None)
         proxy.target_port = there
-        application.assert_settles(documents=1)
+        application.assert_all_done(documents=1)
 
 
 def test_jobs_wait_for_a_missing_model(application_factory: Callable[..., AwayApplication], model: Path) -> None:
@@ -70,7 +70,7 @@ def test_jobs_wait_for_a_missing_model(application_factory: Callable[..., AwayAp
             wait_until(lambda: f"No folder '{model}'" in supervisor.worker_logs())
             assert (application.job().state, application.job().attempts) == (JobState.QUEUED, 0)
             elsewhere.rename(model)
-            application.assert_settles(documents=1)
+            application.assert_all_done(documents=1)
     finally:
         if elsewhere.exists():
             elsewhere.rename(model)
@@ -84,7 +84,7 @@ def test_a_worker_waits_for_a_catalog_that_is_read_only(application_factory: Cal
         assert "Check GIRCSE_DATABASE_URL" in supervisor.worker_logs()
         assert (application.job().state, application.job().attempts) == (JobState.QUEUED, 0)
         allow_writing()
-        application.assert_settles(documents=1)
+        application.assert_all_done(documents=1)
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def test_jobs_wait_for_a_full_disk(
             lambda: "No space" in seen(application, supervisor.worker_logs()) or "full" in supervisor.worker_logs()
         )
         (small_disk / "ballast").unlink()
-        application.assert_settles(documents=2)
+        application.assert_all_done(documents=2)
 
 
 def fill(disk: Path, left_kb: int) -> None:

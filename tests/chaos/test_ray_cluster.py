@@ -22,7 +22,7 @@ pytest.importorskip("ray")
 import ray
 from chaos_corpus import real_files
 from chaos_processes import processes_of
-from chaos_run import wait_until_settled
+from chaos_run import wait_until_idle
 from chaos_state import State, differences, read_state
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -64,7 +64,7 @@ def expected(corpus: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
     with open_services(Settings(home=tmp_path_factory.mktemp("worker"), model=str(model))) as services:
         submit(services, corpus)
         with working(lambda stop: run_worker(services, stop)):
-            wait_until_settled(services, timeout_s=PATIENCE_S)
+            wait_until_idle(services, timeout_s=PATIENCE_S)
         return read_state(services, COLLECTION)
 
 
@@ -156,7 +156,7 @@ def test_two_nodes_leave_what_a_worker_leaves(
     with open_services(settings) as services:
         submit(services, corpus)
         with open_engine(services) as run, working(lambda stop: run(COLLECTION, stop)):
-            wait_until_settled(services, timeout_s=PATIENCE_S)
+            wait_until_idle(services, timeout_s=PATIENCE_S)
         assert_same(expected, read_state(services, COLLECTION))
 
 
@@ -172,7 +172,7 @@ def test_the_node_with_the_model_killed_in_the_middle_costs_nothing_but_time(
             wait_until(lambda: ready(services) >= 10)
             two_nodes.remove_node(next(iter(two_nodes.worker_nodes)), allow_graceful=False)
             assert ready(services) < FILES  # there was something left to lose
-            wait_until_settled(services, timeout_s=PATIENCE_S)
+            wait_until_idle(services, timeout_s=PATIENCE_S)
         assert_same(expected, read_state(services, COLLECTION))
 
 

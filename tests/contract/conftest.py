@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from catalog_samples import LIBRARY, Clock, claimed, new_chunk, new_document
+from fresh_catalog import connect_migrated
 from postgres_server import create_database, postgres_server
 from sqlalchemy import Engine
 
@@ -37,14 +38,12 @@ _numbers = count(1)
 @pytest.fixture(params=["sqlite", "postgresql"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'catalog.db'}"
+        engine = connect_migrated(tmp_path / "catalog.db")
     else:
         server, template = request.getfixturevalue("postgres_url"), request.getfixturevalue("migrated_template")
         name = f"catalog_{next(_numbers)}_test"
         create_database(server, name, template=template)
-        url = f"{server}/{name}"
-    engine = connect(url)
-    upgrade(engine)
+        engine = connect(f"{server}/{name}")
     yield engine
     engine.dispose()
 

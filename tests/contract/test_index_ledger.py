@@ -163,17 +163,17 @@ def test_an_index_that_is_given_up_is_removed_with_its_chunks(
         catalog.record_indexed(building.active_index, catalog.document(document_id), [])
 
 
-def test_the_audit_sees_chunks_their_documents_and_which_are_settled(
+def test_the_consistency_check_sees_chunks_their_documents_and_which_are_idle(
     catalog: SqlCatalog, ingested: Callable[..., str], submitted: Callable[..., Job]
 ) -> None:
-    settled, busy = ingested("a.txt"), ingested("b.txt")
+    idle, busy = ingested("a.txt"), ingested("b.txt")
     submitted("b.txt", content_hash="b" * 64)
-    ids = [new_chunk(document_id, ordinal).id for document_id in (settled, busy) for ordinal in (0, 1)]
+    ids = [new_chunk(document_id, ordinal).id for document_id in (idle, busy) for ordinal in (0, 1)]
     assert [chunk.id for page in catalog.chunk_pages("library--1") for chunk in page] == sorted(ids)
-    assert catalog.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {ids[0]: settled, ids[2]: busy}
-    assert catalog.unqueued_documents([settled, busy, "no such id"]) == {settled: True, busy: False}
-    assert catalog.queue_again(settled)
-    assert catalog.unqueued_documents([settled]) == {settled: False}
+    assert catalog.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {ids[0]: idle, ids[2]: busy}
+    assert catalog.unqueued_documents([idle, busy, "no such id"]) == {idle: True, busy: False}
+    assert catalog.queue_again(idle)
+    assert catalog.unqueued_documents([idle]) == {idle: False}
     assert not catalog.queue_again("no such id")
 
 

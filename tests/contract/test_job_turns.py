@@ -1,4 +1,4 @@
-"""Whose turn it is: priorities, sharing between collections, pauses, waking, many workers; on both databases."""
+"""Whose turn it is: priorities, sharing between collections, pauses, notifications, many workers; on both databases."""
 
 from __future__ import annotations
 
@@ -241,11 +241,11 @@ def pipeline_of(tmp_path: Path) -> Callable[[SqlCatalog], IngestPipeline]:
 
 
 class TestWorkers:
-    def test_an_idle_one_that_seldom_looks_is_woken_within_a_second(
+    def test_an_idle_one_that_seldom_looks_is_notified_within_a_second(
         self, engine: Engine, pipeline_of: Callable[[SqlCatalog], IngestPipeline]
     ) -> None:
         if engine.dialect.name != "postgresql":
-            pytest.skip("SQLite cannot wake anybody: its workers look every second")
+            pytest.skip("SQLite has no notifications: its workers look every second")
         catalog = SqlCatalog(engine)
         catalog.create_collection(LIBRARY)
         stop = threading.Event()

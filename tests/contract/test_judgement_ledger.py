@@ -71,7 +71,7 @@ def test_starters_are_lenses_that_a_person_could_save() -> None:
         assert lens.note
 
 
-def test_a_person_has_one_opinion_of_a_document_and_query(
+def test_a_person_has_one_judgement_of_a_document_and_query(
     catalog: SqlCatalog, ingested: Callable[..., str], clock: Clock
 ) -> None:
     document_id = ingested()
@@ -88,7 +88,7 @@ def test_a_person_has_one_opinion_of_a_document_and_query(
     assert len(all_judgements(catalog)) == 2
 
 
-def test_the_same_opinion_given_twice_at_once_is_kept_once(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
+def test_the_same_judgement_given_twice_at_once_is_kept_once(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
     document_id = ingested()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda grade: catalog.save_judgement(judged(document_id, grade=grade)), [0, 1, 2, 3] * 4))

@@ -129,7 +129,7 @@ class TestAlike:
             submitted(f"{number}.txt")
         assert [len(alike(claimed(catalog), limit=3)), len(alike(claimed(catalog), limit=3))] == [3, 1]
 
-    def test_what_a_lost_worker_had_in_hand_is_taken_until_it_has_ended_two(
+    def test_what_a_lost_worker_had_in_flight_is_taken_until_it_has_ended_two(
         self, catalog: SqlCatalog, submitted: Callable[..., Job], alike: Callable[..., list[Job]], clock: Clock
     ) -> None:
         for number in range(3):

@@ -137,7 +137,7 @@ def test_a_batch_with_one_that_cannot_be_kept_leaves_nothing(catalog: SqlCatalog
 
 
 def test_batches_of_two_at_once_make_each_document_once(catalog: SqlCatalog) -> None:
-    """In opposite orders, some there already: whoever locks row by row meets the other one in the middle."""
+    """In opposite orders, some there already: a transaction that locks row by row meets the other one in the middle."""
     names = [f"{number:02}.txt" for number in range(40)]
     catalog.submit_many("library", [new_document(name) for name in names[::3]])
     barrier = threading.Barrier(4)

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
 TIMEOUT_MS = 30_000
-SETTLE_MS = 150
+RENDER_MS = 150
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 # Gradio's complaints where a page is left while an answer is on its way.
@@ -96,7 +96,7 @@ class OpenPage:
         """Until no answer is on its way; one look could fall between two handlers of a chain."""
         for _ in range(2):
             self.page.wait_for_function(_IS_STILL)
-            self.page.wait_for_timeout(SETTLE_MS)
+            self.page.wait_for_timeout(RENDER_MS)
         self.page.wait_for_function(_IS_STILL)
 
     def search(self, query: str) -> None:

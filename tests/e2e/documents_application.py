@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from served import served
 
 from app.settings import Settings
 from app.testing import ToyEmbedder
@@ -22,15 +20,15 @@ START_TIMEOUT_S = 60
 
 
 class SlowEmbedder(ToyEmbedder):
-    """Waits before each batch of documents while `gate` is closed."""
+    """Waits before each batch of documents until `unblocked` is set."""
 
     def __init__(self) -> None:
         super().__init__(is_recording=False)
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
 
     def embed_documents(self, texts: Any, *, instruction: str, steps: int) -> list[list[float]]:
-        self.gate.wait(timeout=60)
+        self.unblocked.wait(timeout=60)
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
@@ -43,22 +41,14 @@ def serving_documents(application_class: Any, home: Path, *, has_worker: bool = 
         # Pages of a server on this machine are fetched, as those of the internet would be.
         application.services = replace(application.services, settings=Settings(home=home, allow_private_urls=True))
         web = opened.enter_context(open_web(application.services))
-        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-        server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
-        threads = [threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)]
+        url = opened.enter_context(served(web))
+        worker = threading.Thread(target=run_worker, args=(application.services, stop), daemon=True)
         if has_worker:
-            threads.append(threading.Thread(target=run_worker, args=(application.services, stop), daemon=True))
-        for thread in threads:
-            thread.start()
-        until = time.monotonic() + START_TIMEOUT_S
-        while not server.started and time.monotonic() < until:
-            time.sleep(0.05)
-        assert server.started, f"the server did not start within {START_TIMEOUT_S} s"
+            worker.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", application
+            yield url, application
         finally:
-            embedder.gate.set()
-            server.should_exit = True
+            embedder.unblocked.set()
             stop.set()
-            for thread in threads:
-                thread.join(timeout=20)
+            if has_worker:
+                worker.join(20)

@@ -60,8 +60,8 @@ class Gircse:
 
     def call(self, *arguments: str, code: int = 0) -> Result:
         """The same inside this process, where the heavy imports are paid once."""
-        foreign = {name: None for name in os.environ if name.startswith(_NOT_INHERITED)}
-        result = CliRunner().invoke(app, arguments, env={**foreign, **self._own_environment})
+        inherited = {name: None for name in os.environ if name.startswith(_NOT_INHERITED)}
+        result = CliRunner().invoke(app, arguments, env={**inherited, **self._own_environment})
         assert isinstance(result.exception, SystemExit | None), (arguments, result.exception)
         assert result.exit_code == code, (arguments, result.exit_code, result.output)
         return result

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import uvicorn
 from browser import DESKTOP, PHONE, OpenPage, opened_page
 from page_application import LETTERS
 from playwright.sync_api import Browser, ViewportSize, expect
+from served import served
 
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
 from app.testing import ToyEmbedder
@@ -34,21 +31,6 @@ class Faults:
         if self.index_is_away:
             raise VectorIndexUnavailableError("http://someone:hunter2@index does not answer")
         return True
-
-
-@contextmanager
-def serving(services: Any) -> Iterator[str]:
-    with open_web(services) as web, socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(web, log_level="warning"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        deadline = time.monotonic() + 60
-        while not server.started:
-            assert time.monotonic() < deadline, "the server did not start within a minute"
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(timeout=15)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +60,7 @@ def faulty_url(toy_services_class: Any, faults: Faults, tmp_path_factory: pytest
             settings=application.services.settings.model_copy(update={"model": str(home / "model")}),
             checks={"catalog": application.services.catalog.is_alive, "index": faults.check_index},
         )
-        yield opened.enter_context(serving(services))
+        yield opened.enter_context(served(opened.enter_context(open_web(services))))
 
 
 @pytest.fixture

@@ -70,9 +70,9 @@ def test_programs_show_a_key(application: Application, key: str) -> None:
         assert nobody.post("/api/v1/search", json=question).status_code == 401
         found = anna.post("/api/v1/search", json=question)
         assert found.json()["hits"][0]["chunk"]["text"] == TEXTS["letters"]
-        foreign = anna.post("/api/v1/search", json={**question, "collection": "ledger"})
-        assert foreign.status_code == 404
-        assert "There are: letters." in foreign.json()["detail"]
+        hidden = anna.post("/api/v1/search", json={**question, "collection": "ledger"})
+        assert hidden.status_code == 404
+        assert "There are: letters." in hidden.json()["detail"]
         assert anna.delete("/api/v1/collections/letters").status_code == 403
         assert anna.get("/metrics").status_code == 403
         embed = {"model": "gircse-mini", "input": "a late boat"}

@@ -34,12 +34,12 @@ async def test_agent_finds_what_the_command_line_finds(sample_gircse: Gircse, sa
         assert not answer.is_error, answer.content
         found = answer.structured_content
         read = await client.call_tool("fetch_document", {"document_id": found["hits"][0]["document_id"]})
-        foreign = await client.call_tool("search", {**asked, "collection": "library"})
+        hidden = await client.call_tool("search", {**asked, "collection": "library"})
     expected = sample_server.search("an island with an active volcano", collection="sample", limit=3)
     assert [hit["chunk_id"] for hit in found["hits"]] == [hit["chunk"]["id"] for hit in expected["hits"]]
     assert found["hits"][0]["text"] in read.structured_content["text"]
-    assert foreign.is_error
-    assert "There are: sample." in foreign.content[0].text
+    assert hidden.is_error
+    assert "There are: sample." in hidden.content[0].text
 
 
 @pytest.fixture

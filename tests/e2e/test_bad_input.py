@@ -1,4 +1,4 @@
-"""Bad input at every door gives one clear message that says what to do, and never harms what is good beside it."""
+"""Bad input at every interface gives one clear message that says what to do, and never harms what is good beside it."""
 
 from __future__ import annotations
 

@@ -273,8 +273,8 @@ def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
 ) -> None:
     name = service.make_collection()
     shown = shown_factory(name)
-    gate = service.application.embedder.gate
-    gate.clear()
+    unblocked = service.application.embedder.unblocked
+    unblocked.clear()
     try:
         shown.send(papers / "towns" / "harbour.md")
         expect(shown.state("harbour")).to_have_text("embedding 5 %")
@@ -284,7 +284,7 @@ def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
         expect(shown.state("ferry")).to_have_text("cancelled")
         shown.page.goto("about:blank")
     finally:
-        gate.set()
+        unblocked.set()
     again = shown_factory(name)
     expect(again.state("harbour")).to_have_text("ready")
     again.press("Retry", of="ferry")
@@ -305,16 +305,16 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
     shown.page.get_by_role("button", name="Index anew").click()
     shown.expect_message("is made like this already")
 
-    gate = service.application.embedder.gate
+    unblocked = service.application.embedder.unblocked
     tokens.fill("40")
     shown.page.locator("#change-overlap input, #change-overlap textarea").fill("5")
     shown.page.get_by_role("button", name="Index anew").click()
     shown.expect_message("is indexed anew")
-    gate.clear()
+    unblocked.clear()
     try:
         shown.page.goto("about:blank")
     finally:
-        gate.set()
+        unblocked.set()
     again = shown_factory(name)
     again.open_settings()
     expect(again.page.locator("#settings-facts")).to_contain_text("Indexed anew: 3 documents")
@@ -347,7 +347,7 @@ def test_a_long_list_has_pages_and_keeps_the_focus_when_it_is_drawn_again(
     expect(page.get_by_role("button", name="town-1", exact=True)).to_be_focused()
 
 
-def test_names_and_reasons_of_strangers_stay_text(
+def test_untrusted_names_and_reasons_stay_text(
     shown_factory: Callable[..., Shown], service: Service, tmp_path: Path
 ) -> None:
     name = service.make_collection()

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
 
-MOST_DIALOGS = 25
+MOST_DIALOGS = 10
 
 # What none of our HTML ever holds, and links that lead anywhere but to this server or the web.
 _SMUGGLED = """() => {

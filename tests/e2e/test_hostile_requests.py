@@ -1,4 +1,4 @@
-"""Every handler of the pages, asked by a stranger through the real queue: each is a public endpoint, whatever is shown.
+"""Every handler of the pages, called by an untrusted client through the queue: all are public, whatever is shown.
 
 Which handlers there are, and what each takes, the server itself says; none can be left out.
 """
@@ -19,7 +19,7 @@ from page_application import PageApplication
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
 
-ASKED, FOREIGN = "asked", "foreign"
+ASKED, HIDDEN = "asked", "hidden"
 SECRET = "marzipan-4711"
 BATCH, AT_ONCE = 8, 6  # together fewer than may wait
 TIMEOUT_S = 120
@@ -105,12 +105,12 @@ class Reply:
 @pytest.fixture(scope="module")
 def application(hostile_application: PageApplication) -> PageApplication:
     """With two more collections: the one that requests name, and one that they have no business with."""
-    for name, word in ((ASKED, "ferry"), (FOREIGN, SECRET)):
+    for name, word in ((ASKED, "ferry"), (HIDDEN, SECRET)):
         hostile_application.server.ask("/api/v1/collections", {"name": name})
         for number in range(3):
             text = f"A {word} of number {number}. It came late."
             hostile_application.add_text(name, f"{word} {number}", text, {"kind": word}, uri=f"{word}-{number}")
-    hostile_application.wait_until_read(ASKED, FOREIGN)
+    hostile_application.wait_until_read(ASKED, HIDDEN)
     return hostile_application
 
 
@@ -197,11 +197,11 @@ def ask_all(client: httpx.Client, wanted: Iterable[tuple[Handler, Sequence[Mappi
             yield from replies
 
 
-def held_by_the_foreign_collection(application: PageApplication) -> dict[str, Any]:
+def held_by_the_hidden_collection(application: PageApplication) -> dict[str, Any]:
     paths = ("documents?limit=1000&", "jobs?limit=1000&", "judgements?", "facets?")
-    held = {path: application.server.ask(f"/api/v1/{path}collection={FOREIGN}").body for path in paths}
+    held = {path: application.server.ask(f"/api/v1/{path}collection={HIDDEN}").body for path in paths}
     collections = application.server.ask("/api/v1/collections").body
-    return {**held, "collection": next(each for each in collections if each["name"] == FOREIGN)}
+    return {**held, "collection": next(each for each in collections if each["name"] == HIDDEN)}
 
 
 def test_no_index_is_left_out(client: httpx.Client, handlers: list[Handler]) -> None:
@@ -211,25 +211,25 @@ def test_no_index_is_left_out(client: httpx.Client, handlers: list[Handler]) -> 
 
 
 def test_malformed_requests(application: PageApplication, client: httpx.Client, handlers: list[Handler]) -> None:
-    before = held_by_the_foreign_collection(application)
+    before = held_by_the_hidden_collection(application)
     silent: list[Reply] = []
     for reply in ask_all(client, ((handler, list(handler.payloads())) for handler in handlers)):
         assert "Traceback" not in reply.text
         assert "root:" not in reply.text
         assert SECRET not in reply.text, reply
         silent += [] if reply.is_answer or reply.is_explained else [reply]
-    assert held_by_the_foreign_collection(application) == before
+    assert held_by_the_hidden_collection(application) == before
     assert silent == []
 
 
 def test_ids_of_another_collection(application: PageApplication, client: httpx.Client, handlers: list[Handler]) -> None:
-    before = held_by_the_foreign_collection(application)
-    hits = application.server.search("late", collection=FOREIGN)["hits"]
+    before = held_by_the_hidden_collection(application)
+    hits = application.server.search("late", collection=HIDDEN)["hits"]
     document, chunk = hits[0]["document"]["id"], hits[0]["chunk"]["id"]
-    job = application.server.ask(f"/api/v1/jobs?collection={FOREIGN}&limit=1").body[0]["id"]
+    job = application.server.ask(f"/api/v1/jobs?collection={HIDDEN}&limit=1").body[0]["id"]
     events = [
         {"action": action, "document": document, "chunk": chunk, "subject": chunk, "job": job, "value": SECRET[:3],
-         "grade": 3, "url": FOREIGN, "source": FOREIGN, "offset": "0", "start": "0", "end": "9"}
+         "grade": 3, "url": HIDDEN, "source": HIDDEN, "offset": "0", "start": "0", "end": "9"}
         for action in ACTIONS
     ]  # fmt: skip
     clicked = [
@@ -241,7 +241,7 @@ def test_ids_of_another_collection(application: PageApplication, client: httpx.C
     chosen = json.dumps({"like": {chunk: "x"}, "unlike": {chunk: "y"}})
     filled = [(handler, [{"data": [chosen if each == "" else each for each in handler.valid]}]) for handler in handlers]
     assert [reply for reply in ask_all(client, filled) if SECRET in reply.text] == []
-    assert held_by_the_foreign_collection(application) == before
+    assert held_by_the_hidden_collection(application) == before
     assert application.incidents() == []
 
 

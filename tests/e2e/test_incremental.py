@@ -88,15 +88,15 @@ def test_second_ingestion_embeds_nothing_and_an_edit_only_its_chunks(
     assert reused > 5 * embedded
 
 
-@pytest.mark.parametrize("door", ["command", "http"])
+@pytest.mark.parametrize("interface", ["command", "http"])
 def test_deleted_document_leaves_no_point(
-    door: str,
+    interface: str,
     folder: Path,
     sample_gircse: Gircse,
     sample_server: Server,
     index_of: Callable[[Gircse], QdrantVectorIndex],
 ) -> None:
-    collection, index = f"deleting-{door}", index_of(sample_gircse)
+    collection, index = f"deleting-{interface}", index_of(sample_gircse)
     (folder / "prose.txt").unlink()  # the shorter ones will do
     sample_gircse.call("ingest", str(folder), "--collection", collection)
     documents = sample_server.ask(f"/api/v1/documents?collection={collection}").body
@@ -104,7 +104,7 @@ def test_deleted_document_leaves_no_point(
     rest = index.count(collection) - victim["chunk_count"]
     assert index.count(collection, document_id=victim["id"]) == victim["chunk_count"] > 0
 
-    if door == "command":
+    if interface == "command":
         sample_gircse.call("documents", "delete", victim["id"])
     else:
         assert sample_server.ask(f"/api/v1/documents/{victim['id']}", method="DELETE").status == 202

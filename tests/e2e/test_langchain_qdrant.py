@@ -118,7 +118,7 @@ def test_store_opened_for_a_collection_has_the_embeddings_that_filled_it(
         pass
 
 
-FOREIGN_PROGRAM = """
+OTHER_PROGRAM = """
 import app, sys
 from embedder import GircseEmbeddings
 print(app.__file__)
@@ -131,7 +131,7 @@ def test_embeddings_work_in_a_project_with_an_app_package_of_its_own(tmp_path: P
     (tmp_path / "app").mkdir()
     own = tmp_path / "app" / "__init__.py"
     own.write_text("NAME = 'a project of someone else'\n")
-    (tmp_path / "program.py").write_text(FOREIGN_PROGRAM)
+    (tmp_path / "program.py").write_text(OTHER_PROGRAM)
     result = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )

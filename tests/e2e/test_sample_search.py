@@ -1,4 +1,4 @@
-"""The promise of the product, on the sample library: the instruction decides what is found, through every door.
+"""The promise of the product, on the sample library: the instruction decides what is found, through every interface.
 
 Each planted query is asked under two instructions; most of the five best documents must carry the label of each.
 """

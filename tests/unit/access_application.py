@@ -1,4 +1,4 @@
-"""A service with access control over a small application: own and foreign collections, and somebody of each role."""
+"""A small service with access control: one visible and one hidden collection, and a user of each role."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fastapi.testclient import TestClient
 from app.access.accounts import Accounts
 from app.settings import Settings
 from app.types.access import Role
-from app.wiring.openai import PassingSource
+from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.web import open_web
 from embedder.server.openai_routes import openai_routes
 
 ADMIN_SECRET = "gs_the-secret-of-the-admin-of-this-test"
-OWN, FOREIGN = "own", "foreign"
-MARKER = "zebrafish"  # stands in all that is foreign
+OWN, HIDDEN = "own", "hidden"
+MARKER = "zebrafish"  # stands in all that is hidden
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def open_access_application(application: Any) -> Iterator[AccessApplication]:
         name = f"user-{number}"
         accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
         _, keys[who] = accounts.add_key(name, collections=[of_key])
-    away = PassingSource(RemoteEmbedder("http://127.0.0.1:1"), settings)  # a toy gives no vectors to OpenAI's clients
+    away = ForwardingSource(
+        RemoteEmbedder("http://127.0.0.1:1"), settings
+    )  # a toy gives no vectors to OpenAI's clients
     routes = nullcontext(openai_routes(away))
     with (
         mock.patch("app.wiring.web.open_openai_routes", return_value=routes),

@@ -14,12 +14,8 @@ from app.errors import UnavailableError
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, Reader, VectorIndex
 from app.services import Services
-from app.types.documents import (
-    Collection as DocumentCollection,
-)
-from app.types.documents import (
-    Job,
-)
+from app.types.documents import Collection as DocumentCollection
+from app.types.documents import Job
 from ingest.pipeline import IngestPipeline
 from ingest.ray_engine.engine import ShardEngine
 from ingest.ray_engine.parts import BrokenRunError

@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import uvicorn
 from fastapi import FastAPI
+from served import served
 
 from embedder import Encoder
-from embedder.server.engine import Engine
-from embedder.server.limits import Limits
+from embedder.engine.engine import Engine
+from embedder.engine.limits import Limits
 from embedder.server.service import EngineSource
 
 Ids = tuple[int, ...]
 
 
 class WatchedEncoder:
-    """The encoder it is given. `gate` closed holds batches up; `meddle` may raise, or change what was computed."""
+    """The encoder it is given. Batches wait until `unblocked` is set; `meddle` may raise, or change results."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self.batches: list[list[Ids]] = []
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
         self.delay_s = 0.0
         self.meddle: Callable[[Sequence[Ids], np.ndarray], np.ndarray] = lambda prompts, prefixes: prefixes
 
@@ -41,7 +41,7 @@ class WatchedEncoder:
 
     def refine_prompts(self, prompts: Sequence[Ids], **options: Any) -> np.ndarray:
         self.batches.append(list(prompts))
-        assert self.gate.wait(30)
+        assert self.unblocked.wait(30)
         time.sleep(self.delay_s)
         return self.meddle(prompts, self._encoder.refine_prompts(prompts, **options))
 
@@ -60,7 +60,7 @@ class WatchedServer:
         self.source = EngineSource(self.engine)
 
     def close(self) -> None:
-        self.encoder.gate.set()
+        self.encoder.unblocked.set()
         self.source.close()
         self.engine.close()
 
@@ -73,10 +73,10 @@ class WatchedServer:
 def server_process(model: str, *options: str, **environment: str) -> Iterator[str]:
     """The address of `python -m embedder.server`."""
     command = [sys.executable, "-m", "embedder.server", "--model", model, "--port", "0", "--dtype", "float32", *options]
-    foreign = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
     with subprocess.Popen(
         command,
-        env=foreign | environment,
+        env=inherited | environment,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -97,14 +97,5 @@ def server_process(model: str, *options: str, **environment: str) -> Iterator[st
 @contextmanager
 def listening(app: FastAPI) -> Iterator[int]:
     """Its port, in a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
+    with served(app) as url:
+        yield int(url.rpartition(":")[2])

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fresh_catalog import connect_migrated
 from sqlalchemy import Engine
 
-from app.catalog import SqlCatalog, connect, upgrade
+from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.ports.parts import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
@@ -35,8 +36,7 @@ class IngestParts:
 
     @classmethod
     def open(cls, home: Path, index: VectorIndex) -> IngestParts:
-        engine = connect(f"sqlite:///{home / 'catalog_test.db'}")
-        upgrade(engine)
+        engine = connect_migrated(home / "catalog_test.db")
         return cls(engine, SqlCatalog(engine), FolderBlobStore(home / "files"), index)
 
     def add_collection(self, embedder: Embedder) -> None:

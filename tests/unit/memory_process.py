@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 from ingest_parts import COLLECTION, IngestParts
 
 from app.edge import EdgeProcess

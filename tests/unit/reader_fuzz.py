@@ -20,7 +20,7 @@ from sample_files import samples, unzipped, zip_of
 from app.errors import DocumentError
 from ingest.readers import ProcessLimits
 
-# One child for all, so that whoever ends it is noticed.
+# One child for all, so that the file that ends it is known.
 PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000, max_documents=10**9)
 # Numbers at the edges, ends of structures, and what starts a new one.
 TOKENS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
 from app.settings import Settings
 from app.types.documents import CountedCollection
 from app.wiring.about import FAITHFULNESS, catalog_kind, describe_installation, index_kind, read_card
+from embedder.model_info import ModelInfo
 from ui.about_handlers import AboutHandlers
-from ui.contract import AboutInfo, ModelFacts
+from ui.contract import AboutInfo
 from ui.handler_inputs import as_handler
 from ui.render.about import (
     render_card,
@@ -32,7 +34,18 @@ from ui.render.about import (
 )
 from ui.render.markdown import render_markdown
 
-FACTS = ModelFacts("f" * 64, 384, "", 20, "Say it briefly.", 5, 64, card="# A model\n\nIt *embeds*.")
+FACTS = ModelInfo(
+    name="toy",
+    fingerprint="f" * 64,
+    dimension=384,
+    max_length=512,
+    max_steps=64,
+    default_query_instruction="",
+    default_query_steps=20,
+    default_document_instruction="Say it briefly.",
+    default_document_steps=5,
+    card="# A model\n\nIt *embeds*.",
+)
 ABOUT = AboutInfo("a-model", "1.2", model=FACTS, versions={"Python": "3.11"}, catalog_kind="SQLite file")
 
 
@@ -116,7 +129,7 @@ def test_this_installation_is_described_without_saying_where_anything_is(toy_ser
     said = describe_installation(toy_services.services)
     assert said.model is not None
     assert (said.model_name, said.model.fingerprint, said.model.dimension) == ("toy", "toy-1", 256)
-    assert (said.model.query_steps, said.model.document_steps, said.model.max_steps) == (2, 1, 20)
+    assert (said.model.default_query_steps, said.model.default_document_steps, said.model.max_steps) == (2, 1, 20)
     assert said.versions["gradio"]
     assert (said.catalog_kind, said.index_kind) == ("SQLite file", "Qdrant Edge, the embedded engine")
     assert str(tmp_path) not in repr(said)
@@ -195,7 +208,13 @@ def test_no_markdown_runs_or_fetches(text: str) -> None:
 @settings(deadline=None)
 @given(HOSTILE, HOSTILE, st.lists(st.sampled_from(["[", "](", ")", "<", ">", "!", "`", "|", "\n", "a", "http://a"])))
 def test_hostile_texts_stay_text(text: str, name: str, pieces: list[str]) -> None:
-    facts = ModelFacts(text, 1, name, 1, text, 1, 1, card=f"# {text}\n[{name}]({text})\n\n{''.join(pieces)}")
+    facts = replace(
+        FACTS,
+        fingerprint=text,
+        default_query_instruction=name,
+        default_document_instruction=text,
+        card=f"# {text}\n[{name}]({text})\n\n{''.join(pieces)}",
+    )
     about = AboutInfo(name, text, model=facts, versions={name: text}, catalog_kind=text, faithfulness=text)
     for render in (render_model, render_versions, render_card, render_faithfulness):
         assert_harmless(str(render(about)))

@@ -1,4 +1,4 @@
-"""Users, keys, sessions and the gate, without HTTP."""
+"""Users, keys, sessions and the authorizer, without HTTP."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
         load_admin_secret(Settings(home=tmp_path, admin_secret="admin"))
 
 
-# The gate
+# The authorizer
 
 
 def test_without_anybody_nothing_is_let_through(toy_services: Any) -> None:
@@ -364,7 +364,7 @@ def test_a_collection_of_others_is_as_one_that_is_not_there(toy_services: Any) -
     assert "theirs" not in str(unknown.value)
 
 
-def test_whoever_acts_is_forgotten_afterwards() -> None:
+def test_the_principal_is_forgotten_afterwards() -> None:
     with acting_as(OPERATOR):
         assert current_principal() is OPERATOR
     assert current_principal() is None

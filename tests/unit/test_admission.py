@@ -1,4 +1,4 @@
-"""How many requests are in hand, wait, and are refused; by a model that answers when it is told to."""
+"""How many requests are in flight, wait, and are refused; by a model that answers when it is told to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from api_application import api_of
 
 from app.api import admission
-from app.api.admission import OTHERS, SEARCHES, ClassLimits, Lane, core_count, limits_of, request_class_of
+from app.api.admission import OTHERS, SEARCHES, BoundedSemaphore, ClassLimits, core_count, limits_of, request_class_of
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
@@ -25,17 +25,17 @@ QUESTION = {"query": "cat", "collection": "library", "explain": False}
 
 
 class GatedEmbedder(ToyEmbedder):
-    """Tells when a query has reached it, and answers once the gate is open."""
+    """Tells when a query has reached it, and answers once `unblocked` is set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reached = threading.Semaphore(0)
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
 
     def embed_query(self, text: str, **options: Any) -> Any:
         self.reached.release()
-        assert self.gate.wait(30)
+        assert self.unblocked.wait(30)
         return super().embed_query(text, **options)
 
 
@@ -43,7 +43,7 @@ class GatedEmbedder(ToyEmbedder):
 def embedder() -> Iterator[GatedEmbedder]:
     embedder = GatedEmbedder()
     yield embedder
-    embedder.gate.set()
+    embedder.unblocked.set()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbe
         services = replace(application.services, settings=Settings(home=application.services.settings.home, **settings))
         transport = httpx.ASGITransport(api_of(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            embedder.gate.clear()
+            embedder.unblocked.clear()
             yield client
 
     return build
@@ -94,7 +94,7 @@ async def test_some_are_answered_some_wait_and_the_rest_are_told_to_come_back(
         metrics = (await client.get("/metrics")).text
         assert 'gircse_requests_refused_total{lane="searches"} 1.0' in metrics
         assert 'gircse_requests_admitted{lane="searches",state="in hand"} 2.0' in metrics
-        embedder.gate.set()
+        embedder.unblocked.set()
         answers = await asyncio.gather(first, second, *patient)
         assert [answer.status_code for answer in answers] == [200] * 8
         assert (await search(client, "again")).status_code == 200
@@ -107,7 +107,7 @@ async def test_who_has_waited_too_long_is_refused(client_factory: Callable[..., 
         await reached(embedder)
         assert (await search(client, "dog")).status_code == 429
         await waiting(client, 0)
-        embedder.gate.set()
+        embedder.unblocked.set()
         assert (await first).status_code == 200
 
 
@@ -119,7 +119,7 @@ async def test_a_search_holds_up_nothing_else(client_factory: Callable[..., Any]
             assert (await client.get(path)).status_code == 200
         posted = await client.post("/api/v1/documents", json={"text": "The dog barks."})
         assert posted.status_code == 202
-        embedder.gate.set()
+        embedder.unblocked.set()
         assert (await first).status_code == 200
 
 
@@ -127,11 +127,11 @@ async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
     client_factory: Callable[..., Any], embedder: GatedEmbedder
 ) -> None:
     async with client_factory(searches_at_once=1, search_wait_s=30) as client:
-        embedder.gate.set()
+        embedder.unblocked.set()
         assert (await client.post("/api/v1/search", json={**QUESTION, "limit": 0})).status_code == 422
         assert (await client.post("/api/v1/search", content=b"{")).status_code == 422
         assert (await client.post("/api/v1/search", json={**QUESTION, "collection": "none"})).status_code == 404
-        embedder.gate.clear()
+        embedder.unblocked.clear()
         first = search(client)
         while not embedder.reached.acquire(blocking=False):
             await asyncio.sleep(0.01)
@@ -139,14 +139,14 @@ async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
         await waiting(client, 1)
         gone.cancel()
         await waiting(client, 0)
-        embedder.gate.set()
+        embedder.unblocked.set()
         assert (await first).status_code == 200
         assert (await search(client, "sofa")).status_code == 200
 
 
 async def test_a_body_that_trickles_takes_no_place(client_factory: Callable[..., Any], embedder: GatedEmbedder) -> None:
     async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
-        embedder.gate.set()
+        embedder.unblocked.set()
         has_begun, may_end = asyncio.Event(), asyncio.Event()
 
         async def body() -> AsyncIterator[bytes]:
@@ -170,26 +170,26 @@ async def test_openai_clients_are_refused_in_their_own_words(
     async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
         first = search(client)
         await reached(embedder)
-        lane_taken = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
-        assert lane_taken.status_code == 429
-        assert lane_taken.json()["error"]["code"] == "overloaded"
-        embedder.gate.set()
+        refused = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "overloaded"
+        embedder.unblocked.set()
         assert (await first).status_code == 200
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
-    assert await lane.enter()
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    assert await places.acquire()
     entered: list[int] = []
 
     async def come(number: int) -> None:
-        assert await lane.enter()
+        assert await places.acquire()
         entered.append(number)
 
     tasks = [asyncio.create_task(come(number)) for number in range(3)]
     for count in (1, 2, 3):
         await asyncio.sleep(0)
-        lane.leave()
+        places.release()
         while len(entered) < count:
             await asyncio.sleep(0)
     await asyncio.gather(*tasks)
@@ -197,33 +197,33 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
 
 
 async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
-    lane = Lane("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
-    assert await lane.enter()
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    assert await places.acquire()
     waiters: list[asyncio.Task[bool]] = []
 
     async def fill() -> int:
         """How many wait when no more may."""
-        while not lane.refuses():
-            waiters.append(asyncio.create_task(lane.enter()))
+        while not places.refuses():
+            waiters.append(asyncio.create_task(places.acquire()))
             await asyncio.sleep(0)
         return sum(not waiter.done() for waiter in waiters)
 
     async def let_one_in() -> None:
-        lane.leave()
+        places.release()
         waiter = waiters.pop(0)
         assert await waiter
 
     assert await fill() == 3
     for _ in range(20):
-        assert lane.refuses()
+        assert places.refuses()
     for _ in range(2):
         await let_one_in()
-        assert lane.refuses()
+        assert places.refuses()
     await let_one_in()
     assert await fill() == 1
     for _ in range(40):
         await let_one_in()
-        waiters.append(asyncio.create_task(lane.enter()))
+        waiters.append(asyncio.create_task(places.acquire()))
         await asyncio.sleep(0)
     assert await fill() == 3
     for waiter in waiters:
@@ -232,7 +232,7 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "lane"),
+    ("method", "path", "name"),
     [
         ("POST", "/api/v1/search", SEARCHES),
         ("POST", "/v1/embeddings", SEARCHES),
@@ -247,8 +247,8 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
         ("GET", "/", None),
     ],
 )
-def test_lanes(method: str, path: str, lane: str | None) -> None:
-    assert request_class_of(method, path) == lane
+def test_request_classes(method: str, path: str, name: str | None) -> None:
+    assert request_class_of(method, path) == name
 
 
 @pytest.mark.parametrize(("cores", "searches"), [(1, 1), (2, 1), (4, 2), (16, 8)])

@@ -4,19 +4,16 @@ principal."""
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import httpx2
 import pytest
-import uvicorn
 from api_application import api_of, authorized
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from served import served
 
 from app.access.accounts import Accounts
 from app.access.logins import Logins
@@ -102,7 +99,7 @@ async def test_document_is_read_in_windows(application: Any) -> None:
         assert rest.structured_content["next_start"] is None
 
 
-async def test_reading_of_a_query_is_shown_as_words(application: Any) -> None:
+async def test_soft_tokens_of_a_query_are_shown_as_words(application: Any) -> None:
     async with client_of(application) as client:
         reading = (await ask(client, "refine", text="the cat", steps=7)).structured_content
         assert [each["words"] for each in reading["groups"]] == [["cat"], ["cat"]]
@@ -137,10 +134,10 @@ async def test_other_collections_do_not_exist_for_an_agent(application: Any) -> 
     async with client_of(application, Principal("mcp", Role.READER, ("libr*",))) as client:
         listed = (await ask(client, "list_collections")).structured_content["collections"]
         assert [each["name"] for each in listed] == ["library"]
-        foreign = await refusal(client, "search", query="cat", collection="secret")
-        assert foreign.replace("secret", "nope") == await refusal(client, "search", query="cat", collection="nope")
-        foreign = await refusal(client, "fetch_document", document_id=secret.id)
-        assert foreign.replace(secret.id, "nope") == await refusal(client, "fetch_document", document_id="nope")
+        hidden = await refusal(client, "search", query="cat", collection="secret")
+        assert hidden.replace("secret", "nope") == await refusal(client, "search", query="cat", collection="nope")
+        hidden = await refusal(client, "fetch_document", document_id=secret.id)
+        assert hidden.replace(secret.id, "nope") == await refusal(client, "fetch_document", document_id="nope")
 
 
 @pytest.mark.parametrize(
@@ -171,21 +168,6 @@ async def test_services_run_on_behalf_of_the_principal(application: Any) -> None
     async with Client(mcp_server(application.services, principal_of=lambda request: READER)) as client:
         await ask(client, "search", query="cat", collection="library")
     assert seen == [READER]
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            thread.join(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
 
 
 def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, str]]:
@@ -232,5 +214,5 @@ async def test_without_access_control_everybody_is_the_operator(application: Any
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         strange = httpx.post(f"{url}/mcp", json=body, headers={**headers, "host": "attacker.invalid"})
-        foreign = httpx.post(f"{url}/mcp", json=body, headers={**headers, "origin": "https://attacker.invalid"})
-        assert (strange.status_code, foreign.status_code) == (421, 403)
+        hidden = httpx.post(f"{url}/mcp", json=body, headers={**headers, "origin": "https://attacker.invalid"})
+        assert (strange.status_code, hidden.status_code) == (421, 403)

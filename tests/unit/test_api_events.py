@@ -74,7 +74,7 @@ def test_error_in_the_middle_is_the_last_event(client: TestClient, toy_services:
     def fail(*_: Any) -> Any:
         raise VectorIndexUnavailableError("The engine has just gone.")
 
-    toy_services.services.search.explain = fail
+    toy_services.services.search.highlight = fail
     name, data = events_of(search(client))[-1]
     assert name == "problem"
     assert (data["status"], data["detail"]) == (503, "The engine has just gone.")
@@ -84,7 +84,7 @@ def test_unexpected_error_in_the_middle_tells_nothing_but_its_id(client: TestCli
     def fail(*_: Any) -> Any:
         raise RuntimeError("secret=hunter2")
 
-    toy_services.services.search.explain = fail
+    toy_services.services.search.highlight = fail
     name, data = events_of(search(client))[-1]
     assert (name, data["status"]) == ("problem", 500)
     assert "hunter2" not in json.dumps(data)

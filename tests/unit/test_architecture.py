@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -59,6 +62,8 @@ FORBIDDEN = {
     "ingest": {"embedder", "ui", "gradio", "torch", "transformers"} | SQL | QDRANT,
     "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
 }
+# Of the embedder, all may import these: frozen dataclasses without torch, so that a refinement is one value everywhere.
+VALUES_OF_EMBEDDER = {"embedder.refinement", "embedder.model_info"}
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
 # Libraries that only these modules may import.
@@ -78,12 +83,12 @@ IMPORTS_BY_NAME = {
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",
-    "embedder.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
+    "embedder.gpu.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
 LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.server.errors"), "draws the tree of errors")
+LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "draws the tree of errors")
 
 
 def module_name(path: Path) -> str:
@@ -145,7 +150,7 @@ def test_imports_follow_the_directions(folder: str) -> None:
         for module in MODULES
         if is_within(module, {folder}) and not is_within(module, set(ENTRY_POINTS))
         for name in imports_of(module)
-        if is_within(name, FORBIDDEN[folder])
+        if (is_within(name, FORBIDDEN[folder]) and name not in VALUES_OF_EMBEDDER)
         or (folder in FUNCTIONS and is_within(name, {"app"}) and not is_within(name, CORE | FUNCTIONS[folder]))
     ]
     assert not wrong
@@ -193,6 +198,11 @@ def test_imports_by_name_have_one_home() -> None:
         or (isinstance(node, ast.Name) and node.id in IMPORTERS)
     }
     assert found == set(IMPORTS_BY_NAME)
+
+
+def test_values_of_the_embedder_bring_no_torch() -> None:
+    code = f"import sys, {', '.join(VALUES_OF_EMBEDDER)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_heavy_libraries_have_one_home() -> None:
@@ -249,3 +259,20 @@ def test_every_module_says_briefly_what_it_is_for() -> None:
     assert {module for module, text in docstrings.items() if not 1 <= len(text.splitlines()) <= 5} == set(
         LONG_DOCSTRINGS
     )
+
+
+def test_the_trees_of_the_docs_are_the_real_one() -> None:
+    """Every file and folder that they name exists, and no folder of app/ and no package is left out."""
+    readme, page = ROOT / "README.md", ROOT / "docs" / "why" / "architecture.md"
+    tree = readme.read_text(encoding="utf-8").split("## The tree\n")[1].split("```")[1]
+    above, folders = "", set()
+    for line in tree.strip().splitlines():
+        names = re.findall(r"\b([a-z_]+)/", line)
+        above = above if line.startswith(" ") else f"{names[0]}/"
+        folders |= {f"{above}{name}" for name in names} if line.startswith(" ") else set(names)
+    walked = set(re.findall(r"`((?:app|docs|embedder|ingest|tests|ui)/[\w./-]*)`", page.read_text(encoding="utf-8")))
+    missing = {name for name in folders | walked if not (ROOT / name).exists()}
+    assert not missing, f"README.md or {page.relative_to(ROOT)} names what does not exist: {sorted(missing)}"
+    real = {f"app/{path.parent.name}" for path in (ROOT / "app").glob("*/__init__.py")}
+    assert set(FOLDERS) | real <= folders, f"README's tree lacks {sorted((set(FOLDERS) | real) - folders)}"
+    assert real <= {name.rstrip("/") for name in walked}, f"{page.name} lacks {sorted(real - walked)}"

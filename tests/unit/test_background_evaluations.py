@@ -23,7 +23,8 @@ from app.types.evaluation import (
     InstructionPolicy,
     Measure,
 )
-from app.types.search import QueryEmbedding, SearchMode
+from app.types.search import SearchMode
+from embedder.refinement import Refinement
 
 PLAN = EvaluationPlan(judged_in="library", collections=("library",), steps=(1,))
 JUDGED, NONE = InstructionChoice(), InstructionChoice(InstructionPolicy.NONE)
@@ -38,7 +39,7 @@ class SteeredEmbedder(ToyEmbedder):
         self.is_free.set()
         self.embedded: list[tuple[str, str | None, int | None]] = []
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         assert self.is_free.wait(20)
         self.embedded.append((text, options.get("instruction"), options.get("steps")))
         if "unspeakable" in text:
@@ -224,7 +225,7 @@ def test_what_was_finished_before_the_end_is_reported(evaluations: Evaluations, 
     held = embedder.embed_query
     seen = threading.Event()
 
-    def stop_at_fourth(text: str, **options: Any) -> QueryEmbedding:
+    def stop_at_fourth(text: str, **options: Any) -> Refinement:
         if len(embedder.embedded) == 3:
             seen.set()
             time.sleep(0.2)

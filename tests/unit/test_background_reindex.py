@@ -22,17 +22,17 @@ COUNT = 6
 
 
 class GatedEmbedder(ToyEmbedder):
-    """Documents wait while `gate` is closed; `error` is raised once instead of embedding."""
+    """Documents wait until `unblocked` is set; `error` is raised once instead of embedding."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
         self.error: Exception | None = None
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         if list(texts) != ["a"]:  # the check of a contract
-            assert self.gate.wait(timeout=20)
+            assert self.unblocked.wait(timeout=20)
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
@@ -74,7 +74,7 @@ def reindexing_factory(application: Any) -> Iterator[Callable[[], Reindexing]]:
         return made[-1]
 
     yield make
-    application.embedder.gate.set()
+    application.embedder.unblocked.set()
     for each in made:
         each.close()
 
@@ -103,13 +103,13 @@ def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reinde
 
 
 def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(application: Any, reindexing: Reindexing) -> None:
-    application.embedder.gate.clear()
+    application.embedder.unblocked.clear()
     reindexing.start("library", SHORTER)
     running = wait_for(reindexing, ReindexState.RUNNING)
     assert running.contract["chunk_tokens"] == 16
     with pytest.raises(ConflictError, match="already"):
         reindexing.start("library", ContractChange(chunk_tokens=32))
-    application.embedder.gate.set()
+    application.embedder.unblocked.set()
     wait_for(reindexing, ReindexState.DONE)
     reindexing.start("library", ContractChange(chunk_tokens=32))
     wait_for(reindexing, ReindexState.DONE)
@@ -151,12 +151,12 @@ def test_what_a_process_left_half_built_is_seen_and_finished_by_the_next(
     application: Any, reindexing_factory: Callable[[], Reindexing]
 ) -> None:
     first = reindexing_factory()
-    application.embedder.gate.clear()
+    application.embedder.unblocked.clear()
     first.start("library", SHORTER)
     wait_for(first, ReindexState.RUNNING)
     closing = threading.Thread(target=first.close)
     closing.start()
-    application.embedder.gate.set()
+    application.embedder.unblocked.set()
     closing.join(timeout=20)
 
     second = reindexing_factory()

@@ -71,19 +71,15 @@ def test_what_cannot_be_embedded_is_refused(encoder: Encoder, texts: list[str], 
 
 def test_the_port_gives_the_same_and_tells_errors_as_its_own(model: Path) -> None:
     local = LocalEmbedder(str(model))
-    found = {
-        row: vector
-        for rows, vectors in local.embed_in_batches(TEXTS, instruction="", steps=2)
-        for row, vector in zip(rows, vectors, strict=True)
-    }
-    expected = local.embed_documents(TEXTS, instruction="", steps=2)
-    np.testing.assert_allclose([found[row] for row in range(len(TEXTS))], expected, atol=1e-5)
+    found = local.for_ingestion(lambda: False).embed_documents(TEXTS, instruction="", steps=2)
+    expected = load_encoder(str(model)).encode_documents(TEXTS, instruction="", steps=2)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     with pytest.raises(InputError):
-        next(local.embed_in_batches(["fine", " "], instruction="", steps=2))
+        local.embed_documents(["fine", " "], instruction="", steps=2)
 
 
 def test_what_remains_of_a_step_is_its_distance_from_the_final_vector(model: Path, encoder: Encoder) -> None:
-    found = LocalEmbedder(str(model)).embed_query("a river runs", steps=5).refinement
+    found = LocalEmbedder(str(model)).embed_query("a river runs", steps=5).steps
     shorter = [encoder.refine("a river runs", steps=count).vector for count in range(1, 6)]
     expected = [1 - float(vector @ shorter[-1]) for vector in shorter]
 
@@ -97,12 +93,12 @@ def test_a_query_takes_no_more_steps_than_it_needs_where_that_is_set(model: Path
     text, steps = "a river runs", 12
     prefixes = encoder.refine(text, steps=steps).prefix_vectors
     moved = [1 - float(one @ other) for one, other in itertools.pairwise(prefixes)]
-    settled = moved.index(min(moved[:-3])) + 2
-    tolerance = moved[settled - 2] * 1.001
+    converged = moved.index(min(moved[:-3])) + 2
+    tolerance = moved[converged - 2] * 1.001
     needed = next(number for number, each in enumerate(moved, start=2) if each <= tolerance)
 
     found = LocalEmbedder(str(model), query_tolerance=tolerance).embed_query(text, steps=steps)
-    assert found.steps == len(found.refinement) == needed < steps
+    assert found.step_count == needed < steps
     np.testing.assert_allclose(found.vector, prefixes[needed - 1], atol=1e-5)
     embeddings = GircseEmbeddings(model=str(model), tolerance=tolerance, query_steps=steps, dtype="float32")
     np.testing.assert_allclose(embeddings.embed_query(text), found.vector, atol=1e-5)

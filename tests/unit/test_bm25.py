@@ -42,7 +42,7 @@ def ids(*terms: str) -> set[int]:
 
 
 def test_the_ids_of_terms_never_change() -> None:
-    """They are stored: whoever changes these rules gives the vector another name."""
+    """They are stored: a change of these rules must give the vector another name."""
     text = "The cafés of Łódź aren't OPEN: 東京, ١٢ foo_bar"
     expected = ["the", "cafe", "of", "lodz", "aren", "open", "東", "京", "東京", "12", "foo", "bar"]
     assert set(document_vector(text).indices) == ids(*expected)

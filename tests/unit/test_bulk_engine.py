@@ -198,8 +198,8 @@ def test_changes_and_deletions_leave_no_point_behind(bulk_application, toy_servi
 
 def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_application):
     application, pipeline, engine = bulk_application()
-    stranger = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
-    pipeline.parts = ApplicationParts(stranger)
+    other_model = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
+    pipeline.parts = ApplicationParts(other_model)
     with pytest.raises(FingerprintMismatchError):
         engine.run_shard(COLLECTION)
     assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}

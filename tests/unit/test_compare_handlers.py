@@ -1,4 +1,4 @@
-"""The compare page's handlers over a real search service, called as the page and as a stranger would call them."""
+"""The compare page's handlers over a real search service, called by the page and with untrusted values."""
 
 from __future__ import annotations
 

@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 from seen_html import HOSTILE, Seen, assert_harmless
 
 from app.errors import GircseError, VectorIndexUnavailableError
-from app.types.search import (
-    Highlight,
-    Hit,
-    HitChunk,
-    HitDocument,
-    RefinementStep,
-    SearchMode,
-    SearchRequest,
-    SearchResult,
-    Token,
-)
+from app.types.search import Highlight, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
+from embedder.refinement import RefinementStep
+from embedder.refinement import RefinementToken as Token
 from ui.choices import Choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import Example
@@ -243,7 +235,10 @@ def test_examples_that_share_a_query_become_links() -> None:
 @given(HOSTILE, HOSTILE, HOSTILE, st.integers(-5, 60))
 def test_hostile_texts_stay_text(text: str, title: str, other: str, start: int) -> None:
     bad = Hit(1, 0.5, HitDocument(other, title, other, {}), HitChunk(other, text, 0, 9, 3), Highlight(start, 9, 0.5))
-    steps = (RefinementStep(1, (Token(text, 0.5), Token(title, 0.4)), 0.1), RefinementStep(2, (Token(other, 1.0),)))
+    steps = (
+        RefinementStep(1, (Token(text, 0.5), Token(title, 0.4)), 0.1),
+        RefinementStep(2, (Token(other, 1.0),)),
+    )
     one = Answer(SearchResult(text, other, 2, title, (bad,), steps, {}))
     both = [
         Look("A", title, SearchRequest(text, title, other, 2), Choices(bias={other: 5.0}, like={text: title})),

@@ -15,9 +15,9 @@ from tiny_models import FAMILIES, bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder.backbone import with_decoder
-from embedder.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
-from embedder.decoder import Decoder, Run
+from embedder.decoder import Decoder, KVCacheSession
 from embedder.encoder import Encoder
+from embedder.gpu.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
 
 TEXTS = ["Short.", "A text of middling length that says little.", "naïve café — 東京 ✓ and the longest of them all"]
 
@@ -94,7 +94,7 @@ def test_one_batch_at_a_time_has_a_graph(decoder: Decoder) -> None:
     found = graphed(decoder)
     first = found.start([3], steps=2, like=LIKE)
     assert isinstance(first, Lent)
-    assert type(found.start([4], steps=2, like=LIKE)) is Run  # of the same shape
+    assert type(found.start([4], steps=2, like=LIKE)) is KVCacheSession  # of the same shape
     assert isinstance(found.start([100], steps=2, like=LIKE), Lent)
     del first  # before its last step
     assert isinstance(found.start([4], steps=2, like=LIKE), Lent)
@@ -103,8 +103,8 @@ def test_one_batch_at_a_time_has_a_graph(decoder: Decoder) -> None:
 
 def test_a_pass_without_steps_and_many_rows_have_none(decoder: Decoder) -> None:
     found = graphed(decoder)
-    assert type(found.start([3], steps=0, like=LIKE)) is Run
-    assert type(found.start([3] * (MOST_ROWS + 1), steps=2, like=LIKE)) is Run
+    assert type(found.start([3], steps=0, like=LIKE)) is KVCacheSession
+    assert type(found.start([3] * (MOST_ROWS + 1), steps=2, like=LIKE)) is KVCacheSession
     assert not found.captured
 
 
@@ -114,7 +114,7 @@ def test_what_was_used_longest_ago_goes_first(decoder: Decoder) -> None:
         found.start([length], steps=2, like=LIKE)
     assert [shape.places for shape in found._runs] == [64, 256]
     held = [found.start([length], steps=2, like=LIKE) for length in (10, 200)]
-    assert type(found.start([100], steps=2, like=LIKE)) is Run  # both are in use
+    assert type(found.start([100], steps=2, like=LIKE)) is KVCacheSession  # both are in use
     del held
 
 
@@ -124,7 +124,7 @@ def test_graphs_keep_no_more_than_their_bytes(decoder: Decoder) -> None:
     for rows in (1, 2, 1):
         assert isinstance(found.start([3] * rows, steps=1, like=LIKE), Lent)
     assert found._bytes_kept() == 3 * one
-    assert type(found.start([3] * 4, steps=1, like=LIKE)) is Run
+    assert type(found.start([3] * 4, steps=1, like=LIKE)) is KVCacheSession
     assert found._bytes_kept() == 3 * one  # none was dropped for what would not fit anyway
     assert isinstance(found.start([100], steps=1, like=LIKE), Lent)
     assert [(shape.rows, shape.places) for shape in found._runs] == [(1, 64), (1, 128)]  # that of two rows has gone
@@ -139,7 +139,7 @@ def test_a_failed_capture_turns_graphs_off(decoder: Decoder, caplog: pytest.LogC
 
     found = graphed(decoder, capture=fail)
     for _ in range(2):
-        assert type(found.start([3], steps=2, like=LIKE)) is Run
+        assert type(found.start([3], steps=2, like=LIKE)) is KVCacheSession
     assert len(tried) == 1
     assert "not permitted" in caplog.text
 

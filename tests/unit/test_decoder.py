@@ -17,7 +17,7 @@ from embedder.checkpoint import chosen_dtype, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.layouts import Norm, read_layout
-from embedder.weight_formats import BlockedLinear, Int8Linear, Linear, has_blocks, in_int8, kept
+from embedder.weight_formats import BlockedLinear, Int8Linear, Linear, fastest_format, has_blocks, in_int8
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 
@@ -69,7 +69,7 @@ def test_blocked_weights_give_the_same_product(
     torch.manual_seed(rows)
     weight, x = (torch.randn(size, 48).to(dtype) for size in (80, rows))
     linear = Linear(weight, torch.randn(80).to(dtype) if has_bias else None, has_gelu)
-    blocked = kept(linear)
+    blocked = fastest_format(linear)
     assert isinstance(blocked, BlockedLinear)
     exact = replace(linear, weight=weight.double(), bias=linear.bias.double() if has_bias else None)(x.double())
     torch.testing.assert_close(blocked(x).double(), exact, rtol=tolerance, atol=tolerance)
@@ -93,7 +93,7 @@ def test_weights_of_eight_bits_give_nearly_the_same_product(rows: int, has_bias:
 
 def test_weights_of_another_device_stay_as_they_are() -> None:
     linear = Linear(torch.empty(8, 4, device="meta"), None)
-    assert kept(linear) is linear
+    assert fastest_format(linear) is linear
 
 
 def test_what_goes_from_layer_to_layer_is_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

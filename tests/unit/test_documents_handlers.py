@@ -1,4 +1,4 @@
-"""The documents page's handlers over an application of real parts, called as a stranger would call them."""
+"""The documents page's handlers over an application of real parts, called with untrusted values."""
 
 from __future__ import annotations
 

@@ -32,8 +32,9 @@ from app.errors import (
     EmbedderUnavailableError,
     FingerprintMismatchError,
     InputError,
+    UnavailableError,
 )
-from app.ports.parts import BatchEmbedder, TokenCounter
+from app.ports.parts import SharedEmbedder, TokenCounter
 from app.search.fingerprints import require_same_model
 from app.settings import Settings
 from app.types.documents import Collection
@@ -43,11 +44,14 @@ from app.wiring.engine import listening_socket, port_of
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder, plan_parts
 from embedder import GircseEmbeddings, load_encoder
+from embedder.engine.engine import Engine
 from embedder.server.application import create_application
-from embedder.server.engine import Engine
 
 KEY = "a-secret"
 TEXTS = ["a river runs to the sea", "two\nlines", "  leading blanks", "naïve façade 河", "word " * 1000, "a"]
+
+
+pytestmark = pytest.mark.xdist_group("embedders")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,7 @@ def remote(url: str) -> Iterator[RemoteEmbedder]:
     embedder.close()
 
 
-class Both(BatchEmbedder, TokenCounter):
+class Both(SharedEmbedder, TokenCounter):
     """What is asked of each."""
 
 
@@ -84,16 +88,7 @@ def embedder(request: pytest.FixtureRequest) -> Both:
 
 
 def test_facts_are_the_model_s(embedder: Both, local: LocalEmbedder) -> None:
-    for fact in (
-        "model_name",
-        "fingerprint",
-        "dimension",
-        "default_document_instruction",
-        "default_document_steps",
-        "default_query_steps",
-        "max_steps",
-    ):
-        assert getattr(embedder, fact) == getattr(local, fact)
+    assert replace(embedder.info, card=None) == local.info
 
 
 @pytest.mark.parametrize("instruction", [None, "", "Look at the place"])
@@ -103,13 +98,13 @@ def test_queries(embedder: Both, model: str, instruction: str | None) -> None:
         "a river", instruction=instruction, steps=3, token_bias={"river": 2.0}
     )
     np.testing.assert_allclose(found.vector, expected.vector, atol=1e-6)
-    assert (found.instruction, found.steps) == (instruction or "", 3)
-    assert [step.step for step in found.refinement] == [1, 2, 3]
-    ours = [{token.token: token.probability for token in step.tokens} for step in found.refinement]
+    assert (found.instruction, found.step_count) == (instruction or "", 3)
+    assert [step.step for step in found.steps] == [1, 2, 3]
+    ours = [{token.token: token.probability for token in step.tokens} for step in found.steps]
     theirs = [{token.token: token.probability for token in step.tokens} for step in expected.steps]
     assert all(one == pytest.approx(other, abs=1e-6) for one, other in zip(ours, theirs, strict=True))
-    assert found.refinement[-1].remaining == 0.0
-    assert embedder.embed_query("a river").steps == embedder.default_query_steps
+    assert found.steps[-1].remaining == 0.0
+    assert embedder.embed_query("a river").step_count == embedder.info.default_query_steps
 
 
 def test_documents(embedder: Both, model: str) -> None:
@@ -117,14 +112,11 @@ def test_documents(embedder: Both, model: str) -> None:
     found = embedder.embed_documents(TEXTS, instruction="", steps=2)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     many = [f"{text} {number}" for number in range(60) for text in TEXTS]
-    vectors: dict[int, list[float]] = {}
-    for rows, batch in embedder.embed_in_batches(many, instruction="Look at it", steps=1):
-        assert not vectors.keys() & set(rows)
-        vectors.update(zip(rows, batch, strict=True))
-    assert sorted(vectors) == list(range(len(many)))
+    ingesting = embedder.for_ingestion(lambda: False)
+    ingested = ingesting.embed_documents(many, instruction="Look at it", steps=1)
     whole = embedder.embed_documents(many, instruction="Look at it", steps=1)
-    np.testing.assert_allclose([vectors[row] for row in range(len(many))], whole, atol=1e-6)
-    assert list(embedder.embed_in_batches([], instruction="", steps=1)) == []
+    np.testing.assert_allclose(ingested, whole, atol=1e-6)
+    assert ingesting.embed_documents([], instruction="", steps=1) == []
     assert embedder.embed_documents([], instruction="", steps=1) == []
 
 
@@ -142,6 +134,18 @@ def test_documents(embedder: Both, model: str) -> None:
 def test_what_cannot_be_used(embedder: Both, ask: Callable[[Both], object]) -> None:
     with pytest.raises(InputError):
         ask(embedder)
+
+
+def test_documents_of_a_job_that_is_to_be_left_are_not_waited_for(embedder: Both) -> None:
+    asked = [0]
+
+    def is_leaving() -> bool:
+        asked[0] += 1
+        return asked[0] > 1
+
+    many = [f"text {number} of a book " + "word " * 60 for number in range(300)]
+    with pytest.raises(UnavailableError, match="interrupted"):
+        embedder.for_ingestion(is_leaving).embed_documents(many, instruction="", steps=20)
 
 
 def test_tokens_are_counted_alike(embedder: Both, local: LocalEmbedder) -> None:
@@ -187,10 +191,10 @@ from app.wiring.nodes import SettingsParts
 from app.wiring.services import open_services
 from app.wiring.web import open_web
 with open_services(load_settings()) as services, open_web(services):
-    assert services.search.refine("a river", steps=1).vector
+    assert services.search.refine("a river", steps=1).vector.size
     assert services.embedder.embed_documents(["a river"], instruction="", steps=1)
     assert services.token_counter.token_offsets("a river")
-    assert SettingsParts(load_settings(), None, "").embedder().fingerprint == services.embedder.fingerprint
+    assert SettingsParts(load_settings(), None, "").embedder().info.fingerprint == services.embedder.info.fingerprint
 print([name for name in ("torch", "transformers", "peft") if name in sys.modules])
 """
     environment = {"GIRCSE_HOME": str(tmp_path), "GIRCSE_EMBEDDER_URL": url, "GIRCSE_EMBEDDER_API_KEY": KEY}
@@ -250,8 +254,7 @@ def test_documents_wait_for_a_busy_server_and_queries_not_long(url: str) -> None
     with between(answer) as before:
         remote = RemoteEmbedder(before)
         many = [f"text {number}" for number in range(130)]
-        (_, first), *_ = remote.embed_in_batches(many, instruction="", steps=1)
-        assert len(first[0]) == 32
+        assert len(remote.for_ingestion(lambda: False).embed_documents(many, instruction="", steps=1)) == 130
         with pytest.raises(EmbedderBusyError, match="too much"):
             remote.embed_query("a river")
         assert 1 < asked.count("/api/v1/refine") < 60
@@ -270,11 +273,11 @@ def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
 
     with between(answer) as before:
         remote = RemoteEmbedder(before)
-        assert remote.fingerprint == "first"
+        assert remote.info.fingerprint == "first"
         with pytest.raises(EmbedderUnavailableError, match="changed its model, from first to second"):
             remote.embed_query("a river", steps=1)
-        assert remote.fingerprint == "second"
-        assert remote.embed_query("a river", steps=1).vector
+        assert remote.info.fingerprint == "second"
+        assert remote.embed_query("a river", steps=1).vector.size
 
 
 def test_the_main_application_has_openai_s_routes(
@@ -291,7 +294,7 @@ def test_the_main_application_has_openai_s_routes(
         expected = np.array(embedder.embed_documents(["a river", "the sea"], instruction="", steps=2))[:, :8]
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
         assert good.json()["usage"]["prompt_tokens"] > 0
-        assert good.headers["x-gircse-fingerprint"] == embedder.fingerprint
+        assert good.headers["x-gircse-fingerprint"] == embedder.info.fingerprint
         assert client.get("/v1/models").json()["data"][0]["id"] == model
         for wrong, status in (({"steps": 1000}, 422), ({"input": " "}, 422), ({"input": ["a"] * 3000}, 413)):
             refused = client.post("/v1/embeddings", json=question | wrong)

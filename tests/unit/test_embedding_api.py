@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder.engine.limits import Limits
 from embedder.server.application import create_application
-from embedder.server.limits import Limits
 from embedder.server.protocol import InputType
 from embedder.server.serving import ListenError, listen
 
@@ -186,7 +186,7 @@ _BODIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=_BODIES | _JSON, is_named=st.booleans())
 def test_any_body_gets_vectors_or_a_reason(client: TestClient, name: str, body: Any, is_named: bool) -> None:
     if isinstance(body, dict) and (is_named or body.get("model") == "MODEL"):
@@ -203,7 +203,7 @@ def test_any_body_gets_vectors_or_a_reason(client: TestClient, name: str, body: 
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60))
 def test_any_bytes_get_a_reason(client: TestClient, content: bytes) -> None:
     answer = client.post("/v1/embeddings", content=content, headers={"content-type": "application/json"})
@@ -305,7 +305,7 @@ def post_head(length: int) -> bytes:
 def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, name: str) -> None:
     app, server = application(encoder, model)
     with listening(app) as port:
-        server.encoder.gate.clear()
+        server.encoder.unblocked.clear()
         body = json.dumps({"model": name, "input": "held up"}).encode()
         with socket.create_connection(("127.0.0.1", port)) as first:
             first.sendall(post_head(len(body)) + body)
@@ -315,7 +315,7 @@ def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, n
                 second.sendall(post_head(len(gone)) + gone)
                 wait_until(lambda: server.value("queue_texts", lane="query") == 1)
             wait_until(lambda: server.value("queue_texts", lane="query") == 0)
-            server.encoder.gate.set()
+            server.encoder.unblocked.set()
             assert first.recv(12) == b"HTTP/1.1 200"
     assert server.encoder.computed == [server.encoder.ids("held up")]
 

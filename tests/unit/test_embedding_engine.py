@@ -13,7 +13,7 @@ from embedding_server import Ids, WatchedServer
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder
-from embedder.server.errors import (
+from embedder.engine.errors import (
     ComputationError,
     InvalidRequestError,
     NotAVectorError,
@@ -21,9 +21,10 @@ from embedder.server.errors import (
     OverloadedError,
     TooLargeError,
 )
-from embedder.server.limits import Limits
-from embedder.server.protocol import EmbedTask, InputType, RefineTask, Step
-from embedder.server.work import Lane
+from embedder.engine.limits import Limits
+from embedder.engine.work import Priority
+from embedder.refinement import RefinementStep
+from embedder.server.protocol import EmbedTask, InputType, RefineTask
 
 STEPS = 3
 
@@ -65,13 +66,13 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def waiting(server: WatchedServer, lane: Lane, count: int) -> None:
-    await until(lambda: server.engine.line.depth(lane) == count)
+async def waiting(server: WatchedServer, priority: Priority, count: int) -> None:
+    await until(lambda: server.engine.scheduler.depth(priority) == count)
 
 
 async def hold_up(server: WatchedServer) -> asyncio.Task[object]:
-    """A query that the model has in hand, until the gate is opened."""
-    server.encoder.gate.clear()
+    """A query that the model has in flight, until `unblocked` is set."""
+    server.encoder.unblocked.clear()
     task = asyncio.create_task(server.source.embed(query("held up")))
     await until(lambda: server.encoder.ids("held up") in server.encoder.computed)
     return task
@@ -98,8 +99,8 @@ async def test_requests_of_several_instructions_and_steps_share_a_batch(
         query("the sea", steps=2),
     ]
     answers = [asyncio.create_task(server.source.embed(each)) for each in tasks]
-    await waiting(server, Lane.QUERY, 3)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 3)
+    server.encoder.unblocked.set()
     found = await asyncio.gather(*answers, held)
     assert [len(batch) for batch in server.encoder.batches] == [1, 3]
     for task, answer in zip(tasks, found[:-1], strict=True):
@@ -113,10 +114,10 @@ async def test_queries_overtake_documents_between_two_batches(
     server = server_factory(batch_texts=2)
     held = await hold_up(server)
     bulk = asyncio.create_task(server.source.embed(documents("a", "b", "c", "d")))
-    await waiting(server, Lane.DOCUMENT, 4)
+    await waiting(server, Priority.DOCUMENT, 4)
     asked = asyncio.create_task(server.source.embed(query("the question")))
-    await waiting(server, Lane.QUERY, 1)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 1)
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.batches[1] == [server.encoder.ids("the question")]
 
@@ -126,8 +127,8 @@ async def test_documents_have_a_turn_however_many_queries_come(server_factory: C
     held = await hold_up(server)
     bulk = asyncio.create_task(server.source.embed(documents("a document")))
     asked = asyncio.create_task(server.source.embed(query(*[f"question {number}" for number in range(20)])))
-    await waiting(server, Lane.QUERY, 20)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 20)
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.computed.index(server.encoder.ids("a document")) < 12
 
@@ -136,8 +137,8 @@ async def test_documents_of_a_length_are_computed_together(server_factory: Calla
     server = server_factory(batch_texts=2)
     held = await hold_up(server)
     bulk = asyncio.create_task(server.source.embed(documents("short", "word " * 50, "tiny", "word " * 49)))
-    await waiting(server, Lane.DOCUMENT, 4)
-    server.encoder.gate.set()
+    await waiting(server, Priority.DOCUMENT, 4)
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk)
     lengths = [sorted(len(ids) for ids in batch) for batch in server.encoder.batches[1:]]
     assert all(each[-1] - each[0] < 10 for each in lengths), lengths
@@ -155,8 +156,8 @@ async def test_a_poisoned_text_fails_alone(server: WatchedServer) -> None:
     held = await hold_up(server)
     texts = ["good 1", "good 2", "poison", "good 3", "good 4"]
     answers = [asyncio.create_task(server.source.embed(query(text))) for text in texts]
-    await waiting(server, Lane.QUERY, 5)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 5)
+    server.encoder.unblocked.set()
     found = await asyncio.gather(held, *answers, return_exceptions=True)
     failed = [text for text, answer in zip(["held", *texts], found, strict=True) if isinstance(answer, Exception)]
     assert failed == ["poison"]
@@ -180,10 +181,10 @@ async def test_a_batch_without_memory_is_halved(server: WatchedServer, encoder: 
     held = await hold_up(server)  # what comes next is batched smaller, by its tokens
     long = [f"word {number} " * 100 for number in range(16)]
     answer = asyncio.create_task(server.source.embed(documents(*long)))
-    await waiting(server, Lane.DOCUMENT, 16)
+    await waiting(server, Priority.DOCUMENT, 16)
     server.encoder.meddle = lambda prompts, prefixes: prefixes
     server.encoder.batches.clear()
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, answer)
     most = Limits().batch_tokens / 8 * 1.3
     assert all(max(map(len, batch)) * len(batch) <= most for batch in server.encoder.batches)
@@ -211,8 +212,8 @@ async def test_what_is_no_vector_is_an_error_of_its_text(server: WatchedServer, 
     server.encoder.meddle = meddle
     held = await hold_up(server)
     answers = [asyncio.create_task(server.source.embed(query(text))) for text in ("well", "sick")]
-    await waiting(server, Lane.QUERY, 2)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 2)
+    server.encoder.unblocked.set()
     _, well, ill = await asyncio.gather(held, *answers, return_exceptions=True)
     assert not isinstance(well, BaseException)
     assert isinstance(ill, NotAVectorError)
@@ -223,13 +224,13 @@ async def test_what_is_no_vector_is_an_error_of_its_text(server: WatchedServer, 
 async def test_texts_of_a_client_that_has_gone_are_not_computed(server: WatchedServer) -> None:
     held = await hold_up(server)
     gone = asyncio.create_task(server.source.embed(query("nobody waits for this", "and both do for this")))
-    await waiting(server, Lane.QUERY, 2)
+    await waiting(server, Priority.QUERY, 2)
     stays = asyncio.create_task(server.source.embed(query("and both do for this")))
     await until(lambda: server.value("joined_total") == 1)
     gone.cancel()
-    await waiting(server, Lane.QUERY, 1)
-    assert server.engine.line.tokens(Lane.QUERY) == len(server.encoder.ids("and both do for this"))
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 1)
+    assert server.engine.scheduler.tokens(Priority.QUERY) == len(server.encoder.ids("and both do for this"))
+    server.encoder.unblocked.set()
     await asyncio.gather(held, stays)
     assert server.encoder.ids("nobody waits for this") not in server.encoder.computed
     assert server.value("refused_total", reason="client_gone") == 1
@@ -240,10 +241,10 @@ async def test_what_waits_past_its_deadline_is_not_computed(server_factory: Call
     held = await hold_up(server)
     with pytest.raises(NotServingError, match="longer than it may"):
         await server.source.embed(query("too late"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
     assert server.encoder.ids("too late") not in server.encoder.computed
-    assert server.engine.line.depth(Lane.QUERY) == 0
+    assert server.engine.scheduler.depth(Priority.QUERY) == 0
 
 
 async def test_a_model_that_never_ends_a_batch_hangs_no_request(server_factory: Callable[..., WatchedServer]) -> None:
@@ -263,9 +264,9 @@ async def test_nobody_hangs_when_the_thread_dies(server: WatchedServer) -> None:
     held = await hold_up(server)
     answers = [asyncio.create_task(server.source.embed(query(f"text {number}"))) for number in range(3)]
     answers.append(asyncio.create_task(server.source.embed(documents("a document"))))
-    await waiting(server, Lane.QUERY, 3)
-    await waiting(server, Lane.DOCUMENT, 1)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 3)
+    await waiting(server, Priority.DOCUMENT, 1)
+    server.encoder.unblocked.set()
     found = await asyncio.wait_for(asyncio.gather(held, *answers, return_exceptions=True), 20)
     assert [type(each) for each in found] == [NotServingError] * 5
     assert not await server.source.is_ready()
@@ -277,9 +278,9 @@ async def test_nobody_hangs_when_the_thread_dies(server: WatchedServer) -> None:
 async def test_equal_texts_are_computed_once(server: WatchedServer) -> None:
     held = await hold_up(server)
     answers = [asyncio.create_task(server.source.embed(query("the same", "the same"))) for _ in range(5)]
-    await waiting(server, Lane.QUERY, 1)
+    await waiting(server, Priority.QUERY, 1)
     await until(lambda: server.value("joined_total") == 9)
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     _, *found = await asyncio.gather(held, *answers)
     assert server.encoder.computed.count(server.encoder.ids("the same")) == 1
     assert all(np.array_equal(each.vectors, found[0].vectors) for each in found)
@@ -288,10 +289,10 @@ async def test_equal_texts_are_computed_once(server: WatchedServer) -> None:
 async def test_a_document_that_a_query_waits_for_goes_with_the_queries(server: WatchedServer) -> None:
     held = await hold_up(server)
     bulk = asyncio.create_task(server.source.embed(documents("one", "two")))
-    await waiting(server, Lane.DOCUMENT, 2)
+    await waiting(server, Priority.DOCUMENT, 2)
     asked = asyncio.create_task(server.source.embed(query("two")))
-    await waiting(server, Lane.QUERY, 1)
-    server.encoder.gate.set()
+    await waiting(server, Priority.QUERY, 1)
+    server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.batches[1:] == [[server.encoder.ids("two")], [server.encoder.ids("one")]]
 
@@ -315,16 +316,18 @@ async def test_kept_vectors_are_those_of_the_same_question(server: WatchedServer
 async def test_refinements_share_a_batch_and_are_the_library_s(server: WatchedServer, encoder: Encoder) -> None:
     held = await hold_up(server)
     tasks = [RefineTask("a river", "", 4), RefineTask("the sea", "Look at the place", 2), RefineTask("a river", "", 4)]
-    answers = [asyncio.create_task(server.source.refine(each)) for each in tasks]
-    await waiting(server, Lane.QUERY, 2)
-    server.encoder.gate.set()
+    answers = []
+    for task, depth in zip(tasks, (1, 2, 2), strict=True):
+        answers.append(asyncio.create_task(server.source.refine(task)))
+        await waiting(server, Priority.QUERY, depth)
+    server.encoder.unblocked.set()
     _, *found = await asyncio.gather(held, *answers)
     assert [len(batch) for batch in server.encoder.batches] == [1, 2]
     for task, answer in zip(tasks, found, strict=True):
         expected = encoder.refine(task.text, instruction=task.instruction, steps=task.steps)
         np.testing.assert_allclose(answer.vector, expected.vector, atol=1e-6)
-        np.testing.assert_allclose([each.remaining for each in answer.refinement], expected.remaining, atol=1e-6)
-        for step, other in zip(answer.refinement, expected.steps, strict=True):
+        np.testing.assert_allclose([each.remaining for each in answer.steps], expected.remaining, atol=1e-6)
+        for step, other in zip(answer.steps, expected.steps, strict=True):
             ours = {word.token: word.probability for word in step.tokens}
             assert ours == pytest.approx({word.token: word.probability for word in other.tokens}, abs=1e-6)
 
@@ -333,34 +336,36 @@ async def test_a_tolerance_ends_the_steps_of_each_text_by_itself(server: Watched
     for tolerance in (1e-4, 1e-2, 2.0):
         found = await server.source.refine(RefineTask("a river", "", 8, tolerance=tolerance))
         expected = encoder.refine("a river", instruction="", steps=8, tolerance=tolerance)
-        assert found.steps == expected.step_count
+        assert found.step_count == expected.step_count
         np.testing.assert_allclose(found.vector, expected.vector, atol=1e-6)
 
 
 async def test_steps_are_told_as_they_are_there(server: WatchedServer) -> None:
-    told: list[Step] = []
+    told: list[RefinementStep] = []
     found = await server.source.refine(RefineTask("a river", "", 4), on_step=told.append)
     await until(lambda: len(told) == 4)
-    assert [each.tokens for each in told] == [each.tokens for each in found.refinement]
+    assert [each.tokens for each in told] == [each.tokens for each in found.steps]
 
 
-async def test_a_full_lane_refuses_and_says_when_to_come_back(server_factory: Callable[..., WatchedServer]) -> None:
+async def test_a_full_priority_class_refuses_and_says_when_to_come_back(
+    server_factory: Callable[..., WatchedServer],
+) -> None:
     server = server_factory(query_inputs=2, document_tokens=40, document_inputs=4)
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("one", "two")))
-    await waiting(server, Lane.QUERY, 2)
+    await waiting(server, Priority.QUERY, 2)
     with pytest.raises(OverloadedError, match=r"2 texts wait.*1 more would be over 2") as refused:
         await server.source.embed(query("three"))
     assert refused.value.retry_after_s
     bulk = asyncio.create_task(server.source.embed(documents("a document")))
-    await waiting(server, Lane.DOCUMENT, 1)
+    await waiting(server, Priority.DOCUMENT, 1)
     with pytest.raises(OverloadedError, match="tokens of documents wait"):
         await server.source.embed(documents("word " * 60))
     with pytest.raises(OverloadedError, match="1 texts wait"):
         await server.source.embed(documents("a", "b", "c", "d"))
-    assert server.engine.line.depth(Lane.QUERY) == 2  # all or nothing of a request
+    assert server.engine.scheduler.depth(Priority.QUERY) == 2  # all or nothing of a request
     assert server.value("refused_total", reason="overloaded") == 3
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, asked, bulk)
 
 
@@ -372,7 +377,7 @@ async def test_a_query_that_would_take_too_long_is_refused_at_once(
     await asyncio.sleep(0.5)  # a hundred times what its batch was expected to take
     with pytest.raises(OverloadedError, match="would take about"):
         await server.source.embed(query("one more"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
 
 
@@ -386,12 +391,12 @@ async def test_a_lone_client_is_never_refused(server_factory: Callable[..., Watc
 async def test_a_shutdown_serves_who_waits_and_lets_nobody_in(server: WatchedServer) -> None:
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("in time")))
-    await waiting(server, Lane.QUERY, 1)
+    await waiting(server, Priority.QUERY, 1)
     server.engine.drain()
     assert not await server.source.is_ready()
     with pytest.raises(NotServingError, match="shutting down"):
         await server.source.embed(query("too late"))
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await asyncio.gather(held, asked)
 
 
@@ -399,11 +404,11 @@ async def test_a_shutdown_does_not_wait_for_ever(server_factory: Callable[..., W
     server = server_factory(drain_s=0.05)
     held = await hold_up(server)
     asked = asyncio.create_task(server.source.embed(query("never begun")))
-    await waiting(server, Lane.QUERY, 1)
+    await waiting(server, Priority.QUERY, 1)
     await asyncio.to_thread(server.engine.close)
     with pytest.raises(NotServingError, match="shut down"):
         await asked
-    server.encoder.gate.set()
+    server.encoder.unblocked.set()
     await held
 
 
@@ -415,9 +420,9 @@ async def test_the_canary_is_really_computed(server: WatchedServer) -> None:
     started = time.monotonic()
     assert not await server.source.is_ready()
     assert time.monotonic() - started < 10
-    assert server.engine.line.depth(Lane.PROBE) == 1
+    assert server.engine.scheduler.depth(Priority.PROBE) == 1
     assert not await server.source.is_ready()
-    assert server.engine.line.depth(Lane.PROBE) == 1  # however many ask
+    assert server.engine.scheduler.depth(Priority.PROBE) == 1  # however many ask
 
 
 async def test_limits_of_a_request_are_named_with_what_was_sent(server_factory: Callable[..., WatchedServer]) -> None:
@@ -456,4 +461,4 @@ async def test_thousands_of_texts_from_many_all_get_theirs(
     expected = encoder.encode_queries(texts, instruction="", steps=1)
     for at, answer in enumerate(found):
         np.testing.assert_allclose(answer.vectors, expected[at * 50 : at * 50 + 100], atol=1e-6)
-    assert server.engine.line.depth(Lane.QUERY) == server.engine.line.depth(Lane.DOCUMENT) == 0
+    assert server.engine.scheduler.depth(Priority.QUERY) == server.engine.scheduler.depth(Priority.DOCUMENT) == 0

@@ -1,4 +1,4 @@
-"""The evaluate page's handlers, called as a stranger would call them, and its HTML with hostile names in it."""
+"""The evaluate page's handlers, called with untrusted values, and its HTML with hostile names in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,7 +22,6 @@ from app.types.evaluation import (
     Estimate,
     EvaluationRun,
     EvaluationState,
-    ImportReport,
     InstructionChoice,
     InstructionPolicy,
     JudgementSource,
@@ -34,7 +32,7 @@ from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
 from ui.handler_inputs import as_handler
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
 from ui.render.evaluation import render_progress
-from ui.render.judged import render_import, render_sources
+from ui.render.judged import render_sources
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
 PLAN = ("library", ["dense"], ["1", "5"], ["As judged"], [], [], ALL_QUERIES)
@@ -122,7 +120,6 @@ def test_no_junk_reaches_the_unforeseen(handlers: EvaluateHandlers, values: list
     calls: list[tuple[Callable[..., object], int]] = [
         (handlers.sources, 1),
         (handlers.judges, 1),
-        (handlers.bring_in, 4),
         (handlers.forget, 2),
         (handlers.run, 1),
         (handlers.cancel, 1),
@@ -137,22 +134,6 @@ def test_people_cannot_be_forgotten_here(handlers: EvaluateHandlers) -> None:
     with pytest.raises(ConflictError, match="no import"):
         handlers.forget("library", "local")
     assert handlers.judges("library") == ["local"]
-
-
-def test_files_are_taken_and_removed(
-    handlers: EvaluateHandlers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    table = tmp_path / "abc" / "fruit.csv"
-    table.parent.mkdir()
-    table.write_text("query,document,grade\nplum,1,3\nplum,9,1\n")
-    with pytest.raises(InputError, match="not uploaded here"):
-        handlers.bring_in("library", ["/etc/hostname"], "", "")
-    said = handlers.bring_in("library", [str(table)], "", "Same fruit.")
-    assert "<b>1 judgement</b>" in said
-    assert not table.exists()
-    assert handlers.judges("library") == ["import:fruit", "local"]
-    assert "0 judgements" not in handlers.forget("library", "import:fruit")
 
 
 def test_a_report_of_hostile_queries_harms_nobody(handlers: EvaluateHandlers) -> None:
@@ -175,11 +156,8 @@ def test_a_report_of_hostile_queries_harms_nobody(handlers: EvaluateHandlers) ->
 def test_names_of_sources_and_imports_are_text() -> None:
     sources = [JudgementSource(f"import:{HOSTILE}", 1, 2), JudgementSource(HOSTILE, 3, 4)]
     html = render_sources(sources)
-    html += render_import(ImportReport(HOSTILE, 1, 1, 1, 1, (HOSTILE,), 12, (HOSTILE,) * 10, 1, (HOSTILE,), 100.0))
     assert "<img" not in html
     assert html.count('data-event="forget"') == 1  # what people said is not removed with one click
-    assert "12: the name of several documents" in html
-    assert "up to 100" in html
 
 
 def test_progress_tells_how_it_stands(handlers: EvaluateHandlers) -> None:

@@ -18,17 +18,17 @@ PAGE, ABSENT, CRASH = "https://example.org/page", "https://example.org/absent", 
 
 
 class Web:
-    """Pages by address; the answers wait while `gate` is closed."""
+    """Pages by address; the answers wait until `unblocked` is set."""
 
     def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.gate.set()
+        self.unblocked = threading.Event()
+        self.unblocked.set()
         self.asked: list[str] = []
         self.is_mended = False
 
     def read(self, url: str) -> Source:
         self.asked.append(url)
-        assert self.gate.wait(timeout=20)
+        assert self.unblocked.wait(timeout=20)
         if url == CRASH:
             raise RuntimeError("secret=hunter2")
         if url == ABSENT and not self.is_mended:
@@ -46,7 +46,7 @@ def fetching(toy_services: Any, web: Web) -> Iterator[Fetching]:
     toy_services.services.library.ensure_collection("library")
     fetching = Fetching(toy_services.services.catalog, toy_services.services.library, read_url=web.read)
     yield fetching
-    web.gate.set()
+    web.unblocked.set()
     fetching.close()
 
 
@@ -57,14 +57,14 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def settled(fetching: Fetching) -> list[Fetch]:
+def finished(fetching: Fetching) -> list[Fetch]:
     wait_until(lambda: all(each.state is FetchState.FAILED for each in fetching.fetches("library")))
     return fetching.fetches("library")
 
 
 def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_services: Any, fetching: Fetching) -> None:
     fetching.add("library", [PAGE, f" {PAGE} "])
-    assert settled(fetching) == []
+    assert finished(fetching) == []
     (document,) = toy_services.services.catalog.documents("library")
     assert document.uri == PAGE
     toy_services.work_off()
@@ -75,16 +75,16 @@ def test_what_failed_stays_with_its_reason_until_it_is_tried_again(
     toy_services: Any, fetching: Fetching, web: Web
 ) -> None:
     fetching.add("library", [ABSENT])
-    assert settled(fetching) == [Fetch(ABSENT, FetchState.FAILED, "The server answers 404 Not Found.")]
+    assert finished(fetching) == [Fetch(ABSENT, FetchState.FAILED, "The server answers 404 Not Found.")]
     web.is_mended = True
     fetching.retry("library", ABSENT)
-    assert settled(fetching) == []
+    assert finished(fetching) == []
     assert [each.uri for each in toy_services.services.catalog.documents("library")] == [ABSENT]
 
 
 def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
     fetching.add("library", [ABSENT])
-    settled(fetching)
+    finished(fetching)
     fetching.forget("library", ABSENT)
     assert fetching.fetches("library") == []
     for use in (fetching.forget, fetching.retry):
@@ -94,13 +94,13 @@ def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
 
 def test_the_unforeseen_is_logged_and_not_shown(fetching: Fetching, caplog: pytest.LogCaptureFixture) -> None:
     fetching.add("library", [CRASH])
-    (failed,) = settled(fetching)
+    (failed,) = finished(fetching)
     assert "hunter2" not in (failed.error or "")
     assert "hunter2" in caplog.text
 
 
 def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: Web) -> None:
-    web.gate.clear()
+    web.unblocked.clear()
     urls = [f"https://example.org/{number}" for number in range(8)]
     fetching.add("library", urls)
     wait_until(lambda: len(web.asked) == 4)
@@ -109,8 +109,8 @@ def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: We
     fetching.add("library", urls)  # asking again changes nothing
     with pytest.raises(NotFoundError):
         fetching.forget("library", urls[0])
-    web.gate.set()
-    assert settled(fetching) == []
+    web.unblocked.set()
+    assert finished(fetching) == []
     assert sorted(web.asked) == urls
 
 
@@ -134,7 +134,7 @@ def test_what_is_no_address_is_refused_with_all_the_others(fetching: Fetching, w
 
 
 def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
-    web.gate.clear()
+    web.unblocked.clear()
     fetching.add("library", [f"https://example.org/{number}" for number in range(MAX_URLS)])
     with pytest.raises(InputError, match="At most 200 addresses"):
         fetching.add("library", [PAGE])
@@ -146,10 +146,10 @@ def test_an_unknown_collection_is_refused_and_one_that_goes_meanwhile_is_told(
 ) -> None:
     with pytest.raises(UnknownCollectionError):
         fetching.add("other", [PAGE])
-    web.gate.clear()
+    web.unblocked.clear()
     fetching.add("library", [PAGE])
     wait_until(lambda: web.asked)
     toy_services.services.library.delete_collection("library")
-    web.gate.set()
-    (failed,) = settled(fetching)
+    web.unblocked.set()
+    (failed,) = finished(fetching)
     assert "No collection named 'library'" in (failed.error or "")

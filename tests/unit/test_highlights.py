@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runtime.lru import LRUCache
-from app.search.highlights import MAX_SENTENCES, Explainer
+from app.search.highlights import MAX_SENTENCES, Highlighter
 from app.search.service import SearchService
 from app.testing import ToyEmbedder
-from app.types.search import Hit, HitChunk, HitDocument, LegRank, QueryEmbedding, SearchMode, SearchRequest
+from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode, SearchRequest
+from embedder.refinement import Refinement
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -39,7 +40,7 @@ class CountingEmbedder(ToyEmbedder):
         instruction: str | None = None,
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
-    ) -> QueryEmbedding:
+    ) -> Refinement:
         self.query_count += 1
         return super().embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias)
 
@@ -67,10 +68,10 @@ def marked(found: Hit) -> str:
     return found.chunk.text[found.why.start : found.why.end]
 
 
-def test_explaining_after_a_search_gives_what_the_search_would_have_given(counted_application: Any) -> None:
+def test_highlighting_after_a_search_gives_what_the_search_would_have_given(counted_application: Any) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library", token_bias={"cat": 1.0})
-    later = service.explain(service.search(request, explain=False))
+    later = service.highlight(service.search(request, highlight=False))
 
     at_once = service.search(request)
     assert later.hits == at_once.hits
@@ -82,12 +83,12 @@ def test_explaining_after_a_search_gives_what_the_search_would_have_given(counte
 def test_the_query_is_embedded_once(counted_application: Any, embedder: CountingEmbedder) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library")
-    service.explain(service.search(request, explain=False))
+    service.highlight(service.search(request, highlight=False))
     service.search(replace(request, limit=1))
     assert embedder.query_count == 1
 
     for other in ({"steps": 1}, {"instruction": "mice"}, {"token_bias": {"mice": 1.0}}, {"query": "mice"}):
-        service.search(replace(request, **other), explain=False)
+        service.search(replace(request, **other), highlight=False)
     assert embedder.query_count == 5
 
 
@@ -104,29 +105,31 @@ def test_sentences_are_embedded_once_whatever_the_query(counted_application: Any
 def test_hits_can_be_explained_in_portions(counted_application: Any) -> None:
     service = counted_application.services.search
     request = SearchRequest("dreams of mice", "library")
-    plain = service.search(request, explain=False)
-    first = service.explain(replace(plain, hits=plain.hits[:1]))
-    whole = service.explain(replace(plain, hits=(*first.hits, *plain.hits[1:])))
+    plain = service.search(request, highlight=False)
+    first = service.highlight(replace(plain, hits=plain.hits[:1]))
+    whole = service.highlight(replace(plain, hits=(*first.hits, *plain.hits[1:])))
     assert whole.hits == service.search(request).hits
 
 
 def test_a_mark_that_is_there_stays(embedder: CountingEmbedder) -> None:
-    explainer = Explainer(embedder)
-    (first,) = explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE)
-    again = explainer.explain([first], vector(embedder, "sofa"), document_instruction="", mode=SearchMode.DENSE)
+    highlighter = Highlighter(embedder)
+    (first,) = highlighter.highlight(
+        [hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE
+    )
+    again = highlighter.highlight([first], vector(embedder, "sofa"), document_instruction="", mode=SearchMode.DENSE)
     assert again == (first,)
 
 
 def test_a_sentence_is_embedded_again_under_another_instruction(embedder: CountingEmbedder) -> None:
-    explainer = Explainer(embedder)
+    highlighter = Highlighter(embedder)
     for each in ("", "mice", ""):
-        explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction=each, mode=SearchMode.DENSE)
+        highlighter.highlight([hit(CAT)], vector(embedder, "mice"), document_instruction=each, mode=SearchMode.DENSE)
     assert len(embedder.embedded_texts) == 4
 
 
 def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(embedder: CountingEmbedder) -> None:
     legs = (LegRank(SearchMode.SPARSE, 1, 7.0), LegRank(SearchMode.DENSE, 2, 0.25))
-    (found,) = Explainer(embedder).explain(
+    (found,) = Highlighter(embedder).highlight(
         [hit("One sentence alone.", score=0.9, legs=legs)],
         vector(embedder, "sentence"),
         document_instruction="",
@@ -140,11 +143,11 @@ def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(embedder: Count
 def test_hits_past_the_cap_are_marked_by_the_next_call(embedder: CountingEmbedder) -> None:
     count = MAX_SENTENCES // 10
     hits = [hit(" ".join(f"Word{number}x{place} here." for place in range(10))) for number in range(count + 2)]
-    explainer = Explainer(embedder)
-    once = explainer.explain(hits, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
+    highlighter = Highlighter(embedder)
+    once = highlighter.highlight(hits, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
     assert [each.why is not None for each in once] == [True] * count + [False] * 2
 
-    twice = explainer.explain(once, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
+    twice = highlighter.highlight(once, vector(embedder, "here"), document_instruction="", mode=SearchMode.DENSE)
     assert all(each.why is not None for each in twice)
 
 
@@ -158,37 +161,37 @@ def test_a_remembered_sentence_keeps_no_others_of_its_call_in_memory() -> None:
             return found
 
     embedder = ArrayEmbedder(dimension=4096)
-    explainer = Explainer(embedder)
+    highlighter = Highlighter(embedder)
     for _ in range(2):
-        explainer.explain([hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE)
+        highlighter.highlight([hit(CAT)], vector(embedder, "mice"), document_instruction="", mode=SearchMode.DENSE)
     gc.collect()
     assert [answer() is None for answer in answers] == [True]
 
 
-def test_explaining_asks_neither_catalog_nor_index_nor_for_the_query_again(
+def test_highlighting_asks_neither_catalog_nor_index_nor_for_the_query_again(
     counted_application: Any, embedder: CountingEmbedder
 ) -> None:
     service = counted_application.services.search
     liked = service.search(SearchRequest("mice", "library")).hits[-1].chunk.id
     request = SearchRequest("dreams", "library", like=(liked,))
-    expected, plain = service.search(request).hits, service.search(request, explain=False)
+    expected, plain = service.search(request).hits, service.search(request, highlight=False)
     asked = embedder.query_count
     counted_application.services.library.delete_collection("library")
-    assert SearchService(None, None, embedder).explain(plain).hits == expected
+    assert SearchService(None, None, embedder).highlight(plain).hits == expected
     assert embedder.query_count == asked
 
 
-def test_many_threads_explain_the_same_hits_alike(embedder: CountingEmbedder) -> None:
-    explainer = Explainer(embedder)
+def test_many_threads_highlight_the_same_hits_alike(embedder: CountingEmbedder) -> None:
+    highlighter = Highlighter(embedder)
     hits = [hit(CAT), hit(RATES)]
 
-    def explain(query: str) -> tuple[str, ...]:
-        found = explainer.explain(hits, vector(embedder, query), document_instruction="", mode=SearchMode.DENSE)
+    def highlight(query: str) -> tuple[str, ...]:
+        found = highlighter.highlight(hits, vector(embedder, query), document_instruction="", mode=SearchMode.DENSE)
         return tuple(marked(each) for each in found)
 
     queries = ["mice dreams savers glad", "sofa cat bank"] * 20
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(explain, queries))
+        found = list(pool.map(highlight, queries))
     assert set(found[::2]) == {("It dreams of mice.", "Savers were glad.")}
     assert set(found[1::2]) == {("The cat sleeps on the sofa.", "The bank raised interest rates.")}
 

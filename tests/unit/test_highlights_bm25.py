@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.search.highlights_bm25 import MAX_SENTENCES, explain_by_words
+from app.search.highlights_bm25 import MAX_SENTENCES, highlight_by_bm25
 from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode
 
-CAT = "The cat sleeps on the sofa. It dreams of mice. The house is quiet."
+CAT = "The cat sleeps on the sofa. It dreams of mice. The room is quiet."
 RATES = "The bank raised interest rates. The savers of the town were glad."
 
 
@@ -18,7 +18,7 @@ def hit(text: str, number: int = 0, legs: tuple[LegRank, ...] = ()) -> Hit:
 
 def marked(*texts: str, query: str) -> list[str | None]:
     hits = [hit(text, number) for number, text in enumerate(texts)]
-    found = explain_by_words(hits, query, mode=SearchMode.SPARSE)
+    found = highlight_by_bm25(hits, query, mode=SearchMode.SPARSE)
     return [each.chunk.text[each.why.start : each.why.end] if each.why else None for each in found]
 
 
@@ -47,7 +47,7 @@ def test_scripts_without_spaces_are_read() -> None:
 
 def test_a_sentence_is_worth_what_bm25_loses_without_it() -> None:
     hits = [hit("The cat.", 1), hit("The cat. The cat.", 2)]
-    alone, beside = explain_by_words(hits, "cat", mode=SearchMode.SPARSE)
+    alone, beside = highlight_by_bm25(hits, "cat", mode=SearchMode.SPARSE)
     assert alone.why is not None
     assert beside.why is not None
     assert alone.why.score > beside.why.score > 0  # another sentence says the same
@@ -60,16 +60,16 @@ def test_a_chunk_of_too_many_sentences_stays_unmarked() -> None:
 def test_only_what_words_alone_found_is_explained_by_words() -> None:
     dense, sparse = LegRank(SearchMode.DENSE, 1, 0.5), LegRank(SearchMode.SPARSE, 1, 3.0)
     hits = [hit(CAT, 0, (dense, sparse)), hit(CAT, 1, (sparse,)), hit(CAT, 2, (dense,))]
-    found = explain_by_words(hits, "mice", mode=SearchMode.HYBRID)
+    found = highlight_by_bm25(hits, "mice", mode=SearchMode.HYBRID)
     assert [each.why is not None for each in found] == [False, True, False]
-    assert explain_by_words(found, "sofa", mode=SearchMode.HYBRID) == found
-    assert explain_by_words([hit(CAT)], "mice", mode=SearchMode.DENSE) == (hit(CAT),)
+    assert highlight_by_bm25(found, "sofa", mode=SearchMode.HYBRID) == found
+    assert highlight_by_bm25([hit(CAT)], "mice", mode=SearchMode.DENSE) == (hit(CAT),)
 
 
 @given(st.lists(st.text(max_size=60), max_size=4), st.text(max_size=30))
 def test_any_text_is_marked_within_itself_or_not_at_all(texts: list[str], query: str) -> None:
     hits = [hit(text, number) for number, text in enumerate(texts)]
-    for text, found in zip(texts, explain_by_words(hits, query, mode=SearchMode.SPARSE), strict=True):
+    for text, found in zip(texts, highlight_by_bm25(hits, query, mode=SearchMode.SPARSE), strict=True):
         assert found.chunk.text == text
         if found.why is not None:
             assert 0 <= found.why.start < found.why.end <= len(text)

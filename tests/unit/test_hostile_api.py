@@ -1,4 +1,4 @@
-"""What a stranger may try over HTTP: other machines, other files, bombs, forged headers and forged log lines."""
+"""What an untrusted client may try over HTTP: other machines, other files, bombs, forged headers and log lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def client(toy_services: Any) -> Iterator[TestClient]:
 
 @pytest.fixture
 def inner_port() -> Iterator[int]:
-    """A service of this machine that answers whoever comes with a secret, and notes that somebody came."""
+    """A service of this machine that answers every request with a secret, and counts the requests."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         stop = threading.Event()
@@ -237,7 +237,7 @@ def test_deep_and_huge_values_are_refused(client: TestClient, body: bytes) -> No
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_no_header_is_split_by_what_a_stranger_names(client: TestClient, toy_services: Any, control: str) -> None:
+def test_no_header_is_split_by_an_untrusted_name(client: TestClient, toy_services: Any, control: str) -> None:
     name = f"a{control}Set-Cookie: x=1{control}{control}<script>.txt"
     posted = client.post("/api/v1/documents", json={"text": "A text.", "uri": f"upload://{name}", "title": name})
     assert posted.status_code == 202

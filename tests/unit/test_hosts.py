@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 from app.settings import Settings
 from app.wiring.web import open_web
 
+pytestmark = pytest.mark.xdist_group("hosts")
+
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Any:

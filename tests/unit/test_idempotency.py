@@ -1,4 +1,4 @@
-"""Idempotency-Key at the HTTP door: done once, answered twice, whatever process answers."""
+"""Idempotency-Key at the HTTP interface: done once, answered twice, whatever process answers."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return seen
 
 
-def test_whoever_asks_it_is_one_thread(model: str, threads: set[str]) -> None:
+def test_all_calls_run_in_one_thread(model: str, threads: set[str]) -> None:
     local, embeddings = LocalEmbedder(model), GircseEmbeddings(model=model)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(local.embed_query, ["a", "b", "c", "d"]))

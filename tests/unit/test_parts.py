@@ -105,7 +105,7 @@ def test_a_part_ends_with_a_page_where_there_is_one() -> None:
 class TestBlockByBlock:
     """What is read block by block is what was read whole."""
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(texts, st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32", "shift_jis"]), st.sampled_from([1, 3, 7]))
     def test_any_text_in_any_encoding(self, whole: str, encoding: str, block_bytes: int) -> None:
         data = whole.replace("\n", "\r\n").encode(encoding, "replace")

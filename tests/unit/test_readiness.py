@@ -16,15 +16,15 @@ from app.runtime.readiness import LIMIT_S, MOST_HANGING, Readiness, WhileBusy
 
 
 class Part:
-    """Answers when its gate is open."""
+    """Answers once `unblocked` is set."""
 
     def __init__(self) -> None:
-        self.gate = threading.Event()
+        self.unblocked = threading.Event()
         self.asked = 0
 
     def __call__(self) -> bool:
         self.asked += 1
-        assert self.gate.wait(60)
+        assert self.unblocked.wait(60)
         return True
 
 
@@ -32,7 +32,7 @@ class Part:
 def part() -> Iterator[Part]:
     part = Part()
     yield part
-    part.gate.set()
+    part.unblocked.set()
 
 
 async def test_parts_that_hang_are_asked_side_by_side_and_not_waited_for(part: Part) -> None:
@@ -45,7 +45,7 @@ async def test_parts_that_hang_are_asked_side_by_side_and_not_waited_for(part: P
         assert answer.status_code == 503
         assert answer.json()["checks"] == {"well": True, "one": False, "other": False}
         assert (await client.get("/healthz")).status_code == 200
-        part.gate.set()
+        part.unblocked.set()
         assert (await client.get("/readyz")).json() == {
             "status": "ready",
             "checks": {"well": True, "one": True, "other": True},
@@ -57,14 +57,14 @@ async def test_a_part_that_hangs_takes_so_many_threads_and_no_more(part: Part) -
     for _ in range(MOST_HANGING + 5):
         assert await readiness.ask() == {"part": False}
     assert part.asked == MOST_HANGING
-    part.gate.set()
+    part.unblocked.set()
     answers = Readiness({"part": part})
     assert await answers.ask() == {"part": True}
 
 
 async def test_who_asks_meanwhile_shares_the_answer(part: Part) -> None:
     readiness = Readiness({"part": part}, limit_s=30)
-    threading.Timer(0.2, part.gate.set).start()
+    threading.Timer(0.2, part.unblocked.set).start()
     assert await asyncio.gather(readiness.ask(), readiness.ask()) == [{"part": True}, {"part": True}]
     assert part.asked == 1
 
@@ -81,6 +81,6 @@ def test_what_is_at_work_is_well_until_it_takes_too_long(part: Part) -> None:
     assert WhileBusy(part, patience_s=0.01, busy_s=60)()
     impatient = WhileBusy(part, patience_s=0.05, busy_s=0.01)
     assert not impatient()
-    part.gate.set()
+    part.unblocked.set()
     assert WhileBusy(part)()
     assert not WhileBusy(lambda: False)()

@@ -15,7 +15,7 @@ from transformers import AutoModel
 
 from embedder.backbone import locate_model, with_decoder
 from embedder.batching import PADDING_SIDES
-from embedder.decoder import Run
+from embedder.decoder import KVCacheSession
 from embedder.errors import TextError
 from embedder.prefill import PackedPrefill, Prompt
 from embedder.refine import refine_states
@@ -132,15 +132,19 @@ def count_alike(prompts) -> int:
 def count_positions(monkeypatch) -> list[int]:
     """How many positions our decoder computes, at each time."""
     counts = []
-    forward = Run._forward
-    monkeypatch.setattr(Run, "_forward", lambda self, x, *rest: counts.append(x.shape[0]) or forward(self, x, *rest))
+    forward = KVCacheSession._forward
+    monkeypatch.setattr(
+        KVCacheSession, "_forward", lambda self, x, *rest: counts.append(x.shape[0]) or forward(self, x, *rest)
+    )
     return counts
 
 
 def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder, monkeypatch):
     encoder = make_encoder()
     projected, vocabulary = [], encoder._backbone.decoder.vocabulary
-    counting = replace(vocabulary, project=lambda x: projected.append(x.shape[0]) or vocabulary.project(x))
+    counting = replace(
+        vocabulary, output_projection=lambda x: projected.append(x.shape[0]) or vocabulary.output_projection(x)
+    )
     encoder._backbone.decoder.vocabulary = counting
     counts = count_positions(monkeypatch)
     encoder.encode_queries(TEXTS, steps=7)
@@ -212,11 +216,11 @@ def test_bare_prompt_of_the_bert_layout_is_plain_minilm():
     np.testing.assert_allclose(states.prompt_mean.numpy(), expected.numpy(), atol=1e-5, rtol=0)
 
 
-def test_each_text_stops_where_its_vector_has_settled(make_encoder, monkeypatch):
+def test_each_text_stops_where_its_vector_has_converged(make_encoder, monkeypatch):
     encoder = make_encoder()
     prefixes = encoder.encode_prefixes(TEXTS, steps=12)
     moved = 1 - (prefixes[:, 1:] * prefixes[:, :-1]).sum(axis=-1)
-    tolerance = float(np.median(moved[:, 4]))  # some settle before others
+    tolerance = float(np.median(moved[:, 4]))  # some converge before others
     expected = [next((k + 2 for k in range(11) if row[k] <= tolerance), 12) for row in moved]
     counts = count_positions(monkeypatch)
     vectors, taken = encoder.encode_until_converged(TEXTS, instruction="", steps=12, tolerance=tolerance)

@@ -21,15 +21,16 @@ from app.errors import ConflictError, FingerprintMismatchError, InputError, NotF
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
-from app.types.search import QueryEmbedding, SearchMode, SearchRequest
+from app.types.search import SearchMode, SearchRequest
 from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
+from embedder.refinement import Refinement
 
 TEXTS = [
-    f"The {animal} sleeps in the {place}.\n\nIt wakes up at {hour} and looks around for something to eat."
+    f"The {animal} sleeps in the {place}.\n\nIt gets up at {hour} and looks around for something to eat."
     for animal, place, hour in zip(
         ("cat", "dog", "owl", "fox", "bee", "eel"),
-        ("house", "barn", "tree", "den", "hive", "sea"),
+        ("hut", "barn", "tree", "den", "hive", "sea"),
         range(6),
         strict=True,
     )
@@ -47,7 +48,7 @@ class HookedEmbedder(ToyEmbedder):
     hook: Callable[[int], None] | None = None
     query_hook: Callable[[], None] | None = None
 
-    def embed_query(self, text: str, **options: Any) -> QueryEmbedding:
+    def embed_query(self, text: str, **options: Any) -> Refinement:
         if hook := self.query_hook:
             self.query_hook = None
             hook()
@@ -119,7 +120,7 @@ def searched(application: Any) -> list[str]:
     """By a service that remembers no query, as that of another process."""
     services = application.services
     service = SearchService(services.catalog, services.index, services.embedder)
-    result = service.search(SearchRequest("who sleeps in the tree", "library"), explain=False)
+    result = service.search(SearchRequest("who sleeps in the tree", "library"), highlight=False)
     return [hit.chunk.text for hit in result.hits]
 
 
@@ -285,7 +286,7 @@ def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: A
     application.work_off()
     texts = " ".join(text for (text, _), _ in contents(application).values())
     assert all(part in texts for part in ("A new text.", "The cat has left.", "The eel has left.", "owl", "fox"))
-    assert not any(part in texts for part in ("dog", "bee", "house", "sea"))
+    assert not any(part in texts for part in ("dog", "bee", "hut", "sea"))
     assert differences(application) == []
 
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
 from app.types.documents import Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
-from app.types.search import Highlight, Hit, HitChunk, HitDocument, RefinementStep, SearchResult, Token
+from app.types.search import Highlight, Hit, HitChunk, HitDocument, SearchResult
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
+from embedder.refinement import RefinementStep
+from embedder.refinement import RefinementToken as Token
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.collections import render_settings
@@ -154,7 +156,10 @@ def test_hostile_results_stay_text(text: str, title: str, other: str, start: int
 @settings(deadline=None)
 @given(HOSTILE, st.floats(0, 1))
 def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
-    steps = [RefinementStep(1, (Token(token, probability),)), RefinementStep(6, (Token(token, probability),))]
+    steps = [
+        RefinementStep(1, (Token(token, probability),)),
+        RefinementStep(6, (Token(token, probability),)),
+    ]
     assert_harmless(render_refinement(group_refinement(steps), steps))
     assert_harmless(render_refinement(group_refinement(steps), steps, Choices(bias={token: 5.0})))
 
@@ -268,7 +273,10 @@ def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:
 
 
 def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
-    steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(6, (Token("card", 0.5), Token("seek", 0.25)))]
+    steps = [
+        RefinementStep(1, (Token("card", 0.5),)),
+        RefinementStep(6, (Token("card", 0.5), Token("seek", 0.25))),
+    ]
     text = Tags(render_refinement(group_refinement(steps), steps)).text
     assert "Step 6 adds" in text
     assert "still: card" in text

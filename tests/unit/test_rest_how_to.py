@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from api_application import api_of
+from served import served
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-the-rest-api.md"
 DOCUMENTED = "http://127.0.0.1:7860"
@@ -28,9 +28,6 @@ def example(language: str, url: str) -> str:
 @pytest.fixture
 def server_url(toy_services: Any) -> Iterator[str]:
     """With a worker, as `gircse up` has one."""
-    server = uvicorn.Server(uvicorn.Config(api_of(toy_services.services), port=0, log_level="warning"))
-    serving = threading.Thread(target=server.run, daemon=True)
-    serving.start()
     stop = threading.Event()
 
     def work() -> None:
@@ -39,14 +36,10 @@ def server_url(toy_services: Any) -> Iterator[str]:
 
     working = threading.Thread(target=work, daemon=True)
     working.start()
-    while not server.started:
-        assert serving.is_alive()
-        serving.join(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    with served(api_of(toy_services.services)) as url:
+        yield url
     stop.set()
     working.join(20)
-    server.should_exit = True
-    serving.join(20)
 
 
 def run(command: list[str], folder: Path) -> str:

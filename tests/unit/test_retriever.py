@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from api_application import api_of
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from served import served
 
 from app.testing import ToyEmbedder
 from embedder import GircseRetriever, ServerError
@@ -40,15 +39,8 @@ def server_url(
                 seen_headers.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
             await api(scope, receive, send)
 
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            assert thread.is_alive()
-            thread.join(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        server.should_exit = True
-        thread.join(20)
+        with served(app) as url:
+            yield url
 
 
 class TestSuite(RetrieversIntegrationTests):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.schemas import SearchAnswer
 from app.commands.console import json_of
 from app.errors import (
     EmptyQueryError,
@@ -85,7 +86,7 @@ def test_single_sentence_highlights_itself_without_embedding(toy_services: Any) 
 
 def test_explanation_can_be_left_out(filled_application: Any) -> None:
     filled_application.embedder.embedded_texts.clear()
-    result = filled_application.services.search.search(ask(), explain=False)
+    result = filled_application.services.search.search(ask(), highlight=False)
     assert [hit.why for hit in result.hits] == [None, None]
     assert filled_application.embedder.embedded_texts == []
 
@@ -111,11 +112,11 @@ def test_token_bias_pulls_a_word_in(filled_application: Any) -> None:
     assert (plain, pulled) == (CAT, RATES)
 
 
-def test_foreign_points_are_left_out(filled_application: Any) -> None:
+def test_unmanaged_points_are_left_out(filled_application: Any) -> None:
     index: InMemoryVectorIndex = filled_application.index
     vector = list(filled_application.embedder.embed_query("cat").vector)
-    foreign = Point("00000000-0000-4000-8000-000000000001", vector, {"page_content": "x", "metadata": {"a": 1}})
-    index.upsert("library--1", [foreign])
+    unmanaged = Point("00000000-0000-4000-8000-000000000001", vector, {"page_content": "x", "metadata": {"a": 1}})
+    index.upsert("library--1", [unmanaged])
     assert len(filled_application.services.search.search(ask("cat")).hits) == 2
 
 
@@ -164,7 +165,7 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
 
 
 def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
-    result = json.loads(json_of(filled_application.services.search.search(ask())))
+    result = json.loads(json_of(SearchAnswer.model_validate(filled_application.services.search.search(ask()))))
     assert list(result) == [
         "query",
         "instruction",

@@ -57,7 +57,7 @@ def test_sparse_finds_only_what_shares_a_word(application: Any) -> None:
 
 def test_sparse_never_asks_the_model(application: Any) -> None:
     search = application.services.search.search
-    bare = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3), explain=False)
+    bare = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3), highlight=False)
     assert application.embedder.queries == 0
     application.embedder.embedded_texts.clear()
     full = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3))
@@ -138,9 +138,9 @@ def test_every_mode_refuses_what_cannot_be_used(application: Any, mode: SearchMo
     with pytest.raises(EmptyQueryError):
         search(ask("  ", mode))
     with pytest.raises(InputError, match="1 to 20"):
-        search(ask("bank", mode, steps=21), explain=False)
+        search(ask("bank", mode, steps=21), highlight=False)
     with pytest.raises(InputError, match="surrogate"):
-        search(ask("bank", mode, instruction="\ud800"), explain=False)
+        search(ask("bank", mode, instruction="\ud800"), highlight=False)
     with pytest.raises(FilterError):
         search(ask("bank", mode, filters={"": "x"}))
 
@@ -200,11 +200,11 @@ def test_what_is_no_chunk_of_the_collection_is_refused(application: Any, side: s
 
 def test_a_chunk_of_another_collection_is_refused(application: Any) -> None:
     application.add("Elsewhere.", collection="other")
-    [foreign] = application.services.search.search(
+    [other] = application.services.search.search(
         dataclasses.replace(ask("elsewhere", SearchMode.DENSE), collection="other")
     ).hits
     with pytest.raises(InputError, match="'library' has no chunk"):
-        application.services.search.search(ask("bank", like=(foreign.chunk.id,)))
+        application.services.search.search(ask("bank", like=(other.chunk.id,)))
 
 
 def test_feedback_is_bounded_consistent_and_for_vectors(application: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from api_application import api_of
+from served import served
 
 from app.api.bodies import BodyGuard, BodyLimits
 
@@ -20,27 +20,12 @@ QUESTION = b'{"query": "cat", "collection": "library"}'
 LIMIT_S = 0.6  # instead of half a minute
 
 
-@contextmanager
-def served(app: Any) -> Iterator[tuple[str, int]]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        thread.join(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()
-    finally:
-        server.should_exit = True
-        thread.join(20)
-
-
 @pytest.fixture
 def address(toy_services: Any) -> Iterator[tuple[str, int]]:
     toy_services.add("The cat sleeps on the sofa.")
     api = api_of(toy_services.services)
-    with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as address:
-        yield address
+    with served(BodyGuard(api, limits=BodyLimits(10_000, grace_s=LIMIT_S, bytes_per_s=1000))) as url:
+        yield "127.0.0.1", int(url.rpartition(":")[2])
 
 
 def answer_of(connection: socket.socket) -> bytes:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.search.soft_tokens import group_refinement, is_stop_word, settled_step
-from app.types.search import RefinementStep, Token
+from app.search.soft_tokens import converged_step, group_refinement, is_stop_word
+from embedder.refinement import RefinementStep
+from embedder.refinement import RefinementToken as Token
 
 
 def step(number: int, **probabilities: float) -> RefinementStep:
@@ -38,7 +39,12 @@ def test_spellings_of_one_word_are_one_token() -> None:
 
 
 def test_empty_tokens_are_left_out_and_stop_words_are_flagged() -> None:
-    tokens = (Token("the", 0.5), Token("?", 0.25), Token("card", 0.125), Token("  ", 0.1))
+    tokens = (
+        Token("the", 0.5),
+        Token("?", 0.25),
+        Token("card", 0.125),
+        Token("  ", 0.1),
+    )
     (group,) = group_refinement([RefinementStep(1, tokens)])
 
     assert [(t.token, t.is_stop_word) for t in group.tokens] == [("the", True), ("?", True), ("card", False)]
@@ -94,18 +100,18 @@ def test_no_probability_is_lost_and_no_token_is_new_twice(steps: list[Refinement
         ([0.02, 0.02, 0.0], 1),  # just at the tolerance
     ],
 )
-def test_a_vector_has_settled_once_it_stays_near_the_final_one(remaining: list[float], expected: int | None) -> None:
+def test_a_vector_has_converged_once_it_stays_near_the_final_one(remaining: list[float], expected: int | None) -> None:
     steps = [RefinementStep(number, (), left) for number, left in enumerate(remaining, start=1)]
 
-    assert settled_step(steps, tolerance=0.02) == expected
-    assert settled_step(steps[::-1], tolerance=0.02) == expected
+    assert converged_step(steps, tolerance=0.02) == expected
+    assert converged_step(steps[::-1], tolerance=0.02) == expected
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=20), st.floats(0, 2), st.floats(0, 2))
-def test_a_wider_tolerance_never_settles_later(remaining: list[float], one: float, other: float) -> None:
+def test_a_wider_tolerance_never_converges_later(remaining: list[float], one: float, other: float) -> None:
     steps = [RefinementStep(number, (), left) for number, left in enumerate([*remaining, 0.0], start=1)]
 
-    narrow, wide = settled_step(steps, min(one, other)), settled_step(steps, max(one, other))
+    narrow, wide = converged_step(steps, min(one, other)), converged_step(steps, max(one, other))
     assert narrow is not None
     assert wide is not None
     assert wide <= narrow

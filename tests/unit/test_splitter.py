@@ -82,7 +82,7 @@ TEXTS = st.lists(
 
 
 @given(text=TEXTS, max_tokens=st.integers(8, 40), share=st.floats(0, 0.5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_chunks_cover_any_text_within_the_limit(text, max_tokens, share):
     counter = WordCounter()
     splitter = TokenSplitter(counter, max_tokens=max_tokens, overlap=int(share * max_tokens))

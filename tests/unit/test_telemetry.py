@@ -1,4 +1,4 @@
-"""What whoever runs the service sees of it: request ids, a log that cannot be forged, metrics without secrets."""
+"""What the operator sees of the service: request ids, a log that cannot be forged, metrics without secrets."""
 
 from __future__ import annotations
 

@@ -29,11 +29,7 @@ from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
-from app.types.documents import (
-    DocumentState,
-    GarbageKind,
-    utc_now,
-)
+from app.types.documents import DocumentState, GarbageKind, utc_now
 from app.vectors import QdrantVectorIndex
 
 HOUR = timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""The page's handlers, called as a stranger would call them, and the page as a server gives it out."""
+"""The page's handlers, called with untrusted values, and the page as a server gives it out."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from gradio.routes import App as GradioApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import InputError, UnavailableError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
     Collection,
@@ -40,7 +37,6 @@ from ui.choices import Choices, read_choices
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
-from ui.uploads import MAX_FILES, accept_uploads_only, require_upload, taken_uploads
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -51,7 +47,7 @@ class NoHits:
     def __init__(self) -> None:
         self.requests: list[SearchRequest] = []
 
-    def search(self, request: SearchRequest, /, *, explain: bool = True) -> SearchResult:
+    def search(self, request: SearchRequest, /, *, highlight: bool = True) -> SearchResult:
         self.requests.append(request)
         return SearchResult(request.query, request.instruction or "", 1, request.collection, (), (), {})
 
@@ -316,68 +312,6 @@ def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCa
 
 
 @pytest.fixture
-def upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file as Gradio leaves it: in its upload folder, in a folder of its own."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "uploads"))
-    path = tmp_path / "uploads" / "abc" / "note.txt"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"text")
-    return path
-
-
-def test_uploads_are_removed_once_they_are_taken(upload: Path) -> None:
-    with taken_uploads([str(upload)]) as files:
-        assert files[0].read_bytes() == b"text"
-    assert not upload.exists()
-
-
-def test_uploads_are_kept_when_they_cannot_be_taken(upload: Path) -> None:
-    def take() -> None:
-        with taken_uploads([str(upload)]) as files:
-            assert files == [upload]
-            raise UnavailableError("The disk is full.")
-
-    with pytest.raises(UnavailableError):
-        take()
-    assert upload.exists()
-
-
-def take(paths: list[str]) -> None:
-    with taken_uploads(paths):
-        pass
-
-
-def test_no_file_outside_the_upload_folder_is_read(upload: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("hunter2")
-    link = upload.with_name("link.txt")
-    link.symlink_to(secret)
-    around = upload.parent / ".." / ".." / "secret.txt"
-    for path in (secret, link, around, upload.parent, upload.with_name("absent"), "https://example.org/a", None, 5):
-        with pytest.raises(InputError, match="not uploaded here"):
-            require_upload(path if path is None or isinstance(path, int) else str(path))
-    with pytest.raises(InputError, match="not uploaded here"):
-        take([str(upload), str(secret)])
-    assert secret.exists()
-    assert upload.exists()
-
-
-@pytest.mark.parametrize("paths", [None, [], "note.txt", 5])
-def test_no_files_are_refused(paths: Any) -> None:
-    with pytest.raises(InputError, match="at least one file"):
-        take(paths)
-
-
-def test_too_many_or_too_large_files_are_refused_and_kept(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="At most 50 files"):
-        take([str(upload)] * (MAX_FILES + 1))
-    monkeypatch.setattr("ui.uploads.MAX_FILE_BYTES", 3)
-    with pytest.raises(InputError, match="4 bytes; at most 3"):
-        take([str(upload)])
-    assert upload.exists()
-
-
-@pytest.fixture
 def client(toy_services: Any) -> Iterator[TestClient]:
     with open_web(toy_services.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
         yield client
@@ -418,39 +352,3 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
-
-
-@pytest.fixture
-def upload_client() -> TestClient:
-    """A page with a field for files, mounted as ours are, which reads them as ours do and says what they hold."""
-
-    def read(paths: object) -> str:
-        with taken_uploads(paths) as files:
-            return " ".join(path.read_text() for path in files)
-
-    with gr.Blocks() as site:
-        files = accept_uploads_only(gr.File(file_count="multiple", type="filepath"))
-        said = gr.Textbox()
-        gr.Button().click(read, files, said)
-    site.queue()
-    return TestClient(gr.mount_gradio_app(FastAPI(), site, path="/"))
-
-
-def hand_in(client: TestClient, path: str, **extra: object) -> str:
-    """What the button sends, and all that the server streams back."""
-    (button,) = (each["id"] for each in client.get("/config").json()["dependencies"])
-    file = {"path": path, "meta": {"_type": "gradio.FileData"}, **extra}
-    body = {"data": [[file]], "fn_index": button, "session_hash": uuid.uuid4().hex}
-    client.post("/gradio_api/queue/join", json=body).raise_for_status()
-    return client.get("/gradio_api/queue/data", params={"session_hash": body["session_hash"]}).text
-
-
-def test_an_upload_is_read_but_no_other_file_of_the_server(upload_client: TestClient, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("hunter2")
-    with upload_client:
-        uploaded = upload_client.post("/gradio_api/upload", files={"files": ("note.txt", b"a note")}).json()[0]
-        assert "a note" in hand_in(upload_client, uploaded)
-        for extra in ({}, {"is_stream": True}):
-            assert "hunter2" not in hand_in(upload_client, str(secret), **extra)
-    assert secret.exists()

@@ -18,7 +18,7 @@ from tiny_models import bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder.encoder import Encoder
-from embedder.fused_vocabulary import FusedMean, agrees, fused_mean
+from embedder.gpu.fused_vocabulary import FusedMean, agrees, fused_mean
 from embedder.heads import SoftHead
 from embedder.prefill import PackedPrefill
 from embedder.refine import refine_states, softmax_over_vocabulary
@@ -80,7 +80,7 @@ def test_tiles_give_logits_and_mix_soft_tokens_too() -> None:
     tiles, x = cut(head, embedding, size=32), torch.randn(3, 8)
     torch.testing.assert_close(tiles.logits(x), head(x))
     soft_token = torch.softmax(head(x), dim=-1)
-    torch.testing.assert_close(tiles.mix(soft_token), soft_token @ embedding)
+    torch.testing.assert_close(tiles.input_projection(soft_token), soft_token @ embedding)
 
 
 def vocabularies(large: int) -> dict[str, Vocabulary]:
@@ -141,12 +141,12 @@ def test_only_who_looks_at_soft_tokens_has_them_made(tmp_path: Path) -> None:
 
     tiles = cut(Linear(backbone.head.weight, None), backbone.weight, size=100)
     backbone.decoder.vocabulary = replace(
-        vocabulary, project=count("project", vocabulary.project), mean=count("mean", tiles.mean)
+        vocabulary, output_projection=count("project", vocabulary.output_projection), mean=count("mean", tiles.mean)
     )
     seen: list[Tensor] = []
     with torch.no_grad():
-        for observe in (None, lambda step, soft_token: seen.append(soft_token)):
-            refine_states(PackedPrefill(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, observe=observe)
+        for on_step in (None, lambda step, soft_token: seen.append(soft_token)):
+            refine_states(PackedPrefill(backbone, backbone.decoder, [[1, 2, 3]], steps=4), steps=4, on_step=on_step)
     assert counts == {"mean": 4, "project": 4}
     torch.testing.assert_close(torch.stack(seen).sum(dim=-1), torch.ones(4, 1))
 
@@ -155,7 +155,9 @@ def test_no_more_than_a_tile_of_logits_exists() -> None:
     head, embedding = random_head(1000, 8)
     tiles, widest = cut(head, embedding, size=64), []
     watched = tuple(
-        replace(tile, project=lambda x, project=tile.project: widest.append(project(x)) or widest[-1])
+        replace(
+            tile, output_projection=lambda x, project=tile.output_projection: widest.append(project(x)) or widest[-1]
+        )
         for tile in tiles.parts
     )
     Tiles(watched, tiles.dtype).mean(torch.randn(2, 8), 1.0, None)

@@ -8,26 +8,25 @@ from datetime import timedelta
 
 from ingest_parts import IngestParts, wait_for
 from sqlalchemy import text
+from toy_engine import toy_engine
 from worker_process import SlowEmbedder
 
-from app.ports.parts import Embedder
 from app.testing import ToyEmbedder
 from app.types.documents import DocumentState, Job, JobState
-from ingest.batching import JointEmbedder
 from ingest.worker import Worker
 from ingest.worker_slots import WorkerSlots
 
 
 @contextmanager
-def working(parts: IngestParts, embedder: Embedder, *, slots: int) -> Iterator[threading.Event]:
+def working(parts: IngestParts, embedder: ToyEmbedder, *, slots: int) -> Iterator[threading.Event]:
     """A worker as it is wired; yields what stops it."""
     stop, places = threading.Event(), WorkerSlots(slots)
 
     def is_leaving() -> bool:
         return stop.is_set() or places.is_leaving()
 
-    with JointEmbedder(embedder, asking=lambda: places.taken, is_leaving=is_leaving) as joint:
-        pipeline = parts.pipeline(joint, batch_size=1)
+    with toy_engine(embedder) as (local, _):
+        pipeline = parts.pipeline(local.for_ingestion(is_leaving), batch_size=1)
         worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, slots=places, block=1)
         thread = threading.Thread(target=worker.run, args=(stop,))
         thread.start()

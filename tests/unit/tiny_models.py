@@ -4,14 +4,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import (
-    AutoModelForCausalLM,
-    LlamaConfig,
-    MistralConfig,
-    PretrainedConfig,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PretrainedConfig, Qwen2Config, Qwen3Config
 
 from embedder.backbone import DTYPES, Backbone, load_causal_model, locate_model, take_apart, with_decoder
 from embedder.contract import Contract

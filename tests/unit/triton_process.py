@@ -7,7 +7,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from embedder.triton_vocabulary import _join_splits, _mix_tiles, mean_embedding
+from embedder.gpu.triton_vocabulary import _join_splits, _mix_tiles, mean_embedding
 
 # Rows, entries, width, processors, scale: one row, odd widths, several tiles in a split, a last tile that is not full.
 CASES = [(1, 1000, 48, 1, 1.0), (3, 700, 100, 2, 0.5), (20, 513, 70, 1, 2.0), (64, 130, 33, 4, 1.0), (2, 5, 7, 9, 1.0)]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 from ingest_parts import IngestParts
 from qdrant_client import QdrantClient
 

@@ -11,8 +11,6 @@ window.gircse = (() => {
     document.querySelectorAll("[data-theme-switch]").forEach((each) => each.setAttribute("aria-pressed", String(dark)));
   }
 
-  /* Gradio names its upload field other than what is written on it: who speaks to the screen would not find it. */
-  const nameUploads = () => document.querySelectorAll(".upload-container[aria-label]").forEach((each) => each.removeAttribute("aria-label"));
 
   function switchTheme() {
     const dark = !document.body.classList.contains("dark");
@@ -218,7 +216,7 @@ window.gircse = (() => {
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(() => { showTheme(); nameUploads(); nameAccount(); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { showTheme(); nameAccount(); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -118,10 +118,10 @@ def render_model(about: AboutInfo) -> Markup:
         facts += [
             ("Fingerprint", _render_fingerprint(model.fingerprint)),
             ("Dimensions", f"{model.dimension:,}"),
-            ("Steps of a query", f"{model.query_steps} by default, at most {model.max_steps}"),
-            ("Steps of a document", f"{model.document_steps} by default"),
-            ("Instruction of a query", _render_instruction(model.query_instruction)),
-            ("Instruction of a document", _render_instruction(model.document_instruction)),
+            ("Steps of a query", f"{model.default_query_steps} by default, at most {model.max_steps}"),
+            ("Steps of a document", f"{model.default_document_steps} by default"),
+            ("Instruction of a query", _render_instruction(model.default_query_instruction)),
+            ("Instruction of a document", _render_instruction(model.default_document_instruction)),
         ]
     return Markup('<section><h2>Model</h2><table class="facts"><tbody>{}</tbody></table></section>').format(
         _render_facts(facts)

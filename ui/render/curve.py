@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.search.soft_tokens import settled_step
-from app.types.search import RefinementStep
+from app.search.soft_tokens import converged_step
+from embedder.refinement import RefinementStep
 from ui.render.text import join
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18
@@ -17,7 +17,7 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
     """Nothing for a single step, which has nowhere to go."""
     if len(steps) < 2:
         return Markup("")
-    converged = settled_step(steps) or steps[-1].step
+    converged = converged_step(steps) or steps[-1].step
     highest = max(max(step.remaining for step in steps), 1e-6)
     points = [(_x(step.step, steps[-1].step), _y(step.remaining / highest)) for step in steps]
     said = f"The vector had converged after step {converged} of {steps[-1].step}."

@@ -1,4 +1,4 @@
-"""HTML of the evaluate page: who has judged how much, and what became of an import."""
+"""HTML of the evaluate page: who has judged how much."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.types.evaluation import ImportReport, JudgementSource
+from app.types.evaluation import JudgementSource
 from ui.contract import DOCUMENTS, SEARCH
 from ui.render.text import clean, join, shorten
 
@@ -49,27 +49,6 @@ def _render_source(source: JudgementSource) -> Markup:
         counted(source.judgement_count, "judgement", "judgements"),
         remove,
     )
-
-
-def render_import(report: ImportReport) -> str:
-    lines = [
-        Markup("<p><b>{}</b> of {} and {} are kept.</p>").format(
-            counted(report.judgement_count, "judgement", "judgements"),
-            counted(report.query_count, "query", "queries"),
-            counted(report.document_count, "document", "documents"),
-        )
-    ]
-    for count, names, what in (
-        (report.unmatched_count, report.unmatched, "not in this collection, and left out"),
-        (report.ambiguous_count, report.ambiguous, "the name of several documents, and left out"),
-        (report.unknown_query_count, report.unknown_queries, "a judged query whose text no file told"),
-    ):
-        if count:
-            shown = ", ".join(names) + (", …" if count > len(names) else "")
-            lines.append(Markup("<p>{}: {}. <bdi>{}</bdi></p>").format(f"{count:,}", what, shorten(shown, 400)))
-    if report.scaled_from is not None:
-        lines.append(Markup("<p>Grades went up to {}; they were scaled to 3.</p>").format(f"{report.scaled_from:g}"))
-    return Markup('<div class="notice" role="status">{}</div>').format(join(lines))
 
 
 def counted(count: int, one: str, many: str) -> str:

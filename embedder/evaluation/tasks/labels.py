@@ -10,15 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, LabelSet, in_half, is_tuning, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
-from embedder.evaluation.outcomes import (
-    BM25,
-    NO_INSTRUCTION,
-    ON_BOTH_SIDES,
-    ON_QUERIES,
-    Measure,
-    Setting,
-    TaskOutcomes,
-)
+from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
 
 METRIC = "accuracy"
 _ITERATIONS = 200

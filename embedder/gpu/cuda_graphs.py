@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from embedder.decoder import Decoder, Run
+from embedder.decoder import Decoder, KVCacheSession
 from embedder.layouts import Layout
 from embedder.spare_memory import SpareMemory
 from embedder.vocabulary import Vocabulary
@@ -40,8 +40,8 @@ class Shape:
     stream: int
 
 
-class StaticCacheSession(Run):
-    """A Run over memory that stays where it is, for one batch after the other."""
+class StaticCacheSession(KVCacheSession):
+    """A KVCacheSession over memory that stays where it is, for one batch after the other."""
 
     def __init__(self, layout: Layout, *, rows: int, places: int, sees_both_ways: bool, like: Tensor) -> None:
         super().__init__(
@@ -141,7 +141,7 @@ class GraphedDecoder(Decoder):
         self._lock = threading.Lock()
         self._is_off = False
 
-    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> Run:
+    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> KVCacheSession:
         shape = shape_for(len(lengths), lengths[0] + steps, like.device)
         run = self._take(shape, like) if steps and shape is not None else None
         if shape is None or run is None:
@@ -150,7 +150,7 @@ class GraphedDecoder(Decoder):
         # Also when a run is dropped before its last step, after an error for one.
         weakref.finalize(lent, self._lent.discard, shape)
         run.begin(lengths, steps=steps, shared=shared)
-        return lent  # type: ignore[return-value]  # a Run as far as readers see
+        return lent  # type: ignore[return-value]  # a session as far as prefill runners see
 
     def _take(self, shape: Shape, like: Tensor) -> StaticCacheSession | None:
         with self._lock:

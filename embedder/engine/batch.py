@@ -1,4 +1,4 @@
-"""Computes a batch, and answers for every text of it: one that cannot be computed is no matter of its neighbours."""
+"""Computes a batch, and answers every text of it: an error of one does not fail the others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from embedder.encoder import Encoder
+from embedder.engine.errors import ComputationError, InvalidRequestError, NotAVectorError
+from embedder.engine.work import Answer, Item
 from embedder.errors import TextError
 from embedder.pooling import steps_to_convergence
-from embedder.server.errors import ComputationError, InvalidRequestError, NotAVectorError
-from embedder.server.work import Answer, Item
 from embedder.tokens import TopTokens
 
 TOP_TOKENS = 30
@@ -24,7 +24,7 @@ TOP_TOKENS = 30
 _log = logging.getLogger(__name__)
 
 
-class Computing:
+class BatchRunner:
     """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed,
     `note_answer` with every answer before it is given."""
 
@@ -41,8 +41,8 @@ class Computing:
         self._note_batch = note_batch
         self._note_answer = note_answer
 
-    def resolve(self, batch: Sequence[Item]) -> None:
-        """Gives every item its answer or its error. What is raised is no fault of a text: the thread is to end."""
+    def run(self, batch: Sequence[Item]) -> None:
+        """Gives every item its answer or its error. An exception is not due to a text: the thread is to end."""
         groups = [list(batch)]
         while groups:
             group = groups.pop()
@@ -62,13 +62,13 @@ class Computing:
         """The error is given, not raised: its traceback would keep the tensors of the batch in memory."""
         started = time.monotonic()
         variant = group[0].key.variant
-        observed = self._encoder.observer(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
+        observed = self._encoder.token_recorder(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
         try:
             prefixes = self._encoder.refine_prompts(
                 [item.key.ids for item in group],
                 steps=max(item.key.steps for item in group),
                 token_bias=dict(variant.bias),
-                observe=None if observed is None else self._watch(group, observed),
+                on_step=None if observed is None else self._watch(group, observed),
                 tolerance=variant.tolerance,
             )
             self._note_batch(group)
@@ -121,14 +121,17 @@ def free_memory() -> None:
 
 
 def refusal_of(error: Exception) -> Exception:
-    """What the client is told: of its own faults all, of ours the id in the log."""
+    """What the client is told: its own error in full, of an internal one the id in the log."""
     if isinstance(error, TextError):
         return InvalidRequestError(str(error))
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s while a text was embedded", error_id, exc_info=error)
+    told = f"The model failed at this text; the server's log names it {error_id}."
     if is_out_of_memory(error):
-        return ComputationError(
+        told = (
             f"The device has no memory for this text alone; the server's log names it {error_id}. "
             "Take fewer steps or a shorter text, or give the server a larger device."
         )
-    return ComputationError(f"The model failed at this text; the server's log names it {error_id}.")
+    refusal = ComputationError(told)
+    refusal.__cause__ = error
+    return refusal

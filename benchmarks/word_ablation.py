@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from app.search.bm25 import document_vector, query_vector
-from app.search.highlights_bm25 import explain_by_words
+from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.sentences import sentence_spans
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
-from benchmarks.removals import RANDOM_DRAWS, Pair
+from benchmarks.ablation import RANDOM_DRAWS, Pair
 
 
 def pair_word_sentences(chunks: Sequence[str], queries: Sequence[str], *, hits_per_query: int, top: int) -> list[Pair]:
@@ -33,7 +33,7 @@ def pair_word_sentences(chunks: Sequence[str], queries: Sequence[str], *, hits_p
             )
             for rank, place in enumerate(found[:hits_per_query], start=1)
         ]
-        for hit in explain_by_words(hits, query, mode=SearchMode.SPARSE):
+        for hit in highlight_by_bm25(hits, query, mode=SearchMode.SPARSE):
             pairs.append(_pair(number, hit, asked))
     return pairs
 

@@ -1,4 +1,4 @@
-"""Chooses how the mean embedding of a soft token is computed where nobody asks for the soft token itself: by Triton's
+"""Chooses how the mean embedding of a soft token is computed without making the soft token itself: by Triton's
 kernel on CUDA, where it agrees with what it replaces; else as it was."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # (B, D), temperature, logit bias (n,) or None to softmax(logits / temperature + bias) @ E (B, D).
 Mean = Callable[[Tensor, float, Tensor | None], Tensor]
 
-_KERNEL = "embedder.triton_vocabulary"
+_KERNEL = "embedder.gpu.triton_vocabulary"
 # Every split of the entries, of which there are one or two for each processor, keeps a sum per row. Beyond this, with
 # one each, they would leave the card's cache, and two plain products that read the weights once are as good.
 _MOST_BYTES_OF_SUMS = 32 * 2**20

@@ -94,7 +94,7 @@ def pair_sentences(hits: Sequence[SentenceDrops], name: Namer, *, but: Namer = l
     return pairs
 
 
-class WordRemovals:
+class WordAblation:
     """Suppresses words in refinements and deletes them from chunks."""
 
     def __init__(self, encoder: Encoder, *, seed: int) -> None:

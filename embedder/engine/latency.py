@@ -6,7 +6,7 @@ _MEMORY = 0.95  # weight of what is known, against the newest batch
 _FIRST_RATE = 2_000.0  # cost per second, until a batch was computed
 
 
-class Pace:
+class LatencyEstimator:
     """Seconds = overhead + cost / rate, by least squares in which older batches count less and less."""
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class Pace:
         self._product = self._product * _MEMORY + cost * seconds
 
     def seconds_for(self, cost: float) -> float:
-        overhead, per_cost = self._line()
+        overhead, per_cost = self._fit()
         return overhead + per_cost * cost
 
     def cost_within(self, seconds: float) -> float:
-        overhead, per_cost = self._line()
+        overhead, per_cost = self._fit()
         return max(0.0, seconds - overhead) / per_cost
 
-    def _line(self) -> tuple[float, float]:
+    def _fit(self) -> tuple[float, float]:
         """Overhead and seconds per cost; through the origin where all batches cost about the same."""
         if self._seconds <= 0 or self._cost <= 0:
             return 0.0, 1 / _FIRST_RATE

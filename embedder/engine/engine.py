@@ -1,0 +1,238 @@
+"""One model behind one scheduler: batches are computed one at a time, and every text gets its answer or its error."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, wait
+
+import numpy as np
+
+from embedder.contract import resolve_defaults
+from embedder.encoder import Encoder
+from embedder.engine.batch import BatchRunner
+from embedder.engine.errors import NotServingError
+from embedder.engine.limits import Limits
+from embedder.engine.metrics import Metrics
+from embedder.engine.scheduler import Scheduler
+from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
+from embedder.model_thread import model_thread
+from embedder.pooling import check_tolerance
+from embedder.refinement import Refinement
+from embedder.vector_cache import VectorCache
+
+_DEAD = "The engine has ended after an error; the log says why. Start the process again."
+_DRAINING = "This server is shutting down. Ask another one, or come back later."
+_LATE = "This waited longer than it may, and was not computed. Come back later."
+_LEFT = "Embedding was interrupted: the job is to be left. It is done later."
+_STOPPED = "This server has shut down before it came to this."
+_PROBE_TEXT = "ready?"
+_POLL_S = 0.2  # how often a waiting thread asks whether it is to leave
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Computes in the one thread of the process for models. Close it, or use it in a `with`."""
+
+    def __init__(self, encoder: Encoder, limits: Limits | None = None, *, metrics: Metrics | None = None) -> None:
+        self.encoder = encoder
+        self.limits = limits or Limits()
+        self.metrics = metrics or Metrics()
+        self.scheduler = Scheduler(self.limits)
+        self._cache = VectorCache(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
+        self._runner = BatchRunner(
+            encoder,
+            note_out_of_memory=self._note_out_of_memory,
+            note_batch=self._note_batch,
+            note_answer=self._note_answer,
+        )
+        self._probe_lock = threading.Lock()
+        self._probe: Item | None = None
+        self._changed = threading.Condition()
+        self._is_computing = False
+        self._is_dead = False
+        self.metrics.watch(self.scheduler)
+        self.metrics.note_alive(True)
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str,
+        steps: int,
+        priority: Priority = Priority.DOCUMENT,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> np.ndarray:
+        """Vectors (n, dimension), once they are computed; never refused. NotServingError once it `is_leaving`."""
+        self.encoder.check_steps(steps)
+        prompts = self.encoder.read_prompts(texts, instruction)
+        items = document_items(prompts, texts, steps=steps, priority=priority)
+        answers = self._wait_for(items, is_leaving=is_leaving)
+        vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
+        for row, answer in enumerate(answers):
+            vectors[row] = answer.vector
+        return vectors
+
+    def refine(
+        self,
+        text: str,
+        *,
+        instruction: str | None = None,
+        steps: int | None = None,
+        token_bias: Mapping[str, float] | None = None,
+        tolerance: float | None = None,
+    ) -> Refinement:
+        """As `Encoder.refine`, before all documents that wait; never refused."""
+        instruction, steps = resolve_defaults(self.encoder.contract, "query", instruction, steps)
+        self.encoder.check_steps(steps)
+        if tolerance is not None:
+            check_tolerance(tolerance)
+        (prompt,) = self.encoder.read_prompts([text], instruction)
+        item = query_item(
+            prompt, text, instruction=instruction, steps=steps, token_bias=token_bias or {}, tolerance=tolerance
+        )
+        (answer,) = self._wait_for([item])
+        assert answer.refinement is not None
+        return answer.refinement
+
+    def submit(self, items: Sequence[Item], *, may_refuse: bool = True) -> list[Item]:
+        """As `Scheduler.submit`; those whose vector is known are answered at once."""
+        new = [item for item in items if not self._answer_from_cache(item)]
+        self.metrics.note_cached(len(items) - len(new))
+        if not new:
+            return list(items)
+        chosen = self.scheduler.submit(new, may_refuse=may_refuse)
+        self._start()
+        self.metrics.note_joined(sum(one is not other for one, other in zip(chosen, new, strict=True)))
+        by_wanted = dict(zip(new, chosen, strict=True))
+        return [by_wanted.get(item, item) for item in items]
+
+    @property
+    def is_serving(self) -> bool:
+        """False after an error that stopped it, and from the beginning of a shutdown on."""
+        return not self._is_dead and self.scheduler.closed is None
+
+    def probe(self) -> Item:
+        """A canary that really is computed, before all others. One at a time, however many ask."""
+        with self._probe_lock:
+            if self._probe is None or self._probe.answer.done():
+                (prompt,) = self.encoder.read_prompts([_PROBE_TEXT], "")
+                key = Key(prompt.ids, steps=1, variant=Variant(), wants_words=False)
+                (self._probe,) = self.submit([Item(key, Priority.PROBE, text=_PROBE_TEXT)])
+            return self._probe
+
+    def drain(self) -> None:
+        """Accepts nothing more; what waits is computed."""
+        self.scheduler.close(_DRAINING)
+
+    def close(self) -> None:
+        """Computes what waits, for `drain_s` at most."""
+        self.drain()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_computing, self.limits.drain_s)
+        _fail(self.scheduler.drop_all(_STOPPED), NotServingError(_STOPPED, retry_after_s=5))
+        self.metrics.note_alive(False)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait_for(self, items: Sequence[Item], *, is_leaving: Callable[[], bool] = lambda: False) -> list[Answer]:
+        if is_leaving():
+            raise NotServingError(_LEFT)
+        chosen = self.submit(items, may_refuse=False)
+        try:
+            waiting = {item.answer for item in chosen}
+            while waiting:
+                done, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
+                if any(each.exception() is not None for each in done):
+                    break
+                if waiting and is_leaving():
+                    raise NotServingError(_LEFT)
+        finally:
+            self.scheduler.leave(chosen)
+        failed = [item for item in chosen if item.answer.done() and item.answer.exception() is not None]
+        return [item.answer.result() for item in failed or chosen]
+
+    def _answer_from_cache(self, item: Item) -> bool:
+        if self._cache is None or not item.is_shared or item.key.wants_words:
+            return False
+        vector = self._cache.get(item.key.ids, item.key.steps, variant=item.key.variant)
+        if vector is not None:
+            item.resolve(Answer(vector, None, queued_s=0.0, computed_s=0.0))
+        return vector is not None
+
+    def _start(self) -> None:
+        with self._changed:
+            if self._is_computing or self._is_dead:
+                return
+            self._is_computing = True
+        self._continue()
+
+    def _continue(self) -> None:
+        """Batch by batch, so that others may compute in the thread between two of them."""
+        try:
+            model_thread().submit(self._compute_next)
+        except RuntimeError as error:  # the interpreter is shutting down
+            self._die(error, [])
+
+    def _compute_next(self) -> None:
+        batch: list[Item] = []
+        try:
+            batch, late = self.scheduler.take()
+            _fail(late, late_error())
+            if batch:
+                self._compute(batch)
+        except BaseException as error:  # noqa: BLE001 - whatever stopped it, those who wait must hear of it
+            self._die(error, batch)
+            return
+        with self._changed:
+            self._is_computing = self.scheduler.has_waiting
+            self._changed.notify_all()
+            is_done = not self._is_computing
+        if not is_done:
+            self._continue()
+
+    def _compute(self, batch: list[Item]) -> None:
+        started = time.monotonic()
+        self._runner.run(batch)
+        self.scheduler.note_done(batch, time.monotonic() - started)
+
+    def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
+        error_id = uuid.uuid4().hex[:12]
+        _log.critical("Error %s stopped the engine", error_id, exc_info=error)
+        self._is_dead = True
+        self.metrics.note_alive(False)
+        dead = NotServingError(f"{_DEAD} (error {error_id})", retry_after_s=5)
+        _fail([*batch, *self.scheduler.drop_all(_DEAD)], dead)
+        with self._changed:
+            self._is_computing = False
+            self._changed.notify_all()
+
+    def _note_batch(self, batch: Sequence[Item]) -> None:
+        self.scheduler.note_computed()
+        self.metrics.note_batch(batch)
+
+    def _note_answer(self, item: Item, answer: Answer) -> None:
+        self.metrics.note_answer(item.priority, answer)
+        if self._cache is not None and item.is_shared:
+            self._cache.keep(item.key.ids, item.key.steps, answer.vector, variant=item.key.variant)
+
+    def _note_out_of_memory(self) -> None:
+        self.metrics.note_out_of_memory()
+        self.scheduler.shrink_batches()
+
+
+def late_error() -> NotServingError:
+    return NotServingError(_LATE, retry_after_s=5)
+
+
+def _fail(items: Sequence[Item], error: Exception) -> None:
+    for item in items:
+        item.fail(error)

@@ -1,0 +1,56 @@
+"""Why the engine gives no vectors. `status`, `kind` and `code` are what clients over HTTP are told.
+
+RefusedError
+├── InvalidRequestError      the request cannot be used                                422
+├── TooLargeError            more texts, tokens or bytes than one request may have     413
+├── OverloadedError          too much waits already; come back later                   429
+├── NotServingError          draining, dead, or the wait was too long                  503
+└── ComputationError         the model failed at this very text                        500
+    └── NotAVectorError      it gave a vector that is not finite, or zero
+"""
+
+from __future__ import annotations
+
+from embedder.errors import EmbedderError
+
+
+class RefusedError(EmbedderError):
+    status = 500
+    kind = "server_error"  # OpenAI's `type`
+    code: str | None = None
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class InvalidRequestError(RefusedError):
+    status = 422
+    kind = "invalid_request_error"
+
+
+class TooLargeError(RefusedError):
+    status = 413
+    kind = "invalid_request_error"
+    code = "request_too_large"
+
+
+class OverloadedError(RefusedError):
+    status = 429
+    kind = "rate_limit_error"
+    code = "overloaded"
+
+
+class NotServingError(RefusedError):
+    status = 503
+    kind = "server_error"
+    code = "not_serving"
+
+
+class ComputationError(RefusedError):
+    code = "computation_failed"
+
+
+class NotAVectorError(ComputationError):
+    code = "not_a_vector"

@@ -1,0 +1,311 @@
+"""The texts that wait for one model: by priority class, bounded, each text once however many requests ask for it.
+
+Safe to use from several threads. Knows neither the model nor HTTP.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from embedder.engine.errors import NotServingError, OverloadedError
+from embedder.engine.latency import LatencyEstimator
+from embedder.engine.limits import Limits
+from embedder.engine.work import Item, Key, Priority
+
+# Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
+_LEAST_DOCUMENTS = 8
+_QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
+_GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
+_LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
+# A document's turn comes as if it had been asked for later by this much per text of its request: a book that asks for
+# batch after batch does not keep a note waiting, and nothing waits for ever.
+_TURN_S_PER_TEXT = 0.05
+
+
+@dataclass(slots=True)
+class _Queue:
+    items: dict[Item, None] = field(default_factory=dict)  # in the order of arrival
+    tokens: int = 0
+    cost: int = 0
+    latency: LatencyEstimator = field(default_factory=LatencyEstimator)
+
+    def add(self, item: Item) -> None:
+        self.items[item] = None
+        self.tokens += item.tokens
+        self.cost += item.cost
+
+    def remove(self, item: Item) -> None:
+        del self.items[item]
+        self.tokens -= item.tokens
+        self.cost -= item.cost
+
+    @property
+    def seconds(self) -> float:
+        """Until all that waits here is computed."""
+        return self.latency.seconds_for(self.cost) if self.items else 0.0
+
+
+class Scheduler:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.RLock()
+        self._queues = {priority: _Queue() for priority in Priority}
+        self._in_flight: dict[Key, Item] = {}  # waiting or being computed
+        self._busy_until: float | None = None  # as expected; None while nothing is computed
+        self._busy_with = Priority.PROBE
+        self._query_batches = 0  # since the last one of documents
+        self._closed: str | None = None
+        self._batch_tokens = float(limits.batch_tokens)
+
+    def submit(self, wanted: Sequence[Item], *, may_refuse: bool = True) -> list[Item]:
+        """The items that will hold the answers, in order: an equal one that is in flight takes the place of its copy.
+
+        All or none: raises NotServingError, or OverloadedError if it `may_refuse`, and then nothing of `wanted` waits.
+        """
+        with self._lock:
+            self._check_open()
+            chosen: list[Item] = []
+            new: dict[Key, Item] = {}
+            alone: list[Item] = []
+            for item in wanted:
+                known = (self._known(item.key) or new.get(item.key)) if item.is_shared else None
+                if known is None and item.is_shared:
+                    new[item.key] = item
+                elif known is None:
+                    alone.append(item)
+                chosen.append(known or item)
+            added = [*new.values(), *alone]
+            if may_refuse:
+                self._check_room(added)
+            for item in added:
+                item.turn = item.asked_at + _TURN_S_PER_TEXT * len(added)
+                self._insert(item)
+            for item, other in zip(chosen, wanted, strict=True):
+                item.waiting += 1
+                item.deadline = max(item.deadline, other.deadline)
+                self._promote(item, other.priority)
+            return chosen
+
+    def check_room_for(self, count: int, priority: Priority) -> None:
+        """Before the texts are tokenised. Raises OverloadedError where they would be refused after it, too."""
+        with self._lock:
+            self._check_open()
+            self._check_count(priority, count)
+
+    def leave(self, items: Sequence[Item]) -> None:
+        """A request does not wait for these any more; an item without waiters is not computed."""
+        with self._lock:
+            for item in items:
+                item.waiting -= 1
+                if item.waiting <= 0:
+                    self._remove(item)
+
+    def take(self) -> tuple[list[Item], list[Item]]:
+        """The next batch, and those that waited too long; two empty lists when nothing waits."""
+        with self._lock:
+            now = time.monotonic()
+            late = [item for queue in self._queues.values() for item in queue.items if item.deadline < now]
+            for item in late:
+                self._remove(item)
+            if not self.has_waiting:
+                return [], late
+            batch = self._next_batch()
+            for item in batch:
+                self._remove(item, is_computed=True)
+                item.taken_at = now
+            self._busy_with = batch[0].priority
+            cost = sum(item.cost for item in batch)
+            self._busy_until = now + self._queues[self._busy_with].latency.seconds_for(cost)
+            return batch, late
+
+    def note_computed(self) -> None:
+        """Before the answers are given: a client that has one may ask again at once, and is then first."""
+        with self._lock:
+            self._busy_until = None
+
+    def note_done(self, batch: Sequence[Item], seconds: float) -> None:
+        with self._lock:
+            self._busy_until = None
+            self._batch_tokens = min(self._batch_tokens * _GROWTH, float(self._limits.batch_tokens))
+            self._queues[batch[0].priority].latency.learn(sum(item.cost for item in batch), seconds)
+            for item in batch:
+                if self._in_flight.get(item.key) is item:
+                    del self._in_flight[item.key]
+
+    def shrink_batches(self) -> None:
+        """The device had no memory for the last one."""
+        with self._lock:
+            self._batch_tokens = max(self._batch_tokens / 2, 1.0)
+
+    def close(self, reason: str) -> None:
+        """Accepts nothing more; what waits is computed."""
+        with self._lock:
+            self._closed = self._closed or reason
+
+    def drop(self, items: Sequence[Item]) -> list[Item]:
+        """Removes those that still wait, and returns them."""
+        with self._lock:
+            waiting = [item for item in items if item in self._queues[item.priority].items]
+            for item in waiting:
+                self._remove(item)
+            return waiting
+
+    def drop_all(self, reason: str) -> list[Item]:
+        """Closes, and removes all that wait."""
+        with self._lock:
+            self.close(reason)
+            return self.drop([item for queue in self._queues.values() for item in queue.items])
+
+    @property
+    def closed(self) -> str | None:
+        return self._closed
+
+    @property
+    def has_waiting(self) -> bool:
+        return any(queue.items for queue in self._queues.values())
+
+    def depth(self, priority: Priority) -> int:
+        return len(self._queues[priority].items)
+
+    def tokens(self, priority: Priority) -> int:
+        return self._queues[priority].tokens
+
+    def age_s(self, priority: Priority) -> float:
+        """How long the one that came first waits."""
+        with self._lock:
+            oldest = next(iter(self._queues[priority].items), None)
+            return 0.0 if oldest is None else time.monotonic() - oldest.asked_at
+
+    def _known(self, key: Key) -> Item | None:
+        known = self._in_flight.get(key)
+        has_failed = known is not None and known.answer.done() and known.answer.exception() is not None
+        return None if has_failed else known
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise NotServingError(self._closed, retry_after_s=5)
+
+    def _check_room(self, new: Sequence[Item]) -> None:
+        for priority in (Priority.QUERY, Priority.DOCUMENT):
+            items = [item for item in new if item.priority is priority]
+            if items:
+                self._check_count(priority, len(items))
+                self._check_tokens(priority, sum(item.tokens for item in items))
+                self._check_wait(priority, cost=sum(item.cost for item in items))
+
+    def _check_count(self, priority: Priority, count: int) -> None:
+        most = self._limits.query_inputs if priority is Priority.QUERY else self._limits.document_inputs
+        waiting = self.depth(priority)
+        if waiting and waiting + count > most:
+            raise OverloadedError(
+                f"{waiting} texts wait as {priority}, and {count} more would be over {most}. Come back later.",
+                retry_after_s=_whole_seconds(self._seconds_before(priority) / 2),
+            )
+
+    def _check_tokens(self, priority: Priority, tokens: int) -> None:
+        waiting, most = self.tokens(priority), self._limits.document_tokens
+        if priority is Priority.DOCUMENT and waiting and waiting + tokens > most:
+            raise OverloadedError(
+                f"{waiting} tokens of documents wait, and {tokens} more would be over {most}. Come back later.",
+                retry_after_s=_whole_seconds(self._seconds_before(priority) / 2),
+            )
+
+    def _check_wait(self, priority: Priority, *, cost: int) -> None:
+        """Raises where the answer would come too late. A request that finds the model free is never refused."""
+        before_s = self._seconds_before(priority)
+        if self._busy_until is None and not self.has_waiting:
+            return
+        queue = self._queues[priority]
+        if priority is Priority.QUERY:
+            # A batch of documents that is being computed is no sign of too many queries.
+            busy_s = 0.0 if self._busy_with is Priority.DOCUMENT else self._busy_s()
+            expected_s = busy_s + queue.latency.seconds_for(queue.cost + cost)
+            most_s = max(self._limits.query_wait_s, _LONE_FACTOR * queue.latency.seconds_for(cost))
+        else:
+            expected_s, most_s = before_s, self._limits.document_wait_s
+        if expected_s > most_s:
+            raise OverloadedError(
+                f"An answer would take about {expected_s:.2f} s, and a {priority} waits at most {most_s:.2f} s. "
+                "Come back later.",
+                retry_after_s=_whole_seconds(expected_s - most_s),
+            )
+
+    def _busy_s(self) -> float:
+        if self._busy_until is None:
+            return 0.0
+        return abs(self._busy_until - time.monotonic())  # late by so much, it may well take as much again
+
+    def _seconds_before(self, priority: Priority) -> float:
+        """Until the model has computed what comes before a new text of the class."""
+        seconds = self._busy_s() + self._queues[Priority.QUERY].seconds
+        return seconds if priority is Priority.QUERY else seconds + self._queues[Priority.DOCUMENT].seconds
+
+    def _insert(self, item: Item) -> None:
+        self._queues[item.priority].add(item)
+        if item.is_shared:
+            self._in_flight[item.key] = item
+
+    def _remove(self, item: Item, *, is_computed: bool = False) -> None:
+        queue = self._queues[item.priority]
+        if item in queue.items:
+            queue.remove(item)
+            if not is_computed and self._in_flight.get(item.key) is item:
+                del self._in_flight[item.key]
+
+    def _promote(self, item: Item, priority: Priority) -> None:
+        """A document that a query now waits for moves to the queries."""
+        queue = self._queues[item.priority]
+        if priority is Priority.QUERY and item.priority is Priority.DOCUMENT and item in queue.items:
+            queue.remove(item)
+            item.priority = priority
+            self._queues[priority].add(item)
+
+    def _next_batch(self) -> list[Item]:
+        priority = next(each for each in Priority if self._queues[each].items)
+        are_documents_due = self._query_batches >= _QUERY_BATCHES and self._queues[Priority.DOCUMENT].items
+        if priority is Priority.QUERY and are_documents_due:
+            priority = Priority.DOCUMENT
+        self._query_batches = 0 if priority is Priority.DOCUMENT else self._query_batches + 1
+        queue = self._queues[priority]
+        if priority is not Priority.DOCUMENT:
+            return self._within_budget(self._fitting(queue, next(iter(queue.items))), math.inf)
+        head = min(queue.items, key=lambda item: item.turn)
+        return self._within_budget(self._fitting(queue, head), queue.latency.cost_within(self._limits.batch_s))
+
+    def _fitting(self, queue: _Queue, head: Item) -> list[Item]:
+        """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix.
+
+        Documents of a length share a batch, so that little is padded; queries go in the order of arrival.
+        """
+        is_document = head.priority is Priority.DOCUMENT
+        fitting = (
+            item
+            for item in queue.items
+            if item is head or (item.key.variant == head.key.variant and item.key.steps <= head.key.steps)
+        )
+        return heapq.nsmallest(
+            self._limits.batch_texts,
+            fitting,
+            key=lambda item: (item is not head, is_document and abs(item.tokens - head.tokens)),
+        )
+
+    def _within_budget(self, items: Sequence[Item], most_cost: float) -> list[Item]:
+        batch: list[Item] = []
+        widest = cost = 0
+        for item in items:
+            widest, cost = max(widest, item.tokens), cost + item.cost
+            is_slow = cost > most_cost and len(batch) >= _LEAST_DOCUMENTS
+            is_over = is_slow or widest * (len(batch) + 1) > self._batch_tokens
+            if batch and is_over:
+                break
+            batch.append(item)
+        return batch
+
+
+def _whole_seconds(seconds: float) -> float:
+    return max(1.0, math.ceil(seconds))

@@ -1,0 +1,141 @@
+"""A text on its way through the scheduler, what is wanted of it, and its answer."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from embedder.refinement import Refinement, RefinementStep
+
+if TYPE_CHECKING:  # it brings in torch
+    from embedder.prompts import PromptIds
+
+_numbers = itertools.count(1)
+_TEXT_IN_ERRORS = 40  # characters
+Ids = tuple[int, ...]
+
+
+class Priority(StrEnum):
+    """In the order in which they are served."""
+
+    PROBE = "probe"  # the canary of /readyz
+    QUERY = "query"  # interactive: queries, refinements, small requests
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What all texts of a batch have in common besides the model."""
+
+    bias: tuple[tuple[str, float], ...] = ()
+    tolerance: float | None = None
+    alone: int = 0  # another number than all others', where the batch is for one text
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """All that determines an answer of one model: the ids hold text, role and instruction."""
+
+    ids: Ids
+    steps: int
+    variant: Variant
+    wants_words: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    vector: np.ndarray  # (dimension,) float32
+    refinement: Refinement | None
+    queued_s: float
+    computed_s: float
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    key: Key
+    priority: Priority
+    deadline: float = math.inf  # of time.monotonic(): it is not computed when it is begun later
+    text: str = ""
+    instruction: str = ""
+    on_step: Callable[[RefinementStep], None] | None = None
+    answer: Future[Answer] = field(default_factory=Future)
+    asked_at: float = field(default_factory=time.monotonic)
+    taken_at: float = 0.0
+    turn: float = 0.0  # documents are begun in this order
+    waiting: int = 0  # how many requests wait for it
+    steps_told: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return len(self.key.ids)
+
+    @property
+    def cost(self) -> int:
+        """Positions that the model computes."""
+        return len(self.key.ids) + self.key.steps
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.taken_at == 0.0 and not self.answer.done()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other requests for the same may share it."""
+        return self.on_step is None and self.priority is not Priority.PROBE
+
+    def resolve(self, answer: Answer) -> None:
+        with suppress(InvalidStateError):  # its request may have cancelled it at this very moment
+            self.answer.set_result(answer)
+
+    def fail(self, error: BaseException) -> None:
+        with suppress(InvalidStateError):
+            self.answer.set_exception(error)
+
+    def tell(self, step: RefinementStep) -> None:
+        """Once each, also when the batch is computed again in halves."""
+        if self.on_step is not None and self.steps_told < step.step <= self.key.steps:
+            self.steps_told = step.step
+            self.on_step(step)
+
+
+def document_items(
+    prompts: Sequence[PromptIds],
+    texts: Sequence[str],
+    *,
+    steps: int,
+    priority: Priority,
+    deadline: float = math.inf,
+) -> list[Item]:
+    """Of which only the vectors are wanted."""
+    return [
+        Item(Key(prompt.ids, steps, Variant(), wants_words=False), priority, deadline, text=text[:_TEXT_IN_ERRORS])
+        for prompt, text in zip(prompts, texts, strict=True)
+    ]
+
+
+def query_item(
+    prompt: PromptIds,
+    text: str,
+    *,
+    instruction: str,
+    steps: int,
+    token_bias: Mapping[str, float],
+    tolerance: float | None,
+    deadline: float = math.inf,
+    on_step: Callable[[RefinementStep], None] | None = None,
+) -> Item:
+    """Of which the words of every step are wanted, too."""
+    # A step that is told live cannot be taken back when the text turns out to have converged before others.
+    alone = next(_numbers) if on_step is not None and tolerance is not None else 0
+    variant = Variant(tuple(sorted(token_bias.items())), tolerance, alone)
+    key = Key(prompt.ids, steps, variant, wants_words=True)
+    return Item(key, Priority.QUERY, deadline, text=text, instruction=instruction, on_step=on_step)

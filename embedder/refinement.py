@@ -1,0 +1,70 @@
+"""What a model makes of a text: its vector and the words of every soft token. Plain values, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+MAX_BIAS = 10.0  # either way, on the logits of a word
+MAX_BIASED_WORDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementToken:
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """The most probable words of one soft token; `step` counts from 1.
+
+    `remaining` is 1 - cos(z_k, z_K), how far the vector still moves until the last step, which is known after it.
+    """
+
+    step: int
+    tokens: tuple[RefinementToken, ...]
+    remaining: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refinement:
+    """How a text was embedded: the vector, and what each soft token held. Baselines have a vector, but no steps.
+
+    vector: (D,), L2-normalised; prefix_vectors: (K, D), row k-1 is the embedding after k steps, and none where the
+    model is in another process.
+    """
+
+    text: str
+    instruction: str  # that was really used
+    vector: np.ndarray
+    steps: tuple[RefinementStep, ...] = ()
+    prefix_vectors: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32), repr=False)
+
+    @classmethod
+    def of_prefixes(cls, text: str, instruction: str, prefixes: np.ndarray, steps: Sequence[RefinementStep]) -> Self:
+        """prefixes: (K, D) float32; as many of the steps are taken as there are."""
+        remaining = _remaining(prefixes).tolist()
+        known = tuple(replace(step, remaining=left) for step, left in zip(steps, remaining, strict=False))
+        return cls(text, instruction, prefixes[-1], known, prefixes)
+
+    @property
+    def step_count(self) -> int:
+        return len(self.steps)
+
+    @property
+    def remaining(self) -> np.ndarray:
+        """1 - cos(z_k, z_K) of every step (K,): how far the vector still moves until the last one."""
+        return np.array([each.remaining for each in self.steps])
+
+
+def _remaining(prefixes: np.ndarray) -> np.ndarray:
+    vectors = prefixes.astype(np.float64)  # (K, D); in fp32 what remains of late steps is lost
+    last = vectors[-1]
+    cosines = vectors @ last / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(last))
+    remaining: np.ndarray = (1.0 - cosines).clip(0)
+    remaining[-1] = 0.0
+    return remaining

@@ -1,0 +1,31 @@
+"""An application behind a real socket on this machine, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+_START_S = 60.0
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Its address, `http://127.0.0.1:PORT`."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    waited_s = 0.0
+    while not server.started:
+        assert thread.is_alive(), "the server ended before it was ready"
+        assert waited_s < _START_S, f"the server did not start within {_START_S:g} s"
+        thread.join(0.01)
+        waited_s += 0.01
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
