@@ -28,6 +28,7 @@ class Passage(BaseModel):
     end: int
     page: int | None
     why: str | None = Field(description="The sentence by which it was found.")
+    value: str | None = Field(description="What it is among the values of the request; 'other' where none fits.")
 
 
 class SearchAnswer(BaseModel):
@@ -36,6 +37,7 @@ class SearchAnswer(BaseModel):
     steps: int
     mode: str
     read_as: list[str] = Field(description="Words that the query was read as.")
+    counts: dict[str, int] = Field(description="Passages among the candidates by value, where the request has some.")
     hits: list[Passage]
     notice: str = UNTRUSTED
 
@@ -119,6 +121,7 @@ def search_answer(result: SearchResult) -> SearchAnswer:
         steps=result.steps,
         mode=result.mode.value,
         read_as=_words(result),
+        counts={} if result.values is None else {each.name: each.count for each in result.values.counts},
         hits=[_hit(each) for each in result.hits],
     )
 
@@ -182,6 +185,7 @@ def _hit(hit: Hit) -> Passage:
         end=hit.chunk.end,
         page=hit.chunk.page,
         why=None if hit.why is None else hit.chunk.text[hit.why.start : hit.why.end],
+        value=None if hit.value is None else hit.value.name,
     )
 
 

@@ -34,7 +34,7 @@ from app.agents.answers import (
 )
 from app.errors import GircseError, UnknownCollectionError, UnknownDocumentError
 from app.ports.services import ReadingServices
-from app.search.lenses import instruction_through, lenses_of
+from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
 from app.types.search import SearchMode, SearchRequest
@@ -128,13 +128,22 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
         filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
         mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.DENSE,
+        values: Annotated[
+            list[str] | None,
+            Field(
+                description="Values that the instruction tells apart, as ['Africa', 'Asia']: hits are ranked and "
+                "counted by them. Left out: those of the lens."
+            ),
+        ] = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
+            instruction, named = look_through(agent.services.catalog, lens, instruction, values)
             request = SearchRequest(
                 query=query,
                 collection=agent.collection(collection),
-                instruction=instruction_through(agent.services.catalog, lens, instruction),
+                instruction=instruction,
+                values=named,
                 steps=steps,
                 limit=limit,
                 filters=filters,

@@ -27,7 +27,13 @@ def lens_routes(catalog: Catalog) -> APIRouter:
     @routes.post("", response_model=LensAnswer)
     def save_lens(new: NewLens) -> Lens:
         """Saves a way of looking; one of the same name is replaced."""
-        lens = new_lens(new.name, new.query_instruction, document_instruction=new.document_instruction, note=new.note)
+        lens = new_lens(
+            new.name,
+            new.query_instruction,
+            document_instruction=new.document_instruction,
+            note=new.note,
+            values=new.values,
+        )
         catalog.save_lens(lens)
         return lens
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from app.collections.fetching import MAX_URLS
 from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
+from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 from app.types.search import MAX_FEEDBACK, MAX_LIMIT, SearchMode
 from app.types.upkeep import FetchState, ReindexState
@@ -56,6 +57,14 @@ class SearchQuestion(Posted):
     unlike: list[str] = Field(
         default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."
     )
+    values: list[str] | None = Field(
+        default=None,
+        max_length=MAX_VALUES,
+        description="Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: hits are "
+        "ranked by being alike among them, too, and counted by value. Left out: those of the lens. Empty: none.",
+        examples=[["Africa", "Asia", "Europe"]],
+    )
+    value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -104,6 +113,24 @@ class LegRankAnswer(Answer):
     score: float = Field(description="Cosine of the leg dense, BM25 of the leg sparse.")
 
 
+class ValueAnswer(Answer):
+    name: str = Field(description="`other` where none fits.")
+    probability: float = Field(description="Of the most probable value.")
+    similarity: float = Field(description="Cosine of the passage's distribution over the values and the query's.")
+
+
+class ValueCountAnswer(Answer):
+    name: str
+    count: int
+    probability: float | None = Field(description="For the query; null for `other`.")
+
+
+class ValueSummaryAnswer(Answer):
+    query: str = Field(description="The query's own value.")
+    counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
+    passages: int = Field(description="How many candidates were counted.")
+
+
 class HitAnswer(Answer):
     rank: int
     score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
@@ -111,6 +138,7 @@ class HitAnswer(Answer):
     chunk: HitChunkAnswer
     why: HighlightAnswer | None
     legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
+    value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
 
 
 class SearchAnswer(Answer):
@@ -122,6 +150,7 @@ class SearchAnswer(Answer):
     refinement: list[RefinementStepAnswer]
     timings_ms: dict[str, float]
     mode: SearchMode
+    values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
 
 
 class GroupTokenAnswer(Answer):
@@ -314,6 +343,9 @@ class NewLens(Posted):
     query_instruction: str = Field(examples=["Identify the feeling that the message expresses"])
     document_instruction: str | None = None
     note: str = Field(default="", max_length=MAX_NOTE_CHARACTERS)
+    values: list[str] = Field(
+        default_factory=list, max_length=MAX_VALUES, description="That it tells apart: `name`, or `name = synonym, …`."
+    )
 
 
 class LensAnswer(Answer):
@@ -321,6 +353,7 @@ class LensAnswer(Answer):
     query_instruction: str
     document_instruction: str | None
     note: str
+    values: list[str]
 
 
 class NewJudgement(Posted):

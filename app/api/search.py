@@ -11,7 +11,7 @@ from app.api.events import MEDIA_TYPE, described_events, event, event_response, 
 from app.api.schemas import ReadingAnswer, RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
 from app.ports.catalog import LensesAndJudgements
 from app.ports.services import Search
-from app.search.lenses import instruction_through
+from app.search.lenses import look_through
 from app.search.soft_tokens import RefinementGroup, converged_step, group_refinement
 from app.search.stages import search_in_stages
 from app.types.search import SearchRequest
@@ -84,10 +84,11 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
 
 
 def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRequest:
+    instruction, values = look_through(catalog, question.lens, question.instruction, question.values)
     return SearchRequest(
         query=question.query,
         collection=question.collection,
-        instruction=instruction_through(catalog, question.lens, question.instruction),
+        instruction=instruction,
         steps=question.steps,
         limit=question.limit,
         filters=question.filters,
@@ -95,4 +96,6 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         mode=question.mode,
         like=tuple(question.like),
         unlike=tuple(question.unlike),
+        values=values,
+        value=question.value,
     )

@@ -34,7 +34,9 @@ class LensesAndJudgements(Sessions):
         with self._session(self._writer) as session:
             present = session.get(LensRow, lens.name)
             since = self._clock() if present is None else present.created_at
-            session.merge(LensRow(**asdict(lens), created_at=since))
+            facts = asdict(lens)
+            values = json.dumps(facts.pop("values"), ensure_ascii=False)
+            session.merge(LensRow(**facts, values_json=values, created_at=since))
 
     def delete_lens(self, name: str) -> None:
         with self._session(self._writer) as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -324,9 +325,11 @@ class LensRow(Table):
     document_instruction: Mapped[str | None]
     note: Mapped[str]
     created_at: Mapped[datetime]
+    values_json: Mapped[str] = mapped_column(Text, server_default="[]")
 
     def as_lens(self) -> Lens:
-        return Lens(self.name, self.query_instruction, self.document_instruction, self.note)
+        values = tuple(json.loads(self.values_json))
+        return Lens(self.name, self.query_instruction, self.document_instruction, self.note, values)
 
 
 class JudgementRow(Table):

@@ -101,6 +101,7 @@ class LensLine(_Record):
     query_instruction: Text
     document_instruction: Text | None
     note: Text
+    values: tuple[Text, ...] = ()  # archives of earlier releases have none
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -113,7 +114,11 @@ class LensLine(_Record):
 
     def lens(self) -> Lens:
         return new_lens(
-            self.name, self.query_instruction, document_instruction=self.document_instruction, note=self.note
+            self.name,
+            self.query_instruction,
+            document_instruction=self.document_instruction,
+            note=self.note,
+            values=self.values,
         )
 
 

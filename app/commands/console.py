@@ -13,6 +13,7 @@ from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.search import Hit, SearchResult
+from app.types.values import ValueSummary
 from embedder.refinement import Refinement, RefinementStep
 
 TOKENS_PER_GROUP = 12
@@ -36,6 +37,8 @@ def print_search(result: SearchResult) -> None:
     stdout.print(_heading(result))
     if not result.hits:
         stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
+    if result.values is not None:
+        stdout.print(_value_counts(result.values))
     for hit in result.hits:
         stdout.print(_hit(hit))
     stdout.print(refinement_table(result.refinement))
@@ -85,11 +88,18 @@ def _heading(result: SearchResult) -> Text:
     return heading
 
 
+def _value_counts(values: ValueSummary) -> Text:
+    counted = "   ".join(f"{printable(each.name)} {each.count}" for each in values.counts if each.count)
+    return Text(f"the query is {printable(values.query)}; of {values.passages} candidates: {counted}\n", "dim")
+
+
 def _hit(hit: Hit) -> RenderableType:
     title = Text(f"{hit.rank:>2}  {hit.score:.3f}  ", style="cyan")
     title.append(printable(hit.document.title), style="bold")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    if hit.value is not None:
+        title.append(f"  {printable(hit.value.name)}", style="magenta")
     for leg in hit.legs:
         title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
     body = Text(printable(hit.chunk.text))

@@ -10,6 +10,7 @@ from app.commands import console
 from app.commands.composition import open_catalog
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
+from app.search.value_syntax import split_values
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
@@ -25,8 +26,13 @@ def list_lenses(as_json: Annotated[bool, typer.Option("--json", help="Print a JS
         for lens in known:
             typer.echo(console.json_of(lens, indent=None))
         return
-    rows = [(each.name, each.query_instruction, each.document_instruction or "", each.note) for each in known]
-    console.stdout.print(console.plain_table(("name", "query instruction", "document instruction", "note"), rows))
+    rows = [
+        (each.name, each.query_instruction, each.document_instruction or "", each.note, "; ".join(each.values))
+        for each in known
+    ]
+    console.stdout.print(
+        console.plain_table(("name", "query instruction", "document instruction", "note", "values"), rows)
+    )
 
 
 @lenses.command("save")
@@ -37,12 +43,17 @@ def save_lens(
         str | None, typer.Option(help="How it looks at documents. Left out: as the collection does.")
     ] = None,
     note: Annotated[str, typer.Option(help="What it is good for.")] = "",
+    values: Annotated[
+        str, typer.Option(help="Values that it tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'.")
+    ] = "",
 ) -> None:
     """Save a lens; one of the same name is replaced.
 
     Example: gircse lenses save "same feeling" -i "Identify the feeling that the message expresses"
     """
-    lens = new_lens(name, instruction, document_instruction=document_instruction, note=note)
+    lens = new_lens(
+        name, instruction, document_instruction=document_instruction, note=note, values=split_values(values)
+    )
     with open_catalog() as catalog:
         catalog.save_lens(lens)
     typer.echo(f"Saved. Use it with: gircse search QUERY --lens {lens.name!r}")

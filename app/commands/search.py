@@ -12,8 +12,9 @@ from app.api.schemas import RefinementAnswer, SearchAnswer
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import embedder_of, open_services
-from app.search.lenses import instruction_through
+from app.search.lenses import look_through
 from app.search.service import refine_query
+from app.search.value_syntax import split_values
 from app.settings import load_settings
 from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest
 
@@ -24,6 +25,10 @@ Instruction = Annotated[
 Steps = Annotated[int | None, typer.Option(help="Refinement steps. Left out: the model's own.")]
 Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="Make the model think of WORD. Repeatable.")]
 Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Keep the model off WORD. Repeatable.")]
+Values = Annotated[
+    str | None,
+    typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
 
@@ -44,6 +49,8 @@ def search(
     suppress: Suppress = [],  # noqa: B006
     like: Annotated[list[str], typer.Option(metavar="CHUNK", help="More like this chunk, by id. Repeatable.")] = [],  # noqa: B006
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
+    values: Values = None,
+    value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -62,8 +69,9 @@ def search(
         unlike=tuple(unlike),
     )
     with open_services() as services:
-        instruction = instruction_through(services.catalog, lens, instruction)
-        result = services.search.search(replace(request, instruction=instruction))
+        written = None if values is None else split_values(values)
+        instruction, named = look_through(services.catalog, lens, instruction, written)
+        result = services.search.search(replace(request, instruction=instruction, values=named, value=value))
     if as_json:
         typer.echo(console.json_of(SearchAnswer.model_validate(result)))
     else:

@@ -76,7 +76,7 @@ class Highlighter:
 def _cosine_of(hit: Hit, mode: SearchMode) -> float | None:
     """Of the whole chunk and the query; None where the search did not measure it."""
     if mode is SearchMode.DENSE:
-        return hit.score
+        return None if hit.value else hit.score  # under values the score is a joined one
     return next((leg.score for leg in hit.legs if leg.leg is SearchMode.DENSE), None)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from app.errors import EmptyQueryError, InputError
+from app.search.value_syntax import parse_values
 from app.types.documents import Judgement, Lens, require_text, utc_now
 
 MAX_NAME_CHARACTERS = 80
@@ -13,7 +15,14 @@ BEST_GRADE = 3
 LOCAL_PERSON = "local"  # the user of this machine, or of a service without access control
 
 
-def new_lens(name: str, query_instruction: str, *, document_instruction: str | None = None, note: str = "") -> Lens:
+def new_lens(
+    name: str,
+    query_instruction: str,
+    *,
+    document_instruction: str | None = None,
+    note: str = "",
+    values: Sequence[str] = (),
+) -> Lens:
     """Raises InputError."""
     name = require_text(name, name="name of the lens").strip()
     if not name or len(name) > MAX_NAME_CHARACTERS or any(map(_is_control, name)):
@@ -26,7 +35,8 @@ def new_lens(name: str, query_instruction: str, *, document_instruction: str | N
         require_text(document_instruction, name="document instruction")
     if len(require_text(note, name="note")) > MAX_NOTE_CHARACTERS:
         raise InputError(f"A note has at most {MAX_NOTE_CHARACTERS} characters, not {len(note)}.")
-    return Lens(name, query_instruction.strip(), document_instruction, note)
+    told_apart = tuple(map(str, parse_values(values)))
+    return Lens(name, query_instruction.strip(), document_instruction, note, told_apart)
 
 
 def new_judgement(

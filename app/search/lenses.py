@@ -3,9 +3,13 @@ and the paper's tasks (Tables 11 and 12) have them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.errors import InputError, UnknownLensError
 from app.ports.catalog import LensesAndJudgements
+from app.search.value_syntax import parse_values
 from app.types.documents import Lens
+from app.types.values import LensValue
 
 STARTERS = (
     Lens(
@@ -17,14 +21,52 @@ STARTERS = (
         "Same topic",
         "Identify the topic of the text, such as economy, government or geography.",
         note="About the same thing, whatever is said about it.",
+        values=(
+            "economy = trade, industry",
+            "government = politics, law",
+            "geography = land, climate",
+            "people = population, society",
+            "science = research, technology",
+            "health = medicine, disease",
+            "military = army, defence",
+            "transport",
+            "communications",
+            "energy",
+            "history",
+            "culture = art, religion",
+        ),
     ),
     Lens(
         "Same place",
         "Identify the region of the world the text is about.",
         note="Set in the same part of the world.",
+        values=(
+            "Africa",
+            "Asia",
+            "Europe",
+            "North America = United States, Canada",
+            "Latin America = South America, Central America, Caribbean",
+            "Middle East",
+            "Oceania = Australia, Pacific islands",
+            "Antarctica = Arctic, polar",
+        ),
     ),
     Lens("Same intent", "Represent the intention of this text.", note="The writer wants the same to happen."),
-    Lens("Same feeling", "Represent the emotion of this text.", note="The writer feels the same."),
+    Lens(
+        "Same feeling",
+        "Represent the emotion of this text.",
+        note="The writer feels the same.",
+        values=(
+            "joy = happy, delighted",
+            "anger = furious, annoyed",
+            "sadness = sad, grief",
+            "fear = afraid, worried",
+            "surprise",
+            "disgust",
+            "gratitude = thankful",
+            "disappointment = let down",
+        ),
+    ),
     Lens(
         "Same problem",
         "Identify the problem the customer complains about.",
@@ -34,6 +76,7 @@ STARTERS = (
         "Same opinion",
         "Classify the sentiment of the given comment as positive, negative, ambiguous or neutral.",
         note="As pleased or displeased as your text.",
+        values=("positive = pleased, praise", "negative = displeased, complaint", "neutral = matter of fact"),
     ),
     Lens(
         "Same question",
@@ -59,11 +102,28 @@ STARTERS = (
         "Same kind of text",
         "Identify what kind of text this is, such as a definition, a question or a summary.",
         note="A definition for a definition, a question for a question.",
+        values=("definition", "question", "summary", "instructions", "story", "complaint", "news report", "list"),
     ),
     Lens(
         "Same field of study",
         "Identify the academic subject of the text.",
         note="For textbooks and papers.",
+        values=(
+            "mathematics",
+            "physics",
+            "chemistry",
+            "biology",
+            "medicine",
+            "psychology",
+            "sociology",
+            "economics",
+            "history",
+            "philosophy",
+            "law",
+            "computer science",
+            "literature",
+            "engineering",
+        ),
     ),
     Lens(
         "Same use",
@@ -103,10 +163,16 @@ def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
         raise
 
 
-def instruction_through(catalog: LensesAndJudgements, lens: str | None, instruction: str | None) -> str | None:
-    """The instruction to search with. Raises UnknownLensError, and InputError when there are two."""
+def look_through(
+    catalog: LensesAndJudgements, lens: str | None, instruction: str | None, values: Sequence[str] | None = None
+) -> tuple[str | None, tuple[LensValue, ...]]:
+    """The instruction and the values to search with; None means the lens's own values, an empty list none.
+
+    Raises UnknownLensError, and InputError when there are two instructions or the values are not as they may be.
+    """
     if lens is None:
-        return instruction
+        return instruction, parse_values(values or ())
     if instruction is not None:
         raise InputError(f"Give the lens {lens!r} or an instruction, not both.")
-    return find_lens(catalog, lens).query_instruction
+    found = find_lens(catalog, lens)
+    return found.query_instruction, parse_values(found.values if values is None else values)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,6 +16,7 @@ from app.search.fusion import RankedPoint, fuse
 from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, SearchMode, SearchRequest
 
+VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -27,6 +30,18 @@ class Retrieved(NamedTuple):
 
     points: Sequence[RankedPoint]
     vector: Sequence[float] = ()  # empty in sparse mode
+    stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
+
+
+def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:
+    """As `find_points`; where the request names values, more points than its limit, and their stored vectors."""
+    if not request.values:
+        return find_points(index, name, request, vector)
+    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * request.limit))
+    found = find_points(index, name, wanted, vector)
+    stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
+    present = [each for each in found.points if each.point.id in stored]  # others were deleted since
+    return found._replace(points=present, stored=stored)
 
 
 def find_points(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:

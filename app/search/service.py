@@ -21,9 +21,12 @@ from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_points, is_own
+from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_candidates, is_own
+from app.search.value_ranking import rank_by_values
+from app.search.value_reader import ValueReader
 from app.types.documents import Collection, Metadata, require_text
 from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
+from app.types.values import OTHER, ValueReading, ValueSummary
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
@@ -42,6 +45,7 @@ class SearchService:
         self._index = index
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
+        self._values = ValueReader(embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
@@ -61,19 +65,43 @@ class SearchService:
                     query = self._embed(request)
             with self._timed(timings_ms, "index"):
                 collection, found = self._ask_index(collection, request, query.vector.tolist())
+            points, readings, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(found.points),
+            hits=_hits(points, readings),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
+            values=summary,
             vector=found.vector,
             document_instruction=collection.document_instruction,
         )
         return self.highlight(result) if highlight else result
+
+    def _read_values(
+        self,
+        points: Sequence[RankedPoint],
+        found: Retrieved,
+        request: SearchRequest,
+        collection: Collection,
+        timings_ms: dict[str, float],
+    ) -> tuple[Sequence[RankedPoint], Sequence[ValueReading | None], ValueSummary | None]:
+        """The passages ranked under the values, what each is among them, and how many have which."""
+        if not request.values:
+            return points, [None] * len(points), None
+        with self._timed(timings_ms, "values"):
+            vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
+            read = self._values.read(
+                vectors.reshape(len(points), self._embedder.info.dimension),
+                request.query,
+                request.values,
+                collection=collection,
+            )
+            ranked = rank_by_values(points, read.passages, value=request.value, limit=request.limit)
+        return [point for point, _ in ranked], [reading for _, reading in ranked], read.summary
 
     def highlight(self, result: SearchResult) -> SearchResult:
         """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
@@ -126,7 +154,7 @@ class SearchService:
         while True:
             name = collection.active_index
             try:
-                return collection, find_points(self._index, name, request, vector)
+                return collection, find_candidates(self._index, name, request, vector)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -153,6 +181,7 @@ def _check_search(request: SearchRequest) -> None:
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_feedback(request)
+    _check_value(request)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
     for key, value in request.filters.items():
@@ -160,6 +189,13 @@ def _check_search(request: SearchRequest) -> None:
             raise FilterError("A filter has no key; write it as KEY=VALUE.")
         require_text(key, name="filter key")
         require_text(value, name=f"value of the filter {key!r}")
+
+
+def _check_value(request: SearchRequest) -> None:
+    names = [*(value.name for value in request.values), OTHER]
+    if request.value is not None and (not request.values or request.value not in names):
+        among = ", ".join(names) if request.values else "none, since no values are given"
+        raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")
 
 
 def _check_refinement(
@@ -192,14 +228,19 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
 
 
-def _hits(points: Sequence[RankedPoint]) -> tuple[Hit, ...]:
+def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     own = [each for each in points if is_own(each.point.payload)]
     if len(own) < len(points):
         _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
-    return tuple(_hit(rank, each) for rank, each in enumerate(own, start=1))
+    return own
 
 
-def _hit(rank: int, ranked: RankedPoint) -> Hit:
+def _hits(points: Sequence[RankedPoint], readings: Sequence[ValueReading | None]) -> tuple[Hit, ...]:
+    pairs = zip(points, readings, strict=True)
+    return tuple(_hit(rank, ranked, reading) for rank, (ranked, reading) in enumerate(pairs, start=1))
+
+
+def _hit(rank: int, ranked: RankedPoint, reading: ValueReading | None) -> Hit:
     point = ranked.point
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
@@ -221,4 +262,5 @@ def _hit(rank: int, ranked: RankedPoint) -> Hit:
             page=cast("int | None", page),
         ),
         legs=ranked.legs,
+        value=reading,
     )

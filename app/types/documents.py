@@ -334,6 +334,7 @@ class Lens:
     query_instruction: str
     document_instruction: str | None = None  # for documents embedded for it; None: as the collection has
     note: str = ""
+    values: tuple[str, ...] = ()  # that it tells apart, as `parse_values` reads them
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.types.documents import Metadata
+from app.types.values import LensValue, ValueReading, ValueSummary
 from embedder.refinement import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
@@ -35,6 +36,8 @@ class SearchRequest:
     mode: SearchMode = SearchMode.DENSE
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
+    values: tuple[LensValue, ...] = ()  # that the instruction tells apart
+    value: str | None = None  # only passages of this one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Hit:
     chunk: HitChunk
     why: Highlight | None = None
     legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
+    value: ValueReading | None = None  # where the request names values
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class SearchResult:
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
     mode: SearchMode = SearchMode.DENSE
+    values: ValueSummary | None = None  # where the request names values
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

@@ -13,7 +13,7 @@ from catalog_samples import LIBRARY, Clock, claimed, new_document
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.judgements import new_judgement, new_lens
-from app.search.lenses import STARTERS, delete_lens, find_lens, instruction_through, lenses_of
+from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, look_through
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 
@@ -31,10 +31,11 @@ def all_judgements(catalog: SqlCatalog, collection: str = "library") -> list[Jud
 
 def test_a_lens_is_replaced_by_one_of_its_name(catalog: SqlCatalog) -> None:
     catalog.save_lens(FEELING)
-    catalog.save_lens(Lens("a topic", "Identify the topic", "Summarise"))
+    catalog.save_lens(Lens("a topic", "Identify the topic", "Summarise", values=("land = earth", "sea")))
     catalog.save_lens(replace(FEELING, query_instruction="Identify the emotion", note=""))
     assert [lens.name for lens in catalog.lenses()] == ["a topic", "same feeling"]
     assert catalog.lens("same feeling") == Lens("same feeling", "Identify the emotion")
+    assert catalog.lens("a topic").values == ("land = earth", "sea")
 
 
 def test_a_lens_that_is_not_there_is_named_with_those_that_are(catalog: SqlCatalog) -> None:
@@ -56,7 +57,7 @@ def test_starters_stand_beside_saved_lenses_and_can_be_replaced_but_not_deleted(
     own = replace(starter, query_instruction="Find answers")
     catalog.save_lens(own)
     assert lenses_of(catalog) == [own, FEELING, *STARTERS[1:]]
-    assert instruction_through(catalog, starter.name, None) == "Find answers"
+    assert look_through(catalog, starter.name, None) == ("Find answers", ())
     delete_lens(catalog, starter.name)
     assert find_lens(catalog, starter.name) == starter
     with pytest.raises(UnknownLensError, match=r"same feeling.*Same topic"):
@@ -66,7 +67,7 @@ def test_starters_stand_beside_saved_lenses_and_can_be_replaced_but_not_deleted(
 def test_starters_are_lenses_that_a_person_could_save() -> None:
     assert len({lens.name for lens in STARTERS}) == len(STARTERS)
     for lens in STARTERS:
-        assert new_lens(lens.name, lens.query_instruction, note=lens.note) == lens
+        assert new_lens(lens.name, lens.query_instruction, note=lens.note, values=lens.values) == lens
         assert lens.note
 
 

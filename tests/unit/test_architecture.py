@@ -46,7 +46,13 @@ FLOORS: tuple[dict[str, str], ...] = (
 CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
     "ingest": {"app.collections.garbage", "app.search.fingerprints", "app.search.sentences"},
-    "ui": {"app.search.judgements", "app.search.lenses", "app.search.soft_tokens", "app.search.stages"},
+    "ui": {
+        "app.search.judgements",
+        "app.search.lenses",
+        "app.search.soft_tokens",
+        "app.search.stages",
+        "app.search.value_syntax",
+    },
 }
 
 # Folder → what it must never import, by first dotted parts.

@@ -166,8 +166,18 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
 
 def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> None:
     result = json.loads(json_of(SearchAnswer.model_validate(filled_application.services.search.search(ask()))))
-    assert list(result) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
-    assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs"]
+    assert list(result) == [
+        "query",
+        "instruction",
+        "steps",
+        "collection",
+        "hits",
+        "refinement",
+        "timings_ms",
+        "mode",
+        "values",
+    ]
+    assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs", "value"]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]
     assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page"]
     assert list(result["refinement"][0]) == ["step", "tokens", "remaining"]

@@ -1,0 +1,29 @@
+"""A ranking under a lens with values: the first score joined with how alike passage and query are among the values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.search.fusion import RankedPoint
+from app.types.values import ValueReading
+
+VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; docs/evaluation/lens-values.md
+
+
+def rank_by_values(
+    points: Sequence[RankedPoint], readings: Sequence[ValueReading], *, value: str | None, limit: int
+) -> list[tuple[RankedPoint, ValueReading]]:
+    """Best first, ties by id. The first score counts as a share of the best one; `value` leaves only passages of it."""
+    best = max((each.point.score for each in points), default=0.0)
+
+    def joined(ranked: RankedPoint, reading: ValueReading) -> float:
+        share = max(ranked.point.score, 0.0) / best if best > 0 else 0.0
+        return (1 - VALUE_WEIGHT) * share + VALUE_WEIGHT * reading.similarity
+
+    scored = [
+        (replace(ranked, point=replace(ranked.point, score=joined(ranked, reading))), reading)
+        for ranked, reading in zip(points, readings, strict=True)
+        if value is None or reading.name == value
+    ]
+    return sorted(scored, key=lambda each: (-each[0].point.score, each[0].point.id))[:limit]

@@ -1,0 +1,76 @@
+"""Reads passages and queries as values of a lens: from stored vectors, with one embedding per phrase that is new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.ports.parts import Embedder
+from app.runtime.lru import LRUCache
+from app.search.aspects import background_phrases
+from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from app.types.documents import Collection
+from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueSummary
+
+KEPT_PHRASES = 4096
+_BACKGROUND_PHRASES = 256
+
+Space = tuple[str, str, int]  # fingerprint, document instruction and document steps: what a stored vector depends on
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Of passages, in their order, and of the query."""
+
+    passages: tuple[ValueReading, ...]
+    summary: ValueSummary
+
+
+class ValueReader:
+    """Safe to use from several threads. Remembers the vectors of `KEPT_PHRASES` phrases."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: LRUCache[tuple[Space, str], np.ndarray] = LRUCache(KEPT_PHRASES)
+
+    def read(self, vectors: np.ndarray, query: str, values: Sequence[LensValue], *, collection: Collection) -> Readings:
+        """vectors: (n, D), L2-normalised, as the collection's index holds them."""
+        owners = [at for at, value in enumerate(values) for _ in value.phrases]
+        phrases = [phrase for value in values for phrase in value.phrases]
+        embedded = self._embed([query, *phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+        own, background = embedded[1 : 1 + len(phrases)], embedded[1 + len(phrases) :]
+        texts = np.concatenate([embedded[:1], vectors.astype(np.float32)])
+        cosines = value_cosines(texts, own, owners)
+        probabilities = distributions(cosines)
+        alike = similarities(probabilities, probabilities[0])
+        named = [
+            values[best].name if is_fit else OTHER
+            for best, is_fit in zip(cosines.argmax(axis=1), fits(cosines, texts, background), strict=True)
+        ]
+        readings = tuple(
+            ValueReading(name, float(row.max()), float(similarity))
+            for name, row, similarity in zip(named, probabilities, alike, strict=True)
+        )
+        counts = [
+            ValueCount(value.name, named[1:].count(value.name), float(probability))
+            for value, probability in zip(values, probabilities[0], strict=True)
+        ]
+        other = ValueCount(OTHER, named[1:].count(OTHER), None)
+        return Readings(readings[1:], ValueSummary(named[0], (*counts, other), len(vectors)))
+
+    def _embed(self, texts: Sequence[str], collection: Collection) -> np.ndarray:
+        """(n, D) in the space of the collection's chunks."""
+        space: Space = (collection.fingerprint, collection.document_instruction, collection.document_steps)
+        different = list(dict.fromkeys(texts))
+        known = {text: vector for text in different if (vector := self._vectors.get((space, text))) is not None}
+        new = [text for text in different if text not in known]
+        if new:
+            found = self._embedder.embed_documents(
+                new, instruction=collection.document_instruction, steps=collection.document_steps
+            )
+            fresh = {text: np.asarray(vector, dtype=np.float32) for text, vector in zip(new, found, strict=True)}
+            self._vectors.keep({(space, text): vector for text, vector in fresh.items()})
+            known |= fresh
+        return np.stack([known[text] for text in texts])

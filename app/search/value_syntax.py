@@ -1,0 +1,68 @@
+"""Lens values as people write them: `angry, disappointed, pleased = happy, delighted`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.errors import InputError
+from app.types.documents import require_text
+from app.types.values import OTHER, LensValue
+
+MIN_VALUES, MAX_VALUES = 2, 200
+MAX_PHRASES = 1_000  # of all values, with their synonyms
+MAX_PHRASE_CHARACTERS = 200
+
+
+def split_values(text: str) -> list[str]:
+    """One line or one `;` a value; without either, one comma a value. `=` then begins a value's synonyms.
+
+    >>> split_values("Africa, Asia")
+    ['Africa', 'Asia']
+    >>> split_values("pleased = happy, delighted; angry")
+    ['pleased = happy, delighted', 'angry']
+    """
+    separator = next((mark for mark in ("\n", ";", "·", ",") if mark in text), ",")
+    return [part.strip() for part in text.split(separator) if part.strip()]
+
+
+def join_values(written: Sequence[str]) -> str:
+    """One line that `split_values` takes apart again."""
+    return ("; " if any("," in each for each in written) else ", ").join(written)
+
+
+def parse_values(written: Sequence[str]) -> tuple[LensValue, ...]:
+    """Values in their order; none for none. Raises InputError, which names the value and the limit."""
+    values = tuple(_parse_value(each) for each in written)
+    if not values:
+        return ()
+    if not MIN_VALUES <= len(values) <= MAX_VALUES:
+        raise InputError(f"A lens tells {MIN_VALUES} to {MAX_VALUES} values apart, not {len(values)}.")
+    names = [value.name.casefold() for value in values]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"The value {twice!r} stands there twice: leave one out.")
+    seen: dict[str, str] = {}
+    for value in values:
+        for phrase in value.phrases:
+            if (other := seen.setdefault(phrase.casefold(), value.name)) != value.name:
+                raise InputError(f"{phrase!r} stands for {other!r} and for {value.name!r}: give it to one of them.")
+    if sum(len(value.phrases) for value in values) > MAX_PHRASES:
+        raise InputError(f"The values have more than {MAX_PHRASES:,} phrases in all: leave synonyms out.")
+    return values
+
+
+def _parse_value(written: str) -> LensValue:
+    require_text(written, name="value")
+    name, _, rest = written.partition("=")
+    phrases = [" ".join(each.split()) for each in (name, *rest.split(","))]
+    name, synonyms = phrases[0], tuple(dict.fromkeys(each for each in phrases[1:] if each and each != phrases[0]))
+    if not name:
+        raise InputError(f"A value has no name: {written[:40]!r}. Write it as `name` or as `name = synonym, synonym`.")
+    if name.casefold() == OTHER:
+        raise InputError(f"{OTHER!r} is always there, for what fits no value: leave it out.")
+    for phrase in (name, *synonyms):
+        if len(phrase) > MAX_PHRASE_CHARACTERS:
+            raise InputError(
+                f"The value {phrase[:40]!r}… has {len(phrase):,} characters; at most {MAX_PHRASE_CHARACTERS} are read."
+            )
+    return LensValue(name, synonyms)

@@ -1,0 +1,50 @@
+"""Lens values: the named values that a lens tells apart, and what a text or a query was found to be among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OTHER = "other"  # what fits none of the values
+
+
+@dataclass(frozen=True, slots=True)
+class LensValue:
+    """One value, as `pleased`, with other phrases that mean the same."""
+
+    name: str
+    synonyms: tuple[str, ...] = ()
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        return (self.name, *self.synonyms)
+
+    def __str__(self) -> str:
+        return self.name if not self.synonyms else f"{self.name} = {', '.join(self.synonyms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReading:
+    """The value of a text: `name` is OTHER where none fits. `probability` is that of the most probable value."""
+
+    name: str
+    probability: float
+    similarity: float  # cosine of the text's distribution over the values and the query's
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCount:
+    """How many of the passages looked at have a value, and how probable it is for the query."""
+
+    name: str
+    count: int
+    probability: float | None  # None for OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """`query` is the query's own value; `counts` are over `passages` candidates, the values in their given order,
+    OTHER last."""
+
+    query: str
+    counts: tuple[ValueCount, ...]
+    passages: int

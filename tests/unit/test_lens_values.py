@@ -1,0 +1,211 @@
+"""Lens values: how they are written, what texts are among them, and how they rank, count and filter hits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from api_application import api_of
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import InputError
+from app.search.aspects import aspects, background_phrases
+from app.search.fusion import RankedPoint
+from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from app.search.value_ranking import rank_by_values
+from app.search.value_syntax import MAX_VALUES, parse_values, split_values
+from app.types.documents import ScoredPoint
+from app.types.search import SearchRequest
+from app.types.values import OTHER, LensValue, ValueReading
+
+ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
+
+
+def unit(rows: Any) -> np.ndarray:
+    vectors = np.asarray(rows, dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "parts"),
+    [
+        ("Africa, Asia", ["Africa", "Asia"]),
+        ("Africa · Asia · Europe", ["Africa", "Asia", "Europe"]),
+        ("pleased = happy, delighted; angry", ["pleased = happy, delighted", "angry"]),
+        ("one, two\nthree", ["one, two", "three"]),
+        (" , ", []),
+        ("", []),
+    ],
+)
+def test_a_line_of_values_is_cut_at_its_strongest_separator(written: str, parts: list[str]) -> None:
+    assert split_values(written) == parts
+
+
+def test_synonyms_follow_the_name() -> None:
+    assert parse_values([" pleased  =  happy , delighted, happy", "angry"]) == (
+        LensValue("pleased", ("happy", "delighted")),
+        LensValue("angry"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (["alone"], "2 to 200 values apart, not 1"),
+        ([f"v{number}" for number in range(MAX_VALUES + 1)], "not 201"),
+        (["a", "A"], "twice"),
+        (["a = b", "c = B"], "'B' stands for 'a' and for 'c'"),
+        (["a", "x" * 201], "201 characters"),
+        (["a", " = b"], "no name"),
+        (["a", "Other"], "always there"),
+        (["a", "b\x00"], "NUL"),
+        (["a", "\ud800"], "Unicode"),
+        ([f"v{at} = {', '.join(f's{at}-{each}' for each in range(10))}" for at in range(100)], "1,000 phrases"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused_by_name(written: list[str], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        parse_values(written)
+
+
+@given(st.lists(st.text(max_size=30), max_size=8))
+def test_values_come_back_as_they_are_written(written: list[str]) -> None:
+    try:
+        values = parse_values(written)
+    except InputError:
+        return
+    assert parse_values([str(value) for value in values]) == values
+
+
+def test_of_a_values_phrases_the_nearest_counts() -> None:
+    phrases = unit([[1, 0, 0], [0, 1, 0], [0, 0, 1]])  # two of the first value, one of the second
+    cosines = value_cosines(unit([[0, 1, 0.2]]), phrases, [0, 0, 1])
+    assert cosines[0] == pytest.approx([1 / 1.04**0.5, 0.2 / 1.04**0.5], abs=1e-6)
+
+
+def test_texts_with_one_distribution_are_alike_whatever_else_they_say() -> None:
+    place, topic = unit([[1, 0, 0, 0], [0, 1, 0, 0]]), unit([[0, 0, 1, 0], [0, 0, 0, 1]])
+    query, same_place, same_topic = unit([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]])
+
+    def alike(names: np.ndarray) -> np.ndarray:
+        p = distributions(value_cosines(np.stack([query, same_place, same_topic]), names, [0, 1]))
+        assert p.sum(axis=1) == pytest.approx([1, 1, 1])
+        return similarities(p, p[0])
+
+    assert query @ same_place == pytest.approx(query @ same_topic)  # without values there is nothing to choose by
+    by_place, by_topic = alike(place), alike(topic)
+    assert by_place[1] > 0.99 > 0.1 > by_place[2]
+    assert by_topic[2] > 0.99 > 0.1 > by_topic[1]
+
+
+def test_what_is_no_nearer_than_phrases_of_other_subjects_fits_no_value() -> None:
+    background = unit(np.random.default_rng(3).normal(size=(200, 16)))
+    text = unit([[1.0] * 16])
+    cosines = text @ background.T
+    edge = float(cosines.mean() + 1.4 * cosines.std())
+    assert list(fits(np.array([[edge + 0.01, -1]]), text, background)) == [True]
+    assert list(fits(np.array([[edge - 0.01, -1]]), text, background)) == [False]
+
+
+def test_a_ranking_joins_the_first_score_and_the_likeness() -> None:
+    points = [RankedPoint(ScoredPoint(name, score, {})) for name, score in (("a", 0.8), ("b", 0.4), ("c", 0.4))]
+    readings = [ValueReading("x", 1, 0.0), ValueReading("y", 1, 1.0), ValueReading(OTHER, 1, 0.0)]
+    ranked = rank_by_values(points, readings, value=None, limit=10)
+    assert [(each.point.id, each.point.score) for each, _ in ranked] == [
+        ("b", pytest.approx(0.75)),
+        ("a", pytest.approx(0.5)),
+        ("c", pytest.approx(0.25)),
+    ]
+    only = rank_by_values(points, readings, value=OTHER, limit=10)
+    assert [(each.point.id, reading.name) for each, reading in only] == [("c", OTHER)]
+    assert len(rank_by_values(points, readings, value=None, limit=2)) == 2
+
+
+def test_the_bank_has_wordings_and_values_of_many_aspects() -> None:
+    bank = aspects()
+    assert len(bank) > 500
+    assert all(each.instructions and len(each.values) >= 2 for each in bank)
+    phrases = background_phrases(256)
+    assert len(phrases) == 256
+    assert len(set(phrases)) > 240
+
+
+@pytest.fixture
+def client(zoo: Any) -> TestClient:
+    return TestClient(api_of(zoo.services))
+
+
+@pytest.fixture
+def zoo(toy_services: Any) -> Any:
+    for text in ("the cat sleeps", "a kitten plays", "the dog barks", "a horse and a cart", "interest rates rise"):
+        toy_services.add(text)
+    return toy_services
+
+
+def ask(query: str, **more: Any) -> SearchRequest:
+    return SearchRequest(query, "library", "", values=parse_values(ANIMALS), **more)
+
+
+def test_hits_have_values_and_are_counted_by_them(zoo: Any) -> None:
+    result = zoo.services.search.search(ask("my cat"))
+    assert [(hit.chunk.text, hit.value.name) for hit in result.hits[:2]] == [
+        ("the cat sleeps", "cat"),
+        ("a kitten plays", "cat"),  # which shares no word with the query
+    ]
+    assert {each.name: each.count for each in result.values.counts} == {"cat": 2, "dog": 1, "horse": 1, OTHER: 1}
+    assert (result.values.query, result.values.passages) == ("cat", 5)
+    assert "values" in result.timings_ms
+
+
+def test_without_values_nothing_is_read(zoo: Any) -> None:
+    result = zoo.services.search.search(SearchRequest("my cat", "library", ""))
+    assert result.values is None
+    assert {hit.value for hit in result.hits} == {None}
+    assert "values" not in result.timings_ms
+
+
+def test_only_passages_of_one_value(zoo: Any) -> None:
+    for value, texts in (("dog", ["the dog barks"]), (OTHER, ["interest rates rise"])):
+        assert [hit.chunk.text for hit in zoo.services.search.search(ask("cat", value=value)).hits] == texts
+    with pytest.raises(InputError, match="tells apart: cat, dog, horse, other"):
+        zoo.services.search.search(ask("cat", value="cow"))
+    with pytest.raises(InputError, match="none, since no values are given"):
+        zoo.services.search.search(SearchRequest("cat", "library", value="cow"))
+
+
+def test_phrases_are_embedded_once(zoo: Any) -> None:
+    zoo.services.search.search(ask("cat"))
+    zoo.embedder.embedded_texts.clear()
+    zoo.services.search.search(ask("cat"), explain=False)
+    assert zoo.embedder.embedded_texts == []
+
+
+def test_an_empty_collection_has_no_counts(toy_services: Any) -> None:
+    toy_services.services.library.ensure_collection("library")
+    result = toy_services.services.search.search(ask("cat"))
+    assert (result.hits, result.values.passages) == ((), 0)
+
+
+def test_over_http_values_rank_count_and_filter(client: TestClient) -> None:
+    asked = {"query": "my cat", "collection": "library", "instruction": "", "values": list(ANIMALS)}
+    answer = client.post("/api/v1/search", json=asked).json()
+    assert answer["hits"][1]["value"]["name"] == "cat"
+    assert [(each["name"], each["count"]) for each in answer["values"]["counts"]][-1] == (OTHER, 1)
+    only = client.post("/api/v1/search", json={**asked, "value": "horse"}).json()
+    assert [hit["chunk"]["text"] for hit in only["hits"]] == ["a horse and a cart"]
+    for wrong, reason in (({"values": ["cat"]}, "2 to 200"), ({"value": "cow"}, "cow"), ({"values": ["a"] * 201}, "")):
+        refused = client.post("/api/v1/search", json=asked | wrong)
+        assert (refused.status_code, reason in refused.text) == (422, True)
+
+
+def test_a_saved_lens_brings_its_values(client: TestClient) -> None:
+    lens = {"name": "animal", "query_instruction": "Which animal is it?", "values": ["cat = kitten", "dog"]}
+    assert client.post("/api/v1/lenses", json=lens).json()["values"] == ["cat = kitten", "dog"]
+    asked = {"query": "my cat", "collection": "library", "lens": "animal"}
+    counted = client.post("/api/v1/search", json=asked).json()["values"]["counts"]
+    assert [each["name"] for each in counted] == ["cat", "dog", OTHER]
+    without = client.post("/api/v1/search", json={**asked, "values": []}).json()
+    assert without["values"] is None
