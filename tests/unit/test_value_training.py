@@ -83,7 +83,15 @@ def test_likeness_needs_two_texts_of_a_value():
 
 def _config(base: Path, **changes) -> ReadingConfig:
     config = ReadingConfig(
-        name="tiny", base=str(base), upper=2, texts=200, groups=3, group_size=4, weights=WEIGHTS, warmup_texts=10
+        name="tiny",
+        base=str(base),
+        upper=2,
+        texts=200,
+        groups=3,
+        group_size=4,
+        weights=WEIGHTS,
+        warmup_texts=10,
+        relation_rate=1e-4,
     )
     return replace(config, **changes)
 
