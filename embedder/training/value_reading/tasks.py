@@ -143,7 +143,9 @@ def _label_tasks(data: TrainingData, folder: Path, *, seed: int) -> list[Reading
         known = data.labels[aspect.task, aspect.name]
         values = _balanced(rng, aspect)
         if len(values) > 1:
-            labels = {text: known[text] for texts in values.values() for text in texts}
+            labels: dict[str, frozenset[str]] = {}
+            for label, texts in values.items():  # a text that comes twice with two labels has both
+                labels |= {text: labels.get(text, known[text]) | {label} for text in texts}
             name = f"{aspect.task}:{aspect.name}"
             tasks.append(ReadingTask(kind, name, aspect.task, wordings, values, labels))
     return tasks
