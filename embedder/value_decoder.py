@@ -16,9 +16,11 @@ from embedder.value_reader import (
     NAME_TO_INSTRUCTION,
     TEXT_TO_INSTRUCTION,
     TEXT_TO_NAMES,
+    Beside,
     Lens,
     PlainEncoder,
     ValueReader,
+    masked_mean,
     padding_mask,
     pooled,
 )
@@ -29,6 +31,7 @@ class ValueDecoder(ValueReader):
 
     def __init__(self, base: PlainEncoder, *, upper: int = 3) -> None:
         super().__init__(base, upper=upper)
+        del self.soft_place, self.share  # its one position reads no soft token
         self.keep = base.shape.layers
         size = base.shape.hidden
         self.start = nn.Parameter(torch.zeros(size))
@@ -37,8 +40,8 @@ class ValueDecoder(ValueReader):
         nn.init.zeros_(self.answer.weight)
 
     def read_lens(self, instruction: Tensor, names: Sequence[Tensor], *, names_beside: bool) -> Lens:
-        looked_at: list[list[tuple[Tensor, Tensor, Tensor]]] = []
-        of_names: list[list[tuple[Tensor, Tensor, Tensor]]] = []
+        looked_at: list[list[Beside]] = []
+        of_names: list[list[Beside]] = []
         for index, layer in enumerate(self.trained):
             keys, values = layer.memory(instruction[None])
             length = len(instruction)
@@ -50,16 +53,15 @@ class ValueDecoder(ValueReader):
         vectors = self._decode(names, of_names) if names else None
         return Lens(tuple(tuple(each) for each in looked_at), vectors)
 
-    def read(self, texts: Sequence[Tensor], lens: Lens) -> Tensor:
-        return self._decode(texts, lens.beside)
+    def read(self, texts: Sequence[Tensor], lens: Lens, *, steps: int = 0) -> Tensor:
+        """z (1, B, D). There is one step, whose input is the text's mean."""
+        return self._decode(texts, lens.beside)[None]
 
-    def _decode(self, texts: Sequence[Tensor], beside: Sequence[Sequence[tuple[Tensor, Tensor, Tensor]]]) -> Tensor:
+    def _decode(self, texts: Sequence[Tensor], beside: Sequence[Sequence[Beside]]) -> Tensor:
         """(B, D), L2-normalised: one position looks at each text and at what lies beside."""
         memory, mask = pad_sequence(list(texts), batch_first=True), padding_mask([len(each) for each in texts])
         plain = pooled(memory, mask)
-        kept = (mask[:, 0, 0] == 0).to(memory.dtype)[..., None]
-        mean = (memory * kept).sum(1, keepdim=True) / kept.sum(1, keepdim=True)
-        states = self.start_norm(mean + self.start)
+        states = self.start_norm(masked_mean(memory, mask)[:, None] + self.start)
         own = torch.zeros(len(texts), 1, 1, 1)
         for layer, shared in zip(self.trained, beside, strict=True):
             keys, values = layer.memory(memory)

@@ -25,6 +25,9 @@ _START_BIAS = (-3.0, -4.5, -3.0)  # little attention across segments at first, s
 _PLAIN_SCALE = 20.0  # 1 / temperature of the cosines between plain vectors of texts and names
 
 
+Beside = tuple[Tensor, Tensor, Tensor]  # keys and values (1 or B, H, C, d), bias (1 or B, H, 1, C)
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Of a BERT encoder."""
@@ -66,11 +69,8 @@ class Layer(nn.Module):
         keys, values = both.view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
         return keys, values
 
-    def forward(self, states: Tensor, mask: Tensor, beside: Sequence[tuple[Tensor, Tensor, Tensor]] = ()) -> Tensor:
-        """states (B, T, D); mask (B, 1, 1, T), 0 or -inf.
-
-        beside: keys and values (1 or B, H, C, d) and bias (1 or B, H, 1, C).
-        """
+    def forward(self, states: Tensor, mask: Tensor, beside: Sequence[Beside] = ()) -> Tensor:
+        """states (B, T, D); mask (B, 1, 1, T), 0 or -inf."""
         rows, length, _ = states.shape
         queries, keys, values = self.project(states)
         bias = mask.to(queries.dtype)
@@ -146,20 +146,30 @@ def padding_mask(lengths: Sequence[int]) -> Tensor:
 
 def pooled(states: Tensor, mask: Tensor) -> Tensor:
     """The mean of a row's tokens, L2-normalised: (B, T, D) -> (B, D)."""
+    return F.normalize(masked_mean(states, mask), dim=-1)
+
+
+def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean of a row's tokens: (B, T, D) -> (B, D)."""
     kept = (mask[:, 0, 0] == 0).to(states.dtype)[..., None]
-    return F.normalize((states * kept).sum(1) / kept.sum(1), dim=-1)
+    return (states * kept).sum(1) / kept.sum(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Lens:
     """An instruction and its names, read once. keys, values, bias: per layer, what a text looks at."""
 
-    beside: tuple[tuple[tuple[Tensor, Tensor, Tensor], ...], ...]
-    names: Tensor | None  # (M, D), L2-normalised
+    beside: tuple[tuple[Beside, ...], ...]
+    names: Tensor | None  # V (M, D), L2-normalised
+    soft: Tensor | None = None  # (M, D): what a soft token mixes, in the space of layer `keep`
 
 
 class ValueReader(nn.Module):
-    """The upper layers. They begin as MiniLM's own."""
+    """The upper layers. They begin as MiniLM's own.
+
+    A text is read once; then each refinement step adds one position, whose input is the soft token: the names, mixed by
+    their probabilities so far. z_k is the mean of the text's states plus a learned share of the mean of g_1..g_k.
+    """
 
     def __init__(self, base: PlainEncoder, *, upper: int = 3) -> None:
         super().__init__()
@@ -170,6 +180,8 @@ class ValueReader(nn.Module):
             own.load_state_dict(layer.state_dict())
         start = torch.tensor(_START_BIAS)
         self.relations = nn.Parameter(start[None, :, None].repeat(upper, 1, base.shape.heads))  # (layers, relation, H)
+        self.soft_place = nn.Parameter(torch.zeros(base.shape.hidden))
+        self.share = nn.Parameter(torch.zeros(base.shape.hidden))  # of the generated states; none at first
         self.log_scale = nn.Parameter(torch.tensor(math.log(_PLAIN_SCALE)))
 
     @property
@@ -182,10 +194,12 @@ class ValueReader(nn.Module):
         names_beside: whether texts look at the names, or at the instruction alone.
         """
         states, mask = instruction[None], torch.zeros(1, 1, 1, len(instruction))
-        beside: list[list[tuple[Tensor, Tensor, Tensor]]] = []
+        beside: list[list[Beside]] = []
         name_states: Tensor | None = None
         name_mask: Tensor | None = None
+        soft: Tensor | None = None
         if names:
+            soft = torch.stack([each.mean(0) for each in names]) + self.soft_place
             name_states, name_mask = pad_sequence(list(names), batch_first=True), padding_mask([*map(len, names)])
         for index, layer in enumerate(self.trained):
             keys, values = layer.memory(states)
@@ -199,14 +213,40 @@ class ValueReader(nn.Module):
             beside.append(looked_at)
             states = layer(states, mask)
         vectors = None if name_states is None or name_mask is None else pooled(name_states, name_mask)
-        return Lens(tuple(tuple(each) for each in beside), vectors)
+        return Lens(tuple(tuple(each) for each in beside), vectors, soft)
 
-    def read(self, texts: Sequence[Tensor], lens: Lens) -> Tensor:
-        """texts (T_i, D): states of layer `keep`. Returns z (B, D), L2-normalised."""
+    def read(self, texts: Sequence[Tensor], lens: Lens, *, steps: int = 0) -> Tensor:
+        """texts (T_i, D): states of layer `keep`. Returns z_0..z_steps (steps + 1, B, D), L2-normalised.
+
+        Steps need names.
+        """
         states, mask = pad_sequence(list(texts), batch_first=True), padding_mask([len(each) for each in texts])
+        looked_at: list[list[Beside]] = []
         for layer, beside in zip(self.trained, lens.beside, strict=True):
+            if steps:
+                keys, values = layer.memory(states)
+                looked_at.append([(keys, values, mask.expand(-1, layer.heads, -1, -1)), *beside])
             states = layer(states, mask, beside)
-        return pooled(states, mask)
+        mean = masked_mean(states, mask)
+        return self._refine(mean, looked_at, lens, steps) if steps else F.normalize(mean, dim=-1)[None]
+
+    def _refine(self, mean: Tensor, looked_at: list[list[Beside]], lens: Lens, steps: int) -> Tensor:
+        """Every position looks at the text, at what lies beside it, and at earlier positions, as a causal decoder."""
+        if lens.names is None or lens.soft is None:
+            raise ValueError(f"{steps} steps were asked for, but soft tokens mix names and the lens has none.")
+        readings, said = [F.normalize(mean, dim=-1)], torch.zeros_like(mean)
+        own = torch.zeros(len(mean), 1, 1, 1)
+        for step in range(1, steps + 1):
+            chances = self.scores(readings[-1].float(), lens.names.float()).softmax(1)  # s_k (B, M)
+            states = (chances @ lens.soft)[:, None]  # d_k (B, 1, D)
+            for layer, beside in zip(self.trained, looked_at, strict=True):
+                keys, values = layer.memory(states)
+                read = layer(states, own, beside)
+                beside.append((keys, values, own.expand(-1, layer.heads, -1, -1)))
+                states = read
+            said = said + states[:, 0]
+            readings.append(F.normalize(mean + self.share * said / step, dim=-1))
+        return torch.stack(readings)
 
     def scores(self, vectors: Tensor, names: Tensor) -> Tensor:
         """Logits of names: (B, D), (M, D) -> (B, M)."""
@@ -215,7 +255,7 @@ class ValueReader(nn.Module):
     def _bias(self, index: int, relation: int, length: int) -> Tensor:
         return self.relations[index, relation][None, :, None, None].expand(1, -1, 1, length)
 
-    def _names_of_layer(self, index: int, layer: Layer, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _names_of_layer(self, index: int, layer: Layer, states: Tensor, mask: Tensor) -> Beside:
         """All names' tokens as one row: (M, T, D) -> keys, values (1, H, n, d) and bias (1, H, 1, n)."""
         flat = states[mask[:, 0, 0] == 0][None]
         keys, values = layer.memory(flat)

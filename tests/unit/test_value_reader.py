@@ -45,9 +45,9 @@ def test_a_vector_does_not_depend_on_its_batch(encoder: PlainEncoder, kind: type
     model = kind(encoder, upper=2)
     states = encoder(TEXTS, keep=model.keep)[0]
     lens = model.read_lens(encoder([INSTRUCTION], keep=model.keep)[0][0], (), names_beside=False)
-    together = model.read(states, lens)
+    together = model.read(states, lens)[-1]
     for row, vector in zip(states, together, strict=True):
-        assert torch.allclose(model.read([row], lens)[0], vector, atol=1e-5)
+        assert torch.allclose(model.read([row], lens)[-1, 0], vector, atol=1e-5)
 
 
 def test_a_reader_that_looks_at_nothing_beside_is_plain(encoder: PlainEncoder):
@@ -56,14 +56,16 @@ def test_a_reader_that_looks_at_nothing_beside_is_plain(encoder: PlainEncoder):
         model.relations.fill_(-1e4)
     states, _ = encoder(TEXTS, keep=model.keep)
     lens = model.read_lens(encoder([INSTRUCTION], keep=model.keep)[0][0], (), names_beside=False)
-    assert torch.allclose(model.read(states, lens), encoder(TEXTS, keep=0)[1], atol=1e-5)
+    assert torch.allclose(model.read(states, lens)[-1], encoder(TEXTS, keep=0)[1], atol=1e-5)
 
 
 def test_a_decoder_begins_at_the_plain_vector(encoder: PlainEncoder):
     model = ValueDecoder(encoder, upper=2)
     names = encoder(NAMES, keep=model.keep)[0]
     lens = model.read_lens(encoder([INSTRUCTION], keep=model.keep)[0][0], names, names_beside=True)
-    assert torch.allclose(model.read(encoder(TEXTS, keep=model.keep)[0], lens), encoder(TEXTS, keep=0)[1], atol=1e-5)
+    assert torch.allclose(
+        model.read(encoder(TEXTS, keep=model.keep)[0], lens)[-1], encoder(TEXTS, keep=0)[1], atol=1e-5
+    )
     assert lens.names is not None
     assert torch.allclose(lens.names, encoder(NAMES, keep=0)[1], atol=1e-5)
 
@@ -75,12 +77,35 @@ def test_instruction_and_names_change_the_reading_and_get_gradients(encoder: Pla
         torch.nn.init.eye_(model.answer.weight)
     states = encoder(TEXTS, keep=model.keep)[0]
     instruction, *names = encoder([INSTRUCTION, *NAMES], keep=model.keep)[0]
-    alone = model.read(states, model.read_lens(instruction, names, names_beside=False))
+    alone = model.read(states, model.read_lens(instruction, names, names_beside=False))[-1]
     lens = model.read_lens(instruction, names, names_beside=True)
-    beside = model.read(states, lens)
+    beside = model.read(states, lens)[-1]
     assert not torch.allclose(alone, beside, atol=1e-6)
     assert lens.names is not None
     model.scores(beside, lens.names).square().sum().backward()
     assert model.relations.grad is not None
     assert bool((model.relations.grad != 0).any())
     assert all(parameter.grad is not None for layer in model.trained for parameter in layer.parameters())
+
+
+def test_steps_begin_as_the_reading_before_them_and_do_not_depend_on_later_ones(encoder: PlainEncoder):
+    model = ValueReader(encoder, upper=2)
+    instruction, *names = encoder([INSTRUCTION, *NAMES], keep=model.keep)[0]
+    states = encoder(TEXTS, keep=model.keep)[0]
+    lens = model.read_lens(instruction, names, names_beside=True)
+    first = model.read(states, lens, steps=2)
+    assert first.shape == (3, len(TEXTS), SHAPE.hidden)
+    assert torch.allclose(first[0], first[2], atol=1e-6)
+    torch.nn.init.ones_(model.share)
+    refined = model.read(states, lens, steps=2)
+    assert torch.allclose(refined[0], first[0], atol=1e-5)
+    assert not torch.allclose(refined[1], refined[0], atol=1e-3)
+    assert torch.allclose(model.read(states, lens, steps=1)[1], refined[1], atol=1e-5)
+    assert torch.allclose(model.read(states[:1], lens, steps=2)[:, 0], refined[:, 0], atol=1e-5)
+
+
+def test_steps_need_names(encoder: PlainEncoder):
+    model = ValueReader(encoder, upper=2)
+    lens = model.read_lens(encoder([INSTRUCTION], keep=model.keep)[0][0], (), names_beside=True)
+    with pytest.raises(ValueError, match="the lens has none"):
+        model.read(encoder(TEXTS, keep=model.keep)[0], lens, steps=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 from pathlib import Path
 
@@ -30,13 +31,14 @@ def main(arguments: list[str]) -> int:
         trainer = ReadingTrainer(
             config, data=options.data, out=options.out, unseen=options.unseen, start_from=options.start_from
         )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: setattr(trainer, "stopped", True))
         trainer.run(until=options.until)
     except (EmbedderError, DataError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. The same command goes on from the last checkpoint in {options.out}.\n")
-        return 130
+    if trainer.stopped:
+        sys.stderr.write(f"Stopped. The same command goes on from the checkpoint in {options.out}.\n")
     return 0
 
 

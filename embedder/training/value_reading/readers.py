@@ -78,10 +78,14 @@ class PlainReader:
 
 
 class TrainedReader:
-    """A value reader. names_beside: whether its texts look at the names that are asked for."""
+    """A value reader.
 
-    def __init__(self, model: ValueReader, plain: PlainReader, *, names_beside: bool) -> None:
-        self._model, self._plain, self._names_beside = model.eval(), plain, names_beside
+    names_beside: whether its texts look at the names that are asked for; steps: refinement steps where there are names.
+    """
+
+    def __init__(self, model: ValueReader, plain: PlainReader, *, names_beside: bool, steps: int = 0) -> None:
+        self._model, self._plain = model.eval(), plain
+        self._names_beside, self._steps = names_beside, steps
 
     def plain(self, texts: Sequence[str]) -> Tensor:
         return self._plain.plain(texts)
@@ -105,7 +109,8 @@ class TrainedReader:
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                out[places] = self._model.read([states[place] for place in places], lens).float()
+                read = self._model.read([states[place] for place in places], lens, steps=self._steps if names else 0)
+            out[places] = read[-1].float()
         return out, out if lens.names is None else lens.names
 
 

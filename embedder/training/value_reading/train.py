@@ -22,6 +22,7 @@ from embedder.training.value_reading.objective import (
     likeness_loss,
     naming_loss,
     plain_loss,
+    rising_mean,
 )
 from embedder.training.value_reading.readers import PlainReader, TrainedReader
 from embedder.training.value_reading.sampling import Group, GroupSampler
@@ -32,6 +33,7 @@ from embedder.value_reader import PlainEncoder
 logger = logging.getLogger(__name__)
 _LOG_EVERY = 20  # steps
 _PLAIN_SCALE = 20.0
+_INNER = "names, inner aspects"
 
 
 class ReadingTrainer:
@@ -80,13 +82,14 @@ class ReadingTrainer:
         self._saved = time.monotonic()
         self._best = 0.0
         self._worse = 0  # validations since the best one
+        self.stopped = False  # set from outside: ends the run after the step at hand
 
     def run(self, *, until: int | None = None) -> None:
         """Trains until `until` texts were seen, by default to the end or the stop rule, and saves."""
         self._restore()
         end = min(until or self._config.texts, self._config.texts)
         recent: list[dict] = []
-        while self._texts < end and self._worse < self._config.patience:
+        while self._texts < end and self._worse < self._config.patience and not self.stopped:
             before = self._texts
             recent.append(self._train_step())
             if before // self._config.validate_every < self._texts // self._config.validate_every:
@@ -125,21 +128,20 @@ class ReadingTrainer:
         found = Outcomes()
         self.model.eval()
         with torch.inference_mode():
-            for beside in (False, True):
-                reader = TrainedReader(self.model, self._plain, names_beside=beside)
-                kind = "beside" if beside else "alone"
-                names_of_aspects(reader, self._inner, found, f"inner, names {kind}")
-                names_of_aspects(reader, self._unseen, found, f"unseen, names {kind}")
+            reader = TrainedReader(self.model, self._plain, names_beside=True, steps=self._config.steps)
+            names_of_aspects(reader, self._inner, found, _INNER)
+            names_of_aspects(reader, self._unseen, found, "names, unseen aspects")
         self.model.train()
         scores = {measure: [round(found.mean(measure, half), 2) for half in HALVES] for measure in found.measures()}
-        figure = sum(sum(scores[f"inner, names {kind}"]) for kind in ("alone", "beside")) / 4 if self._inner else 0.0
+        figure = sum(scores[_INNER]) / len(HALVES) if self._inner else 0.0
         self._worse = 0 if figure > self._best else self._worse + 1
         self._best = max(self._best, figure)
         self._log.add({"texts_seen": self._texts, "halves": HALVES, "validation": scores})
 
     def _parameter_groups(self) -> list[dict]:
-        own = {"relations", "log_scale"}
+        own = {"relations", "log_scale", "share", "soft_place"}
         named = dict(self.model.named_parameters())
+        own &= named.keys()
         return [
             {"params": [named[name] for name in named if name not in own], "rate": self._config.learning_rate},
             {"params": [named[name] for name in sorted(own)], "rate": self._config.relation_rate, "weight_decay": 0.0},
@@ -186,14 +188,14 @@ class ReadingTrainer:
         instruction = self._memory.states([group.instruction])[0]
         beside = random.Random(f"{self._step}:{group.task}:{config.seed}").random() < config.names_beside_share
         lens = model.read_lens(instruction, names, names_beside=beside and group.kind != "choices")
-        vectors = model.read(texts, lens).float()
+        readings = model.read(texts, lens, steps=config.steps if group.names else 0).float()
+        vectors = readings[-1]
         if lens.names is None:
             return Losses(plain=plain_loss(vectors, self._memory.plain(group.texts)))
         gold = gold_mask(group.gold, len(group.names))
         with torch.autocast("cpu", enabled=False):
-            scores = model.scores(vectors, lens.names.float())
-        own = naming_loss(scores, gold)
-        loss = config.own_names_weight * own
+            scores = [model.scores(each, lens.names.float()) for each in readings]
+        loss = config.own_names_weight * rising_mean([naming_loss(each, gold) for each in scores], config.rising)
         if config.plain_names_weight:
             with torch.autocast("cpu", enabled=False):
                 plain_scores = _PLAIN_SCALE * vectors @ self._memory.plain(group.names).T
@@ -202,7 +204,7 @@ class ReadingTrainer:
         if config.likeness_weight and group.kind != "choices":
             with torch.autocast("cpu", enabled=False):
                 alike = likeness_loss(vectors, gold, temperature=config.likeness_temperature)
-        hits = float(gold.gather(1, scores.detach().argmax(1)[:, None]).float().mean())
+        hits = float(gold.gather(1, scores[-1].detach().argmax(1)[:, None]).float().mean())
         return Losses(names=loss, alike=alike, hits=hits)
 
     def _row(self, recent: list[dict]) -> dict:
