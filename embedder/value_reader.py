@@ -50,6 +50,7 @@ class Layer(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads = shape.heads
+        self.dropout = 0.0  # of what attention and the inner layer add, in training
         self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden)
         self.out = nn.Linear(shape.hidden, shape.hidden)
         self.norm = nn.LayerNorm(shape.hidden, eps=1e-12)
@@ -80,8 +81,11 @@ class Layer(nn.Module):
             own = bias.expand(rows, self.heads, 1, length)
             bias = torch.cat([own, *(each[2].to(own.dtype).expand(rows, -1, -1, -1) for each in beside)], dim=3)
         read = F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias.expand(-1, -1, length, -1))
-        states = self.norm(states + self.out(read.transpose(1, 2).reshape(rows, length, -1)))
-        return self.last_norm(states + self.down(F.gelu(self.up(states))))
+        states = self.norm(states + self._dropped(self.out(read.transpose(1, 2).reshape(rows, length, -1))))
+        return self.last_norm(states + self._dropped(self.down(F.gelu(self.up(states)))))
+
+    def _dropped(self, states: Tensor) -> Tensor:
+        return F.dropout(states, self.dropout, training=True) if self.dropout and self.training else states
 
 
 class PlainEncoder(nn.Module):

@@ -30,6 +30,7 @@ class ReadingConfig:
     groups: int = 8  # an optimiser step
     group_size: int = 16
     weights: dict[str, float] = field(default_factory=lambda: {"aspects": 1.0})
+    dropout: float = 0.0
     learning_rate: float = 1e-4
     relation_rate: float = 1e-2
     warmup_texts: int = 2_000

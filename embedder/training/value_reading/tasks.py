@@ -18,7 +18,7 @@ INNER_SHARE = 9  # one in this many training aspects is held out of training, as
 _MAX_TEXT = 400  # characters: a longer text says several values
 _MAX_NAME = 60
 _LABEL_TEXTS = 480  # texts kept of one labelled aspect; breadth of aspects counts more than texts
-_PAIR_ROWS = 12_000
+_PAIR_ROWS = 30_000
 _CHOICES = {  # pairs whose positive names what the query describes
     "opentriviaqa": (
         "Which answer is right?",

@@ -65,6 +65,8 @@ class ReadingTrainer:
         base = locate_model(config.base)
         encoder = PlainEncoder(base)
         self.model = ARCHITECTURES[config.architecture](encoder, upper=config.upper)
+        for layer in self.model.trained:
+            layer.dropout = config.dropout
         if start_from is not None:
             self.model.load_state_dict(load_weights(start_from))
         tokenizer = load_tokenizer(base)
