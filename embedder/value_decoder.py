@@ -39,6 +39,11 @@ class ValueDecoder(ValueReader):
         self.answer = nn.Linear(size, size, bias=False)
         nn.init.zeros_(self.answer.weight)
 
+    def move_to_plain(self, base: PlainEncoder, *, share: float) -> None:
+        """Its layers do not stand where MiniLM's do; its answer is what moves it away."""
+        with torch.no_grad():
+            self.answer.weight.mul_(1 - share)
+
     def read_lens(self, instruction: Tensor, names: Sequence[Tensor], *, names_beside: bool) -> Lens:
         looked_at: list[list[Beside]] = []
         of_names: list[list[Beside]] = []

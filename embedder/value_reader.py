@@ -188,6 +188,13 @@ class ValueReader(nn.Module):
         self.share = nn.Parameter(torch.zeros(base.shape.hidden))  # of the generated states; none at first
         self.log_scale = nn.Parameter(torch.tensor(math.log(_PLAIN_SCALE)))
 
+    @torch.no_grad()
+    def move_to_plain(self, base: PlainEncoder, *, share: float) -> None:
+        """Mixes MiniLM's own layers into the trained ones: 0 leaves them, 1 puts MiniLM's back."""
+        for own, layer in zip(self.layers, base.layers[self.keep :], strict=True):
+            for name, parameter in own.named_parameters():
+                parameter.lerp_(layer.get_parameter(name), share)
+
     @property
     def trained(self) -> list[Layer]:
         return [layer for layer in self.layers if isinstance(layer, Layer)]

@@ -109,3 +109,19 @@ def test_steps_need_names(encoder: PlainEncoder):
     lens = model.read_lens(encoder([INSTRUCTION], keep=model.keep)[0][0], (), names_beside=True)
     with pytest.raises(ValueError, match="the lens has none"):
         model.read(encoder(TEXTS, keep=model.keep)[0], lens, steps=1)
+
+
+@pytest.mark.parametrize("kind", [ValueReader, ValueDecoder])
+def test_a_reader_moved_to_plain_is_plain_again(encoder: PlainEncoder, kind: type[ValueReader]):
+    model = kind(encoder, upper=2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+        model.relations.fill_(-1e4)
+    states = encoder(TEXTS, keep=model.keep)[0]
+    instruction = encoder([INSTRUCTION], keep=model.keep)[0][0]
+    moved = model.read(states, model.read_lens(instruction, (), names_beside=False))[-1]
+    assert not torch.allclose(moved, encoder(TEXTS, keep=0)[1], atol=1e-2)
+    model.move_to_plain(encoder, share=1.0)
+    back = model.read(states, model.read_lens(instruction, (), names_beside=False))[-1]
+    assert torch.allclose(back, encoder(TEXTS, keep=0)[1], atol=1e-5)

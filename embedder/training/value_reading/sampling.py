@@ -17,10 +17,7 @@ _MAX_DISTRACTORS = 6
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Texts under one instruction. gold[i]: places in `names` of what text i says, empty under a retrieval instruction.
-
-    alike[i]: what text i shares with others of the group that it is to be like; -1 for none.
-    """
+    """Texts under one instruction. gold[i]: places in `names` of what text i says; none for retrieval."""
 
     kind: str
     task: str
@@ -28,7 +25,6 @@ class Group:
     texts: tuple[str, ...]
     names: tuple[str, ...]
     gold: tuple[tuple[int, ...], ...]
-    returning: bool  # whether the texts come again in later batches
 
 
 class GroupSampler:
@@ -78,7 +74,7 @@ class GroupSampler:
             if len(fresh) > len(chosen):
                 turns.append(name)
         kept = list(texts)[: self._size]
-        return self._group(rng, task, names, kept, [task.labels[text] for text in kept], returning=True)
+        return self._group(rng, task, names, kept, [task.labels[text] for text in kept])
 
     def _composed(self, rng: random.Random) -> list[Group]:
         """Sentences of two aspects of two domains joined; the same texts are read under either aspect."""
@@ -94,11 +90,11 @@ class GroupSampler:
             )
         length = min(len(sides[0]), len(sides[1]), self._size)
         one = sides[0][:length]
-        # Across the values of the first, so that texts alike in one half differ in the other.
+        # In any order, so that texts alike in one half differ in the other.
         other = sorted(sides[1], key=lambda _: rng.random())[:length]
         texts = [join_texts(rng, a[1], b[1]) for a, b in zip(one, other, strict=True)]
         return [
-            self._group(rng, task, _some_names(rng, task, {name for name, _ in side}), texts, labels, returning=False)
+            self._group(rng, task, _some_names(rng, task, {name for name, _ in side}), texts, labels, composed=True)
             for task, side in ((first, one), (second, other))
             for labels in [[frozenset({name}) for name, _ in side]]
         ]
@@ -106,15 +102,15 @@ class GroupSampler:
     def _choices(self, rng: random.Random) -> Group:
         """Questions; the names are all their answers."""
         choice: ChoiceTask = rng.choice(self._data.choices)
-        rows = rng.sample(choice.rows, min(self._size, len(choice.rows)))
+        rows = rng.sample(choice.rows, min(self._size // 2, len(choice.rows)))  # each brings several names
         names = list(dict.fromkeys(name for row in rows for name in (row.positives[0], *row.negatives)))
         gold = tuple(tuple(names.index(name) for name in row.positives if name in names) for row in rows)
         texts = tuple(row.query for row in rows)
-        return Group("choices", choice.name, rng.choice(choice.wordings), texts, tuple(names), gold, returning=True)
+        return Group("choices", choice.name, rng.choice(choice.wordings), texts, tuple(names), gold)
 
     def _retrieval(self, rng: random.Random) -> Group:
         texts = tuple(rng.sample(self._queries, self._size))
-        return Group("retrieval", "retrieval", rng.choice(self._data.retrieval), texts, (), ((),) * self._size, True)
+        return Group("retrieval", "retrieval", rng.choice(self._data.retrieval), texts, (), ((),) * self._size)
 
     def _group(
         self,
@@ -124,12 +120,12 @@ class GroupSampler:
         texts: Sequence[str],
         labels: Sequence[frozenset[str]],
         *,
-        returning: bool,
+        composed: bool = False,
     ) -> Group:
         shown = [*names, *self._distractors(rng, task)]
         gold = tuple(tuple(at for at, name in enumerate(shown) if name in known) for known in labels)
-        kind = task.kind if returning else "composed"
-        return Group(kind, task.name, rng.choice(task.wordings), tuple(texts), tuple(shown), gold, returning)
+        kind = "composed" if composed else task.kind
+        return Group(kind, task.name, rng.choice(task.wordings), tuple(texts), tuple(shown), gold)
 
     def _distractors(self, rng: random.Random, task: ReadingTask) -> list[str]:
         """Names of another group's aspect, at times."""
