@@ -89,10 +89,14 @@ def compose(rng: random.Random, wanted: Aspect, other: Aspect, label: str, unlik
     query, alike = rng.sample(wanted.texts[label], 2)
     first, second = rng.sample(other.texts[others[0]], 2)
     third = rng.choice(other.texts[others[1]])
-    return _join(rng, query, first), _join(rng, alike, third), _join(rng, rng.choice(wanted.texts[unlike]), second)
+    return (
+        join_texts(rng, query, first),
+        join_texts(rng, alike, third),
+        join_texts(rng, rng.choice(wanted.texts[unlike]), second),
+    )
 
 
-def _join(rng: random.Random, one: str, other: str) -> str:
+def join_texts(rng: random.Random, one: str, other: str) -> str:
     parts = [one.strip(), other.strip()]
     rng.shuffle(parts)
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)
