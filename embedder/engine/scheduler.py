@@ -18,7 +18,7 @@ from embedder.engine.limits import Limits
 from embedder.engine.work import Item, Key, Priority
 
 # Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
-_LEAST_DOCUMENTS = 8
+_LEAST_DOCUMENTS = 16
 _QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
 _LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone

@@ -179,7 +179,7 @@ def test_only_passages_of_one_value(zoo: Any) -> None:
 def test_phrases_are_embedded_once(zoo: Any) -> None:
     zoo.services.search.search(ask("cat"))
     zoo.embedder.embedded_texts.clear()
-    zoo.services.search.search(ask("cat"), explain=False)
+    zoo.services.search.search(ask("cat"), highlight=False)
     assert zoo.embedder.embedded_texts == []
 
 
