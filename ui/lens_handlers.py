@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from app.ports.catalog import Catalog
 from app.search.lenses import find_lens, lenses_of
-from app.search.value_syntax import join_values
 from ui.choices import read_choices
 from ui.handler_inputs import read_choice
 
@@ -34,14 +33,6 @@ class LensHandlers:
         if name == NO_LENS:
             return ""
         return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
-
-    def values_of(self, name: object) -> str | None:
-        """The lens's values as a person writes them; None where the person's own stay."""
-        if name == OWN_WORDS:
-            return None
-        if name == NO_LENS:
-            return ""
-        return join_values(find_lens(self.catalog, read_choice(name, name="lens")).values)
 
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
         """The choices so far, changed by a click."""

@@ -10,9 +10,7 @@ from app.ports.services import Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
-from app.search.value_syntax import parse_values, split_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
-from app.types.values import OTHER
 from ui.choices import Choices, read_choices
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
@@ -24,7 +22,6 @@ from ui.render.tokens import render_refinement
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
-MAX_VALUES_CHARS = 20_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
 
@@ -47,13 +44,11 @@ class SearchHandlers(LensHandlers):
         collection: object,
         limit: object,
         choices: object,
-        values: object = "",
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
             raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
         chosen = read_choices(choices)
-        named = parse_values(split_values(read_text(values, name="values", max_chars=MAX_VALUES_CHARS)))
         return SearchRequest(
             query=text,
             collection=self.catalog.collection(read_choice(collection, name="collection")).name,
@@ -65,9 +60,6 @@ class SearchHandlers(LensHandlers):
             filters=chosen.filters,
             like=tuple(chosen.like),
             unlike=tuple(chosen.unlike),
-            values=named,
-            # A click on a value holds while the lens has it.
-            value=chosen.value if chosen.value in (*(each.name for each in named), OTHER) and named else None,
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:
@@ -76,7 +68,7 @@ class SearchHandlers(LensHandlers):
         What could be narrowed down comes last: counting takes seconds in a collection of 100,000 documents.
         """
         request = self.request(*values)
-        chosen = read_choices(values[6])
+        chosen = read_choices(values[-1])
         first: SearchResult | None = None
         for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
             if stage.name is StageName.FIRST:
@@ -94,13 +86,12 @@ class SearchHandlers(LensHandlers):
         else:
             yield None, None, None  # with no answer at all Gradio would empty the page
 
-    def save_lens(self, name: object, instruction: object, values: object = "") -> str:
+    def save_lens(self, name: object, instruction: object) -> str:
         """The name under which it was kept."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         if not words:
             raise InputError("Write an instruction first: a lens is an instruction under a name.")
-        named = split_values(read_text(values, name="values", max_chars=MAX_VALUES_CHARS))
-        lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words, values=named)
+        lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words)
         if lens.name in (NO_LENS, OWN_WORDS):
             raise InputError(f"“{lens.name}” is no name for a lens here; choose another.")
         self.catalog.save_lens(lens)

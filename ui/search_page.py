@@ -34,7 +34,6 @@ class _Fields:
     submit: gr.Button
     lens: gr.Dropdown
     instruction: gr.Textbox
-    values: gr.Textbox
     steps: gr.Slider
     mode: gr.Radio
     collection: gr.Dropdown
@@ -45,8 +44,7 @@ class _Fields:
 
     @property
     def request(self) -> list[gr.components.Component]:
-        asked = [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit]
-        return [*asked, self.choices, self.values]
+        return [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit, self.choices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +105,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             min_width=280,
             elem_id="instruction",
         )
-    with gr.Row(elem_classes="ask-row"):
-        values = gr.Textbox(
-            handlers.values_of(names[FIRST_LENS]) or "",
-            label="Values",
-            info="Optional: what the instruction tells apart. Passages are ranked, counted and filtered by them.",
-            placeholder="Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral",
-            lines=1,
-            max_lines=4,
-            elem_id="values",
-        )
-    return _Fields(query, submit, lens, instruction, values, *_build_settings(parts))
+    return _Fields(query, submit, lens, instruction, *_build_settings(parts))
 
 
 def _build_settings(parts: PageParts) -> tuple[Any, ...]:
@@ -181,16 +169,17 @@ def _connect(
             "trigger_mode": "always_last",
         }
 
-    submits = [fields.query.submit, fields.submit.click, fields.instruction.submit, fields.values.submit]
-    gr.on(submits, **searching(handlers.search)).then(**remember)
+    gr.on([fields.query.submit, fields.submit.click, fields.instruction.submit], **searching(handlers.search)).then(
+        **remember
+    )
     gr.on(
         [fields.steps.release, fields.mode.input, fields.collection.input, fields.limit.release],
         **searching(handlers.search_again),
     ).then(**remember)
     for button, example in examples:
         button.click(
-            _fill(example, handlers),
-            outputs=[fields.query, fields.instruction, fields.lens, fields.values],
+            _fill(example, handlers.lens_of(example.instruction)),
+            outputs=[fields.query, fields.instruction, fields.lens],
             **_QUIET,
         ).success(**searching(handlers.search)).then(**remember)
     _connect_lenses(handlers, fields, views, searching, remember)
@@ -206,25 +195,25 @@ def _connect_lenses(
     handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
 ) -> None:
     def fill_instruction(name: object) -> tuple[Any, ...]:
-        instruction, values = handlers.instruction_of(name), handlers.values_of(name)
-        return "", *(gr.skip() if each is None else each for each in (instruction, values))
+        instruction = handlers.instruction_of(name)
+        return "", gr.skip() if instruction is None else instruction
 
-    def save(name: object, instruction: object, values: object) -> tuple[Any, ...]:
-        saved = handlers.save_lens(name, instruction, values)
+    def save(name: object, instruction: object) -> tuple[Any, ...]:
+        saved = handlers.save_lens(name, instruction)
         return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
 
     # Typing an instruction of one's own takes the lens's name away, in the browser alone.
-    gr.on([fields.instruction.input, fields.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
+    fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
     fields.lens.input(
-        as_handler(fill_instruction, outputs=3, on_error=gr.skip()),
+        as_handler(fill_instruction, outputs=2, on_error=gr.skip()),
         fields.lens,
-        [views.message, fields.instruction, fields.values],
+        [views.message, fields.instruction],
         **_QUIET,
     ).success(**searching(handlers.search_again)).then(**remember)
     gr.on(
         [fields.save_lens.click, fields.lens_name.submit],
         fn=as_handler(save, outputs=3, on_error=gr.skip()),
-        inputs=[fields.lens_name, fields.instruction, fields.values],
+        inputs=[fields.lens_name, fields.instruction],
         outputs=[views.message, fields.lens, fields.lens_name],
         **_QUIET,
     )
@@ -248,9 +237,8 @@ def _connect_clicks(
     views.passages.judge(judge, [fields.query, fields.instruction, fields.collection], views.message, **_QUIET)
 
 
-def _fill(example: Example, handlers: SearchHandlers) -> Any:
-    lens = handlers.lens_of(example.instruction)
-    return lambda: (example.query, example.instruction, lens, handlers.values_of(lens) or "")
+def _fill(example: Example, lens: str) -> Any:
+    return lambda: (example.query, example.instruction, lens)
 
 
 def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> tuple[Any, ...]:
@@ -268,7 +256,6 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         choose_collection(parts.catalog, asked.get("c")),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
-        asked["v"] if "v" in asked else "" if "i" in asked else handlers.values_of(lens),
         gr.Dropdown(choices=lenses, value=lens),
     )
 

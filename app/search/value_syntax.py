@@ -25,11 +25,6 @@ def split_values(text: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
-def join_values(written: Sequence[str]) -> str:
-    """One line that `split_values` takes apart again."""
-    return ("; " if any("," in each for each in written) else ", ").join(written)
-
-
 def parse_values(written: Sequence[str]) -> tuple[LensValue, ...]:
     """Values in their order; none for none. Raises InputError, which names the value and the limit."""
     values = tuple(_parse_value(each) for each in written)

@@ -31,7 +31,17 @@ def assert_problem(answer: Any, status: int) -> dict[str, Any]:
 
 def test_search_answers_what_the_command_line_prints(client: TestClient, toy_services: Any) -> None:
     body = client.post("/api/v1/search", json={"query": "cat", "collection": "library", "limit": 1}).json()
-    assert list(body) == ["query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode"]
+    assert list(body) == [
+        "query",
+        "instruction",
+        "steps",
+        "collection",
+        "hits",
+        "refinement",
+        "timings_ms",
+        "mode",
+        "values",
+    ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
     assert hit["document"]["metadata"] == {"kind": "animal"}

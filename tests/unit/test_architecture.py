@@ -51,7 +51,6 @@ FUNCTIONS = {
         "app.search.lenses",
         "app.search.soft_tokens",
         "app.search.stages",
-        "app.search.value_syntax",
     },
 }
 

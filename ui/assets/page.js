@@ -66,9 +66,9 @@ window.gircse = (() => {
   }
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
-  function rememberSearch([q, i, k, m, c, n, x, v], results) {
+  function rememberSearch([q, i, k, m, c, n, x], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "dense" ? "" : m, c, n: n === results ? "" : n, x });
+    remember({ q, i: i === "" ? "-" : i, k, m: m === "dense" ? "" : m, c, n: n === results ? "" : n, x });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go

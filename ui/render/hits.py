@@ -10,7 +10,6 @@ from markupsafe import Markup
 from app.types.search import Highlight, Hit, SearchMode, SearchResult
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
-from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
@@ -31,27 +30,17 @@ def render_results(
     """`before` is the first look, against which moves are shown; `total_steps` is given while more are to come."""
     choices = render_choices(chosen)
     if not result.hits:
-        return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
+        return choices + render_note(_nothing_found(result, chosen))
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
     chunks = {*chosen.like, *chosen.unlike}
     hits = join(
         _render_hit(hit, result.mode, move=_render_move(hit, ranks), is_chosen=hit.chunk.id in chunks)
         for hit in result.hits
     )
-    counts = render_value_counts(result.values, chosen.value)
-    return (
-        choices
-        + _render_summary(result, chosen, total_steps)
-        + counts
-        + Markup('<ol class="hits">{}</ol>').format(hits)
-    )
+    return choices + _render_summary(result, chosen, total_steps) + Markup('<ol class="hits">{}</ol>').format(hits)
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:
-    if chosen.value and result.values is not None:
-        return (
-            f"None of the {result.values.passages} passages looked at is “{chosen.value}”. Choose another value above."
-        )
     if chosen.filters:
         return "No passage has all of these filters. Take one away above."
     if result.mode is SearchMode.SPARSE:
@@ -71,7 +60,6 @@ def render_choices(chosen: Choices) -> Markup:
         *(_chip(key, value, "drop-filters", key) for key, value in chosen.filters.items()),
         *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
         *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
-        *([_chip("value", chosen.value, "drop-value", chosen.value)] if chosen.value else []),
     ]
     clear = Markup(
         '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
@@ -160,7 +148,7 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
         title=shorten(hit.document.title or hit.document.uri, 160),
         source=render_source(hit),
         snippet=_render_snippet(hit.chunk.text, hit.why),
-        chips=render_value_chip(hit.value) + _render_chips(hit.document.metadata),
+        chips=_render_chips(hit.document.metadata),
         actions=_render_actions(hit),
         score=_render_score(hit, mode),
     )

@@ -1,0 +1,105 @@
+"""What lens values tell apart on aspects that no model of ours was trained on, in the space of stored vectors.
+
+`names`: texts whose own value is the nearest name; `composed`: two sentences of two aspects joined, where the text that
+shares the wanted value must be more alike than the one that shares the other (chance 50), by the cosine of vectors and
+by that of distributions; `fits`: texts that fit one of their aspect's values, and texts of other aspects that fit none.
+
+    python -m benchmarks.lens_values --aspects data/dev/aspects.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from app.search.aspects import background_phrases
+from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from embedder import load_encoder
+
+_BACKGROUND = 256
+_OTHERS = 6  # aspects whose texts are asked for values that they do not have
+
+
+class Composed(NamedTuple):
+    """Texts of two sentences: the positive shares the value of the aspect alone, the negative that of the other."""
+
+    aspect: int
+    query: str
+    positive: str
+    negative: str
+
+
+def compose(aspects: Sequence[dict], rng: random.Random, *, each: int) -> list[Composed]:
+    found = []
+    for at, aspect in enumerate(aspects):
+        for _ in range(each):
+            other = rng.choice([one for one in aspects if one["domain"] != aspect["domain"]])
+            own_query, own_same, own_else = _sentences(aspect, rng)
+            other_query, other_same, other_else = _sentences(other, rng)
+            found.append(
+                Composed(at, f"{own_query} {other_query}", f"{own_same} {other_else}", f"{own_else} {other_same}")
+            )
+    return found
+
+
+def _sentences(aspect: dict, rng: random.Random) -> tuple[str, str, str]:
+    """Two of one value and one of another."""
+    value, otherwise = rng.sample(sorted(aspect["values"]), 2)
+    first, second = rng.sample(aspect["values"][value], 2)
+    return first, second, rng.choice(aspect["values"][otherwise])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--aspects", type=Path, required=True, help="a file of aspects with values and sentences")
+    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--composed", type=int, default=15, help="of each aspect")
+    options = parser.parse_args()
+    with gzip.open(options.aspects, "rt", encoding="utf-8") as file:
+        aspects = [json.loads(line) for line in file]
+    encoder, rng = load_encoder(options.model), random.Random(0)
+    background = encoder.encode_documents(background_phrases(_BACKGROUND))
+    names = [encoder.encode_documents(list(aspect["values"])) for aspect in aspects]
+    texts = [[(text, value) for value in aspect["values"] for text in aspect["values"][value]] for aspect in aspects]
+    vectors = [encoder.encode_documents([text for text, _ in each]) for each in texts]
+    right: list[bool] = []
+    own: list[bool] = []
+    other: list[bool] = []
+    for at, aspect in enumerate(aspects):
+        values, owners = list(aspect["values"]), range(len(aspect["values"]))
+        cosines = value_cosines(vectors[at], names[at], owners)
+        hits = [values[best] == value for best, (_, value) in zip(cosines.argmax(axis=1), texts[at], strict=True)]
+        right += hits
+        own += fits(cosines, vectors[at], background)[np.array(hits)].tolist()
+        for elsewhere in rng.sample([each for each in range(len(aspects)) if each != at], _OTHERS):
+            foreign = value_cosines(vectors[elsewhere], names[at], owners)
+            other += fits(foreign, vectors[elsewhere], background).tolist()
+    triplets = compose(aspects, rng, each=options.composed)
+    found = encoder.encode_documents([text for each in triplets for text in each[1:]]).reshape(len(triplets), 3, -1)
+    by_vector = [query @ positive > query @ negative for query, positive, negative in found]
+    by_values = []
+    for triplet, three in zip(triplets, found, strict=True):
+        p = distributions(value_cosines(three, names[triplet.aspect], range(len(names[triplet.aspect]))))
+        _, positive, negative = similarities(p, p[0])
+        by_values.append(positive > negative)
+    print(f"{options.model}, {len(aspects)} aspects, {len(right)} texts, {len(triplets)} composed triplets")
+    print("| measure | of 100 |\n|---|---|")
+    for name, outcomes in (
+        ("names: the nearest is the text's own", right),
+        ("composed: by the cosine of vectors", by_vector),
+        ("composed: by the cosine of distributions", by_values),
+        ("fits: texts with the right name that fit it", own),
+        ("fits: texts of other aspects that fit none", [not each for each in other]),
+    ):
+        print(f"| {name} | {100 * np.mean(outcomes):.1f} |")
+
+
+if __name__ == "__main__":
+    main()
