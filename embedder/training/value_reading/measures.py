@@ -66,8 +66,8 @@ def names_of_aspects(reader: Reader, tasks: Sequence[ReadingTask], found: Outcom
     for turn, task in enumerate(tasks):
         by_wording: dict[str, list[str]] = defaultdict(list)
         for place, text in enumerate(task.labels):
-            wording = (turn + place % 2 * (1 + turn // len(task.wordings))) % len(task.wordings)
-            by_wording[task.wordings[wording]].append(text)
+            which = (turn + place % 2 * (1 + turn // len(task.wordings))) % len(task.wordings)
+            by_wording[task.wordings[which]].append(text)
         names = list(task.values)
         for wording, texts in by_wording.items():
             best = reader.scores(texts, wording, names).argmax(1).tolist()
