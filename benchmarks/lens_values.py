@@ -79,8 +79,8 @@ def main() -> None:
         right += hits
         own += fits(cosines, vectors[at], background)[np.array(hits)].tolist()
         for elsewhere in rng.sample([each for each in range(len(aspects)) if each != at], _OTHERS):
-            foreign = value_cosines(vectors[elsewhere], names[at], owners)
-            other += fits(foreign, vectors[elsewhere], background).tolist()
+            elsewhere_cosines = value_cosines(vectors[elsewhere], names[at], owners)
+            other += fits(elsewhere_cosines, vectors[elsewhere], background).tolist()
     triplets = compose(aspects, rng, each=options.composed)
     found = encoder.encode_documents([text for each in triplets for text in each[1:]]).reshape(len(triplets), 3, -1)
     by_vector = [query @ positive > query @ negative for query, positive, negative in found]
