@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Both chosen on the even half of the development data, see docs/evaluation/lens-values.md.
+# Chosen on the development aspects: docs/evaluation/lens-values.md.
 TEMPERATURE = 0.07
 # A text fits a value that is nearer to it than phrases of other subjects are on average, by so many of their standard
 # deviations. Counted this way it is the same for spaces in which everything is near to everything.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.search.fusion import RankedPoint
 from app.types.values import ValueReading
 
-VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; docs/evaluation/lens-values.md
+VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; not tuned yet
 
 
 def rank_by_values(
