@@ -212,11 +212,17 @@ class InMemoryVectorIndex:
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
-    def search_both(
-        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
-    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+    def search_legs(
+        self,
+        index: str,
+        vectors: Sequence[Sequence[float]],
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+    ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         words = self.search_sparse(index, text, limit=limit, filters=filters)
-        return self.search(index, vector, limit=limit, filters=filters), words
+        return [self.search(index, each, limit=limit, filters=filters) for each in vectors], words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
         ids = self.point_ids(index) if document_id is None else self.points_of(index, [document_id])

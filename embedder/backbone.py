@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import logging
 import warnings
@@ -56,6 +57,7 @@ class Backbone:
     attention: str
     soft_weight: Tensor  # the rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
     decoder: Decoder | None = None  # reads without pads; None while training, and where the layout is another
+    base: Backbone | None = None  # the same without its adapter, where it was asked for
 
     @property
     def hidden_size(self) -> int:
@@ -158,13 +160,18 @@ def load_backbone(
     dtype: str,
     top_entries: int | None = None,
     cuda_graphs: bool = False,
+    keep_base: bool = False,
 ) -> Backbone:
     """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
-    int8 or top entries are asked for and the decoder of ours cannot read the model."""
+    int8 or top entries are asked for and the decoder of ours cannot read the model.
+
+    keep_base: so that the base can be read by itself, too, at the cost of its layers in memory.
+    """
     pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
     model: Any = load_causal_model(
         base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
     )
+    base_model: Any = _copy_of_layers(model) if keep_base and adapter is not None else None
     if adapter is not None:
         with _loading_quietly():
             model = merge_adapter(model, adapter)
@@ -176,17 +183,39 @@ def load_backbone(
         top_entries=top_entries,
         cuda_graphs=cuda_graphs,
     )
+    if base_model is not None:
+        base_model = base_model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
+        alone = take_apart(base_model, attention=attention)
+        backbone = replace(backbone, base=_with_decoder_like(alone, backbone, weight_format))
+    elif keep_base:
+        backbone = replace(backbone, base=backbone)
     if backbone.decoder is None and (dtype == "int8" or top_entries is not None):
         raise ContractError(f"{base} is of a layout that is not read in int8, nor by top entries of soft tokens.")
     return backbone
 
 
+def _copy_of_layers(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy whose embeddings are those of `model`, which an adapter leaves as they are."""
+    inner: Any = model
+    shared = {id(weight): weight for weight in inner.get_input_embeddings().parameters()}
+    return copy.deepcopy(model, shared)
+
+
+def _with_decoder_like(alone: Backbone, other: Backbone, weight_format: Callable[[Product], Product]) -> Backbone:
+    """With a decoder of its own layers and the vocabulary of `other`, where that has one."""
+    if other.decoder is None:
+        return alone
+    layout = with_products(read_layout(alone.model), weight_format)
+    return replace(alone, decoder=Decoder(layout, other.decoder.vocabulary, sees_both_ways=alone.attention == "prefix"))
+
+
 def release_body(backbone: Backbone) -> None:
     """Lets go of the weights that a decoder keeps in a form of its own. transformers' modules cannot run any more."""
-    if backbone.decoder is not None:
-        for module in backbone.body.modules():
-            if isinstance(module, nn.Linear):
-                module.weight.data = module.weight.new_empty(0)
+    for each in (backbone, backbone.base):
+        if each is not None and each.decoder is not None:
+            for module in each.body.modules():
+                if isinstance(module, nn.Linear):
+                    module.weight.data = module.weight.new_empty(0)
 
 
 def _saved_pieces(adapter: Path) -> Tensor | None:

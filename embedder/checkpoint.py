@@ -203,6 +203,7 @@ def load_parts(
         dtype=dtype,
         top_entries=top_entries,
         cuda_graphs=cuda_graphs,
+        keep_base=checkpoint.contract.plain_pooling is not None,
     )
     folder = checkpoint.base
     if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from embedder.errors import ContractError
-from embedder.pooling import POOLINGS
+from embedder.pooling import POOLINGS, PROMPT_POOLINGS
 from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
 ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
 HEADS = ("lm_head", "soft_head")
+_DEFAULT_STEPS = ("default_query_steps", "default_document_steps")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -50,6 +51,7 @@ class Contract:
     default_document_steps: int = 20
     default_query_instruction: str = ""
     default_document_instruction: str = ""
+    plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -57,20 +59,29 @@ class Contract:
         _check_choice("attention", self.attention, ATTENTIONS)
         _check_choice("pooling", self.pooling, POOLINGS)
         _check_choice("head", self.head, HEADS)
-        for name in ("max_length", "dimension", "default_query_steps", "default_document_steps"):
-            if getattr(self, name) < 1:
+        if self.plain_pooling is not None:
+            _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
+        least = {"max_length": 1, "dimension": 1} | dict.fromkeys(_DEFAULT_STEPS, self.min_steps)
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
                 raise ContractError(
-                    f"Contract of {self.name!r}: {name} is {getattr(self, name)}, but must be at least 1."
+                    f"Contract of {self.name!r}: {name} is {getattr(self, name)}, but must be at least {minimum}."
                 )
         if not self.temperature > 0:
             raise ContractError(f"Contract of {self.name!r}: temperature is {self.temperature}, but must be above 0.")
+
+    @property
+    def min_steps(self) -> int:
+        """0 where the base model is an embedder by itself."""
+        return 0 if self.plain_pooling else 1
 
     @property
     def fingerprint(self) -> str:
         """Digest of what changes a vector; 32 hexadecimal digits.
 
         Default steps and instructions, golden texts, paths and the run-time dtype are left out: they do not change
-        what a given text, instruction and step count are mapped to.
+        what a given text, instruction and step count are mapped to. Nor does it hold `plain_pooling`: vectors after 0
+        steps came later than the fingerprints of stored collections, and depend on the base alone.
         """
         canonical_form = {
             "base": dict(self.base_files),
@@ -95,7 +106,10 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
         default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
     else:
         default_instruction, default_steps = contract.default_document_instruction, contract.default_document_steps
-    return (default_instruction if instruction is None else instruction, default_steps if steps is None else steps)
+    steps = default_steps if steps is None else steps
+    if instruction is None:
+        instruction = default_instruction if steps else ""
+    return instruction, steps
 
 
 def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -75,6 +75,7 @@ class Encoder:
             fingerprint=contract.fingerprint,
             dimension=self.dimension,
             max_length=contract.max_length,
+            min_steps=self.contract.min_steps,
             max_steps=self.max_steps,
             default_query_instruction=contract.default_query_instruction,
             default_query_steps=contract.default_query_steps,
@@ -153,6 +154,7 @@ class Encoder:
         A text takes no more steps once one moves its vector by `tolerance` (1 - cosine) or less; `steps` is the most.
         """
         instruction, steps = resolve_defaults(self.contract, role, instruction, steps)
+        self.check_steps(steps, instruction)
         check_tolerance(tolerance)
         prompts = self._ids(texts, instruction)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
@@ -178,6 +180,7 @@ class Encoder:
         tolerance: take no more steps once one moves the vector by so much (1 - cosine) or less.
         """
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
+        self.check_steps(steps, instruction)
         if tolerance is not None:
             check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
@@ -189,6 +192,8 @@ class Encoder:
         self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
     ) -> np.ndarray:
         """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
+        if steps == 0:
+            raise TextError("Vectors after each of 0 steps are none: encode_documents gives that of the base model.")
         out = np.empty((len(texts), self.check_steps(steps), self.dimension), dtype=np.float32)
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
@@ -292,7 +297,7 @@ class Encoder:
             raise TextError("Give a list of texts, not one string.")
         if batch_size < 1:
             raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
-        self.check_steps(steps)
+        self.check_steps(steps, instruction)
         rows_of: dict[Ids, list[int]] = {}  # texts that read alike are computed once
         for row, ids in enumerate(self._ids(texts, instruction)):
             rows_of.setdefault(ids, []).append(row)
@@ -352,27 +357,30 @@ class Encoder:
         on_step: StepObserver | None,
         tolerance: float | None,
     ) -> np.ndarray:
+        if steps == 0 and self._backbone.base is not None:
+            plain = refine_states(self._reader(self._backbone.base, prompts, 0), steps=0)
+            return self._pooled(plain, self.contract.plain_pooling or self.contract.pooling).cpu().numpy()
         states = refine_states(
-            self._reader(prompts, steps),
+            self._reader(self._backbone, prompts, steps),
             steps=steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
             on_step=on_step,
             stop=None if tolerance is None else lambda states: self._have_converged(states, tolerance),
         )
-        return self._pooled(states).cpu().numpy()
+        return self._pooled(states, self.contract.pooling).cpu().numpy()
 
-    def _pooled(self, states: RefinedStates) -> Tensor:
-        prefixes = pool_prefixes(states, self.contract.pooling)
+    def _pooled(self, states: RefinedStates, pooling: str) -> Tensor:
+        prefixes = pool_prefixes(states, pooling)
         return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
 
     def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
-        return bool((step_distances(self._pooled(states)) <= tolerance).any(dim=1).all())
+        return bool((step_distances(self._pooled(states, self.contract.pooling)) <= tolerance).any(dim=1).all())
 
-    def _reader(self, prompts: Sequence[Ids], steps: int) -> Reader:
-        if self._backbone.decoder is not None:
-            return PackedPrefill(self._backbone, self._backbone.decoder, prompts, steps=steps)
-        return PaddedPrefill(self._backbone, pad(prompts, device=self._backbone.device, side=self._padding_side))
+    def _reader(self, backbone: Backbone, prompts: Sequence[Ids], steps: int) -> Reader:
+        if backbone.decoder is not None:
+            return PackedPrefill(backbone, backbone.decoder, prompts, steps=steps)
+        return PaddedPrefill(backbone, pad(prompts, device=backbone.device, side=self._padding_side))
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:
@@ -381,8 +389,14 @@ class Encoder:
         bias = bias_vector(token_bias, self._prompts.vocabulary, size, self._backbone.soft_ids)
         return bias.to(self._backbone.device)
 
-    def check_steps(self, steps: int) -> int:
+    def check_steps(self, steps: int, instruction: str = "") -> int:
         """`steps`, or TextError."""
-        if not isinstance(steps, int) or not 1 <= steps <= self.max_steps:
-            raise TextError(f"steps is {steps!r}, but must be a whole number within 1 and {self.max_steps}.")
+        least = self.contract.min_steps
+        if not isinstance(steps, int) or not least <= steps <= self.max_steps:
+            raise TextError(f"steps is {steps!r}, but must be a whole number within {least} and {self.max_steps}.")
+        if steps == 0 and instruction:
+            raise TextError(
+                "0 steps give the vector of the base model, which follows no instruction. Take a step, or leave the "
+                "instruction out."
+            )
         return steps

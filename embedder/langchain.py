@@ -33,10 +33,11 @@ class GircseEmbeddings(BaseModel, Embeddings):
     """What "similar" means for queries. None: the model's default; "": no instruction."""
     document_instruction: str | None = None
     """The same for documents; most searches leave documents without one."""
-    query_steps: int | None = Field(default=None, ge=1)
-    """Soft tokens generated per query (K). None: the model's default."""
-    document_steps: int | None = Field(default=None, ge=1)
-    """Soft tokens generated per document. None: the model's default."""
+    query_steps: int | None = Field(default=None, ge=0)
+    """Soft tokens generated per query (K). None: the model's default. 0: the base model's own vector of the text, which
+    follows no instruction, where the model has one."""
+    document_steps: int | None = Field(default=None, ge=0)
+    """Soft tokens generated per document. None: the model's default. 0: as for queries."""
     tolerance: float | None = Field(default=None, ge=0, le=2)
     """Take no more steps for a query once one moves its vector by so much (1 - cosine) or less. None: take them all."""
     truncate_dim: int | None = Field(default=None, ge=1)

@@ -18,4 +18,5 @@ class ModelInfo:
     default_query_steps: int
     default_document_instruction: str
     default_document_steps: int
+    min_steps: int = 1  # 0 where the base model has a vector of its own, without instruction and refinement
     card: str | None = None

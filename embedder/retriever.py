@@ -35,7 +35,7 @@ class GircseRetriever(BaseRetriever):
     """What "similar" means. None: the model's own; "": no instruction."""
     lens: str | None = None
     """A saved instruction in its place."""
-    steps: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=0)
     """Refinement steps. None: the model's own number."""
     k: int = Field(default=4, ge=1, le=100)
     """How many passages; `invoke(query, k=…)` asks for another number."""

@@ -24,6 +24,7 @@ class CollectionHandlers:
     catalog: Catalog
     collections: Collections
     reindexing: Reindexing
+    min_steps: int
     max_steps: int
 
     def create(self, name: object, *settings: object) -> tuple[str, str]:
@@ -86,7 +87,7 @@ class CollectionHandlers:
         instruction, steps, tokens, overlap = settings
         return ContractChange(
             document_instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
-            document_steps=_read_number(steps, "number of steps", 1, self.max_steps),
+            document_steps=_read_number(steps, "number of steps", self.min_steps, self.max_steps),
             chunk_tokens=_read_number(tokens, "size of a passage", LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS),
             chunk_overlap=_read_number(overlap, "overlap", 0, MOST_CHUNK_TOKENS // 2),
         )

@@ -38,11 +38,15 @@ class CollectionPanel:
 
 def build_collection_panel(parts: PageParts) -> CollectionPanel:
     handlers = CollectionHandlers(
-        catalog=parts.catalog, collections=parts.collections, reindexing=parts.reindexing, max_steps=parts.max_steps
+        catalog=parts.catalog,
+        collections=parts.collections,
+        reindexing=parts.reindexing,
+        min_steps=parts.min_steps,
+        max_steps=parts.max_steps,
     )
     with gr.Accordion("Collection settings", open=False, elem_id="collection-settings"):
         facts = gr.HTML("", elem_id="settings-facts", js_on_load=FACTS_SCRIPT)
-        change = _build_contract("change", parts.max_steps)
+        change = _build_contract("change", parts)
         reindex = gr.Button("Index anew with these", elem_id="reindex", size="md")
         gr.HTML(_BESIDE, js_on_load=None)
         with gr.Row(elem_classes="ask-row"):
@@ -54,12 +58,12 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
             )
     with gr.Accordion("New collection", open=False, elem_id="new-collection"):
         name = gr.Textbox(label="Name", placeholder="papers-2024", max_lines=1, elem_id="new-name")
-        given = _build_contract("new", parts.max_steps)
+        given = _build_contract("new", parts)
         create = gr.Button("Make the collection", elem_id="create", size="md")
     return CollectionPanel(handlers, facts, change, reindex, typed, delete, name, given, create)
 
 
-def _build_contract(elem_id: str, max_steps: int) -> list[Any]:
+def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
     """Fields for the handlers' settings: instruction, steps, tokens and overlap. An empty number: as usual."""
     with gr.Row(elem_classes="ask-row"):
         instruction = gr.Textbox(
@@ -71,7 +75,7 @@ def _build_contract(elem_id: str, max_steps: int) -> list[Any]:
             elem_id=f"{elem_id}-instruction",
         )
     with gr.Row(elem_classes="ask-row"):
-        steps = _number("Steps", 1, max_steps, f"{elem_id}-steps")
+        steps = _number("Steps", parts.min_steps, parts.max_steps, f"{elem_id}-steps")
         tokens = _number("Tokens of a passage", LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
         overlap = _number("Tokens shared with the next", 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
     return [instruction, steps, tokens, overlap]

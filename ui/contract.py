@@ -62,6 +62,7 @@ class PageParts:
     fetching: Fetching
     reindexing: Reindexing
     default_steps: int
+    min_steps: int
     max_steps: int
     about: AboutInfo
     examples: Sequence[Example] = ()

@@ -26,6 +26,7 @@ def model_routes(services: AuthorizedServices) -> APIRouter:
             query_steps=info.default_query_steps,
             document_instruction=info.default_document_instruction,
             document_steps=info.default_document_steps,
+            min_steps=info.min_steps,
             max_steps=info.max_steps,
         )
 

@@ -13,7 +13,7 @@ from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECT
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, SearchMode
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, Leg, SearchMode
 from app.types.upkeep import FetchState, ReindexState
 from embedder.refinement import MAX_BIAS
 
@@ -31,7 +31,9 @@ class Answer(BaseModel):
 class RefineQuestion(Posted):
     text: str = Field(examples=["I still haven't received my new card"])
     instruction: str | None = Field(default=None, description="Left out: the model's own. Empty: none.")
-    steps: int | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    steps: int | None = Field(
+        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
+    )
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
 
 
@@ -44,7 +46,9 @@ class SearchQuestion(Posted):
         examples=["Identify the feeling that the message expresses"],
     )
     lens: str | None = Field(default=None, description="A saved lens, in place of an instruction.")
-    steps: int | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    steps: int | None = Field(
+        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
+    )
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
@@ -108,9 +112,9 @@ class HighlightAnswer(Answer):
 
 
 class LegRankAnswer(Answer):
-    leg: SearchMode
+    leg: Leg = Field(description="dense: under the instruction. plain: by the base model. sparse: by the words.")
     rank: int
-    score: float = Field(description="Cosine of the leg dense, BM25 of the leg sparse.")
+    score: float = Field(description="A cosine, or the BM25 of the leg sparse.")
 
 
 class ValueAnswer(Answer):
@@ -276,7 +280,7 @@ class SubmissionAnswer(Answer):
 class NewCollection(Posted):
     name: str = Field(examples=["letters"])
     document_instruction: str | None = None
-    document_steps: int | None = Field(default=None, ge=1)
+    document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int = CHUNK_TOKENS
     chunk_overlap: int = CHUNK_OVERLAP
 
@@ -321,7 +325,7 @@ class FetchAnswer(Answer):
 
 class NewReindex(Posted):
     document_instruction: str | None = Field(default=None, description="Left out: as it is. Empty: none.")
-    document_steps: int | None = Field(default=None, ge=1)
+    document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     restart: bool = Field(default=False, description="Drop what is half built.")
@@ -383,6 +387,7 @@ class ModelAnswer(Answer):
     query_steps: int
     document_instruction: str
     document_steps: int
+    min_steps: int = Field(description="0: the base model has a vector of its own, which follows no instruction.")
     max_steps: int
 
 

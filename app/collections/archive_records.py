@@ -55,7 +55,7 @@ class ContractRecord(_Record):
     fingerprint: Text
     dimension: Annotated[int, Field(ge=1, le=65_536)]
     document_instruction: Text
-    document_steps: Annotated[int, Field(ge=1)]
+    document_steps: Annotated[int, Field(ge=0)]
     chunk_tokens: Annotated[int, Field(ge=1)]
     chunk_overlap: Count
 

@@ -81,14 +81,17 @@ class Library:
         """Makes it with the model in use. Raises ConflictError when the name is taken."""
         if self._is_taken(name):
             raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
+        info = self._embedder.info
         if document_instruction is None:
-            document_instruction = self._embedder.info.default_document_instruction
+            document_instruction = info.default_document_instruction if document_steps != 0 else ""
         if document_steps is None:
-            document_steps = self._embedder.info.default_document_steps
+            document_steps = info.default_document_steps
+            if document_steps == 0 and document_instruction:  # which the base model would not follow
+                document_steps = info.default_query_steps
         collection = Collection(
             name=check_collection_name(name),
-            fingerprint=self._embedder.info.fingerprint,
-            dimension=self._embedder.info.dimension,
+            fingerprint=info.fingerprint,
+            dimension=info.dimension,
             document_instruction=document_instruction,
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
@@ -259,14 +262,20 @@ def check_contract(collection: Collection, embedder: Embedder) -> None:
     """Raises InputError unless documents can be split and embedded like this with the model in use."""
     tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
     require_text(collection.document_instruction, name="document instruction")
-    if not 1 <= collection.document_steps <= embedder.info.max_steps:
-        raise InputError(f"document_steps must be 1 to {embedder.info.max_steps}, not {collection.document_steps}.")
+    least, most = embedder.info.min_steps, embedder.info.max_steps
+    if not least <= collection.document_steps <= most:
+        raise InputError(f"document_steps must be {least} to {most}, not {collection.document_steps}.")
+    if collection.document_steps == 0 and collection.document_instruction:
+        raise InputError(
+            "At 0 steps documents have the vectors of the base model, which follows no instruction. Leave the document "
+            "instruction empty, or take at least one step."
+        )
     if not 16 <= tokens <= 8192:
         raise InputError(f"chunk_tokens must be 16 to 8192, not {tokens}.")
     if not 0 <= overlap <= tokens // 2:
         raise InputError(f"chunk_overlap must be 0 to {tokens // 2}, half of chunk_tokens, not {overlap}.")
     # An instruction that is too long for the model would fail every document later.
-    embedder.embed_documents(["a"], instruction=collection.document_instruction, steps=1)
+    embedder.embed_documents(["a"], instruction=collection.document_instruction, steps=collection.document_steps)
 
 
 def check_collection_name(name: str) -> str:

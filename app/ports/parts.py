@@ -69,7 +69,7 @@ class VectorIndex(Protocol):
         ...
 
     def has_sparse(self, index: str) -> bool:
-        """Whether `search_sparse` and `search_both` can be asked: indexes of earlier releases keep no words."""
+        """Whether `search_sparse` and `search_legs` can be asked: indexes of earlier releases keep no words."""
         ...
 
     def drop(self, index: str) -> None: ...
@@ -106,10 +106,17 @@ class VectorIndex(Protocol):
         """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_sparse`."""
         ...
 
-    def search_both(
-        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
-    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
-        """What `search` and what `search_sparse` find, `limit` of each, in one request. Needs `has_sparse`."""
+    def search_legs(
+        self,
+        index: str,
+        vectors: Sequence[Sequence[float]],
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+    ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
+        """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request. Needs
+        `has_sparse`."""
         ...
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...

@@ -1,14 +1,16 @@
-"""One ranking of two: what the vector of a query finds, and what its words find. Knows neither index nor model."""
+"""One ranking of several: what vectors of a query find, and what its words find. Knows neither index nor model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from app.types.documents import ScoredPoint
-from app.types.search import LegRank, SearchMode
+from app.types.search import Leg, LegRank
 
-DENSE_WEIGHT = 0.75  # of 1, the words have the rest: docs/decisions/0010-hybrid-fusion.md
+# Where a leg is missing or found nothing, the others share its weight. docs/decisions/0010-hybrid-fusion.md
+WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.75, Leg.SPARSE: 0.25})
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +21,30 @@ class RankedPoint:
     legs: tuple[LegRank, ...] = ()
 
 
-def fuse(
-    dense: Sequence[ScoredPoint], sparse: Sequence[ScoredPoint], *, dense_weight: float = DENSE_WEIGHT
-) -> list[RankedPoint]:
-    """By the weighted sum of both scores, each as a share of the best one of its leg; ties by id.
+def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, float] = WEIGHTS) -> list[RankedPoint]:
+    """By the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
-    Both come best first. What only the words found gets the lowest cosine that was found, which its own does not
-    exceed; what only the vector found shares no word, or few. A leg that found nothing leaves its weight to the other.
+    Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
+    does not exceed; what only vectors found shares no word with the query, or few.
     """
-    if not dense or not sparse:
-        dense_weight = 1.0 if dense else 0.0
-    by_vector, by_words = _shares(dense), _shares(sparse)
-    lowest = min(by_vector.values(), default=0.0)
-    totals = {
-        point.id: dense_weight * by_vector.get(point.id, lowest) + (1 - dense_weight) * by_words.get(point.id, 0.0)
-        for point in (*dense, *sparse)
-    }
-    legs: dict[str, tuple[LegRank, ...]] = {}
-    for leg, found in ((SearchMode.DENSE, dense), (SearchMode.SPARSE, sparse)):
-        for rank, point in enumerate(found, start=1):
-            legs[point.id] = (*legs.get(point.id, ()), LegRank(leg, rank, point.score))
-    points = {point.id: point for point in (*dense, *sparse)}
+    found = {leg: points for leg, points in legs.items() if points and weights.get(leg, 0.0) > 0}
+    whole = sum(weights[leg] for leg in found)
+    totals: dict[str, float] = {}
+    ranks: dict[str, list[LegRank]] = {}
+    by_id = {point.id: point for points in legs.values() for point in points}
+    shares = {leg: _shares(points) for leg, points in found.items()}
+    lowest = {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
+    for point_id in by_id:
+        totals[point_id] = sum(weights[leg] / whole * each.get(point_id, lowest[leg]) for leg, each in shares.items())
+    for leg, points in legs.items():
+        for rank, point in enumerate(points, start=1):
+            ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))
-    return [RankedPoint(replace(points[each], score=max(0.0, totals[each])), legs[each]) for each in order]
+    return [RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks[each])) for each in order]
 
 
 def _shares(found: Sequence[ScoredPoint]) -> dict[str, float]:
     """By id, 1 for the best. Where no score is above 0, which cosines alone can be, they are counted from -1."""
-    if not found:
-        return {}
     best = found[0].score
     if best <= 0:
         return {point.id: (1 + point.score) / (1 + best) if best > -1 else 1.0 for point in found}

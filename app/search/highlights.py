@@ -14,12 +14,12 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.runtime.lru import LRUCache
 from app.search.sentences import sentence_spans
-from app.types.search import Highlight, Hit, SearchMode
+from app.types.search import Highlight, Hit, Leg, SearchMode
 
 MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
 KEPT_SENTENCES = 4096
 # Of a sentence, whatever the collection's own: what docs/evaluation/faithfulness.md measures. More cost more time.
-NAMING_STEPS = 1
+NAMING_STEPS = 1  # 0 where chunks have vectors of the base model
 
 Spans = Sequence[tuple[int, int]]
 
@@ -29,12 +29,18 @@ class Highlighter:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._vectors: LRUCache[tuple[str, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # by instruction and sentence
+        self._vectors: LRUCache[tuple[str, int, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # of a sentence
 
     def highlight(
-        self, hits: Sequence[Hit], query_vector: Sequence[float], *, document_instruction: str, mode: SearchMode
+        self,
+        hits: Sequence[Hit],
+        query_vector: Sequence[float],
+        *,
+        document_instruction: str,
+        is_plain: bool = False,
+        mode: SearchMode,
     ) -> tuple[Hit, ...]:
-        """The hits with `why`; those that have one keep it.
+        """The hits with `why`; those that have one keep it. `is_plain`: chunks have vectors of the base model.
 
         A chunk of one sentence highlights it with the chunk's own cosine, where the search measured that.
         """
@@ -43,6 +49,7 @@ class Highlighter:
         vectors = self._vectors_of(
             [_texts(hit, own, cosine) for hit, own, cosine in zip(hits, spans, cosines, strict=True)],
             instruction=document_instruction,
+            steps=0 if is_plain else NAMING_STEPS,
         )
         query = np.asarray(query_vector, dtype=np.float64)
         scores = {text: float(vector.astype(np.float64) @ query) for text, vector in vectors.items()}
@@ -51,13 +58,15 @@ class Highlighter:
             for hit, own, cosine in zip(hits, spans, cosines, strict=True)
         )
 
-    def _vectors_of(self, chunks: Sequence[Sequence[str]], *, instruction: str) -> dict[str, np.ndarray]:
+    def _vectors_of(self, chunks: Sequence[Sequence[str]], *, instruction: str, steps: int) -> dict[str, np.ndarray]:
         """Of the distinct sentences of whole chunks, best rank first, until so many are new that the cap is reached."""
         vectors: dict[str, np.ndarray] = {}
         new: dict[str, None] = {}
         for sentences in chunks:
             known = {
-                text: vector for text in sentences if (vector := self._vectors.get((instruction, text))) is not None
+                text: vector
+                for text in sentences
+                if (vector := self._vectors.get((instruction, steps, text))) is not None
             }
             unknown = dict.fromkeys(text for text in sentences if text not in known)
             if len(new | unknown) > MAX_SENTENCES:
@@ -65,10 +74,10 @@ class Highlighter:
             vectors |= known
             new |= unknown
         if new:
-            found = self._embedder.embed_documents(list(new), instruction=instruction, steps=NAMING_STEPS)
+            found = self._embedder.embed_documents(list(new), instruction=instruction, steps=steps)
             embedded = dict(zip(new, np.asarray(found, dtype=np.float32), strict=True))
             # Copies: a row that is kept would keep those of the whole call.
-            self._vectors.keep({(instruction, text): vector.copy() for text, vector in embedded.items()})
+            self._vectors.keep({(instruction, steps, text): vector.copy() for text, vector in embedded.items()})
             vectors |= embedded
         return vectors
 
@@ -77,7 +86,7 @@ def _cosine_of(hit: Hit, mode: SearchMode) -> float | None:
     """Of the whole chunk and the query; None where the search did not measure it."""
     if mode is SearchMode.DENSE:
         return None if hit.value else hit.score  # under values the score is a joined one
-    return next((leg.score for leg in hit.legs if leg.leg is SearchMode.DENSE), None)
+    return next((leg.score for leg in hit.legs if leg.leg is Leg.DENSE), None)
 
 
 def _texts(hit: Hit, spans: Spans, cosine: float | None) -> list[str]:

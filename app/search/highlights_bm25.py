@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from app.search.bm25 import SparseVector, document_vector, query_vector
 from app.search.sentences import sentence_spans
-from app.types.search import Highlight, Hit, SearchMode
+from app.types.search import Highlight, Hit, Leg, SearchMode
 
 MAX_SENTENCES = 100  # of a chunk; a longer one stays without a highlight
 
@@ -38,7 +38,7 @@ def highlight_by_bm25(hits: Sequence[Hit], query: str, *, mode: SearchMode) -> t
 
 def _is_of_words(hit: Hit, mode: SearchMode) -> bool:
     if mode is SearchMode.HYBRID:
-        return all(leg.leg is SearchMode.SPARSE for leg in hit.legs)
+        return all(leg.leg is Leg.SPARSE for leg in hit.legs)
     return mode is SearchMode.SPARSE
 
 

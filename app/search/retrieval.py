@@ -1,4 +1,4 @@
-"""What the index finds for a request: by the vector, by the words, or by both; and where feedback moves the vector."""
+"""What the index finds for a request: by vectors, by the words, or by all of them; and where feedback moves vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import RankedPoint, fuse
 from app.types.documents import Point
-from app.types.search import MAX_FEEDBACK, SearchMode, SearchRequest
+from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
@@ -25,6 +25,13 @@ _SHORTEST = 1e-6
 CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
 
 
+class QueryVectors(NamedTuple):
+    """Of one query; both empty in sparse mode."""
+
+    dense: Sequence[float] = ()  # under the instruction
+    plain: Sequence[float] = ()  # of the base model; empty where the collection has no vectors of that
+
+
 class Retrieved(NamedTuple):
     """Points, best first, and the vector that they were searched with: the query's, moved by feedback."""
 
@@ -33,19 +40,19 @@ class Retrieved(NamedTuple):
     stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
 
 
-def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:
+def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
     """As `find_points`; where the request names values, more points than its limit, and their stored vectors."""
     if not request.values:
-        return find_points(index, name, request, vector)
+        return find_points(index, name, request, vectors)
     wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * request.limit))
-    found = find_points(index, name, wanted, vector)
+    found = find_points(index, name, wanted, vectors)
     stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
     present = [each for each in found.points if each.point.id in stored]  # others were deleted since
     return found._replace(points=present, stored=stored)
 
 
-def find_points(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Retrieved:
-    """Of the index `name`; `vector` is that of the query, and not needed in sparse mode.
+def find_points(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
+    """Of the index `name`.
 
     Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
     """
@@ -58,13 +65,15 @@ def find_points(index: VectorIndex, name: str, request: SearchRequest, vector: S
     if request.mode is SearchMode.SPARSE:
         found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
         return Retrieved([RankedPoint(each) for each in found])
-    vector = _moved_vector(index, name, request, vector)
+    vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        found = index.search(name, vector, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found], vector)
+        found = index.search(name, vectors.dense, limit=request.limit, filters=filters)
+        return Retrieved([RankedPoint(each) for each in found], vectors.dense)
     candidates = max(CANDIDATES, 2 * request.limit)
-    dense, sparse = index.search_both(name, vector, request.query, limit=candidates, filters=filters)
-    return Retrieved(fuse(dense, sparse)[: request.limit], vector)
+    asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
+    dense, sparse = index.search_legs(name, list(asked.values()), request.query, limit=candidates, filters=filters)
+    legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
+    return Retrieved(fuse(legs)[: request.limit], vectors.dense)
 
 
 def check_feedback(request: SearchRequest) -> None:
@@ -95,10 +104,10 @@ def move_vector(
     return (moved / length).tolist()
 
 
-def _moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector: Sequence[float]) -> Sequence[float]:
+def _moved_vectors(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
     """Raises InputError when the collection has no such chunk."""
     if not request.like and not request.unlike:
-        return vector
+        return vectors
     found: dict[str, Point] = {
         point.id: point for point in index.retrieve(name, [*request.like, *request.unlike]) if is_own(point.payload)
     }
@@ -106,7 +115,7 @@ def _moved_vector(index: VectorIndex, name: str, request: SearchRequest, vector:
         if chunk_id not in found:
             raise InputError(f"The collection {request.collection!r} has no chunk {chunk_id}, to be like or unlike.")
     like, unlike = ([found[each].vector for each in dict.fromkeys(ids)] for ids in (request.like, request.unlike))
-    return move_vector(vector, like=like, unlike=unlike)
+    return QueryVectors(*(move_vector(each, like=like, unlike=unlike) if len(each) else each for each in vectors))
 
 
 def is_own(payload: Mapping[str, object]) -> bool:

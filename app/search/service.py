@@ -21,7 +21,7 @@ from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.retrieval import CHUNK_KEYS, Retrieved, check_feedback, find_candidates, is_own
+from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, is_own
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.documents import Collection, Metadata, require_text
@@ -59,12 +59,12 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            query = _NOTHING
+            query, vectors = _NOTHING, QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
-                    query = self._embed(request)
+                    query, vectors = self._embed(request, collection)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, query.vector.tolist())
+                collection, found = self._ask_index(collection, request, vectors)
             points, readings, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
         result = SearchResult(
             query=request.query,
@@ -78,6 +78,7 @@ class SearchService:
             values=summary,
             vector=found.vector,
             document_instruction=collection.document_instruction,
+            has_plain_vectors=collection.has_plain_vectors,
         )
         return self.highlight(result) if highlight else result
 
@@ -113,7 +114,11 @@ class SearchService:
             hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._highlighter.highlight(
-                    hits, result.vector, document_instruction=result.document_instruction, mode=result.mode
+                    hits,
+                    result.vector,
+                    document_instruction=result.document_instruction,
+                    is_plain=result.has_plain_vectors,
+                    mode=result.mode,
                 )
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
@@ -142,19 +147,23 @@ class SearchService:
             yield
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
-    def _embed(self, request: SearchRequest) -> Refinement:
-        return self.refine(
+    def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Refinement, QueryVectors]:
+        read = self.refine(
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
+        plain: Sequence[float] = ()
+        if request.mode is SearchMode.HYBRID and collection.has_plain_vectors and read.steps:
+            plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
+        return read, QueryVectors(read.vector.tolist(), plain)
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vector: Sequence[float]
+        self, collection: Collection, request: SearchRequest, vectors: QueryVectors
     ) -> tuple[Collection, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, find_candidates(self._index, name, request, vector)
+                return collection, find_candidates(self._index, name, request, vectors)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -203,9 +212,11 @@ def _check_refinement(
 ) -> None:
     if instruction is not None:
         require_text(instruction, name="instruction")
-    most = embedder.info.max_steps
-    if steps is not None and not 1 <= steps <= most:
-        raise InputError(f"steps must be 1 to {most} with the model {embedder.info.name}, not {steps}.")
+    least, most = embedder.info.min_steps, embedder.info.max_steps
+    if steps is not None and not least <= steps <= most:
+        raise InputError(f"steps must be {least} to {most} with the model {embedder.info.name}, not {steps}.")
+    if steps == 0 and instruction:
+        raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
     _check_token_bias(token_bias)
 
 

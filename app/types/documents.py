@@ -145,6 +145,11 @@ class Collection:
     active_index: str
     is_paused: bool = False  # its jobs wait until it is resumed
 
+    @property
+    def has_plain_vectors(self) -> bool:
+        """Whether its chunks have vectors of the base model, which follows no instruction."""
+        return self.document_steps == 0
+
 
 @dataclass(frozen=True, slots=True)
 class CountedCollection(Collection):

@@ -24,6 +24,14 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"
 
 
+class Leg(StrEnum):
+    """What finds candidates of a hybrid search."""
+
+    DENSE = "dense"  # the vector of the query under its instruction
+    PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
+    SPARSE = "sparse"  # its words
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     query: str
@@ -70,7 +78,7 @@ class Highlight:
 class LegRank:
     """Where one leg of a hybrid search found a chunk: rank from 1, and the leg's own score (cosine, or BM25)."""
 
-    leg: SearchMode  # dense or sparse
+    leg: Leg
     rank: int
     score: float
 
@@ -100,3 +108,4 @@ class SearchResult:
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)
+    has_plain_vectors: bool = field(default=False, repr=False)

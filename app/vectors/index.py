@@ -170,14 +170,20 @@ class QdrantVectorIndex:
         words = _with_words(text, filters)
         return self._query(index, [words], limit)[0] if words else []
 
-    def search_both(
-        self, index: str, vector: Sequence[float], text: str, *, limit: int, filters: Mapping[str, str] | None = None
-    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+    def search_legs(
+        self,
+        index: str,
+        vectors: Sequence[Sequence[float]],
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+    ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         self._require_words(index)
-        nearest, words = self._nearest(index, vector, filters), _with_words(text, filters)
+        nearest, words = [self._nearest(index, each, filters) for each in vectors], _with_words(text, filters)
         if words is None:
-            return self._query(index, [nearest], limit)[0], []
-        dense, sparse = self._query(index, [nearest, words], limit)
+            return self._query(index, nearest, limit), []
+        *dense, sparse = self._query(index, [*nearest, words], limit)
         return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:

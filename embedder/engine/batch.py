@@ -90,7 +90,7 @@ class BatchRunner:
         return watch
 
     def _answer(self, item: Item, prefixes: np.ndarray, observed: TopTokens | None, row: int, seconds: float) -> None:
-        prefixes = prefixes[: item.key.steps]  # after fewer steps than the others of the batch: z_k is a prefix
+        prefixes = prefixes[: max(item.key.steps, 1)]  # after fewer steps than the others of the batch: z_k is a prefix
         tolerance = item.key.variant.tolerance
         if tolerance is not None:
             prefixes = prefixes[: int(steps_to_convergence(torch.from_numpy(prefixes[None]), tolerance)[0])]

@@ -68,7 +68,7 @@ class Engine:
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
         """Vectors (n, dimension), once they are computed; never refused. NotServingError once it `is_leaving`."""
-        self.encoder.check_steps(steps)
+        self.encoder.check_steps(steps, instruction)
         prompts = self.encoder.read_prompts(texts, instruction)
         items = document_items(prompts, texts, steps=steps, priority=priority)
         answers = self._wait_for(items, is_leaving=is_leaving)
@@ -88,7 +88,7 @@ class Engine:
     ) -> Refinement:
         """As `Encoder.refine`, before all documents that wait; never refused."""
         instruction, steps = resolve_defaults(self.encoder.contract, "query", instruction, steps)
-        self.encoder.check_steps(steps)
+        self.encoder.check_steps(steps, instruction)
         if tolerance is not None:
             check_tolerance(tolerance)
         (prompt,) = self.encoder.read_prompts([text], instruction)

@@ -278,16 +278,13 @@ class Scheduler:
         return self._within_budget(self._fitting(queue, head), queue.latency.cost_within(self._limits.batch_s))
 
     def _fitting(self, queue: _Queue, head: Item) -> list[Item]:
-        """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix.
+        """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix, but that of
+        0 steps is another model's.
 
         Documents of a length share a batch, so that little is padded; queries go in the order of arrival.
         """
         is_document = head.priority is Priority.DOCUMENT
-        fitting = (
-            item
-            for item in queue.items
-            if item is head or (item.key.variant == head.key.variant and item.key.steps <= head.key.steps)
-        )
+        fitting = (item for item in queue.items if item is head or _fits(item.key, head.key))
         return heapq.nsmallest(
             self._limits.batch_texts,
             fitting,
@@ -305,6 +302,10 @@ class Scheduler:
                 break
             batch.append(item)
         return batch
+
+
+def _fits(key: Key, head: Key) -> bool:
+    return key.variant == head.variant and key.steps <= head.steps and bool(key.steps) == bool(head.steps)
 
 
 def _whole_seconds(seconds: float) -> float:

@@ -76,7 +76,9 @@ class EmbeddingQuestion(Posted):
         default=None, description="Not OpenAI's: how to look at the texts. Left out: the model's own. Empty: none."
     )
     steps: StrictInt | None = Field(
-        default=None, ge=1, description="Not OpenAI's: refinement steps. Left out: the model's own."
+        default=None,
+        ge=0,
+        description="Not OpenAI's: refinement steps. Left out: the model's own. 0: the base model's own vector.",
     )
     truncate: bool = Field(
         default=True, description="Not OpenAI's: cut what is longer than the model reads; else it is refused."
@@ -130,7 +132,7 @@ class EmbedQuestion(Posted):
     texts: Texts = Field(min_length=1)
     input_type: InputType
     instruction: Instruction = None
-    steps: StrictInt | None = Field(default=None, ge=1)
+    steps: StrictInt | None = Field(default=None, ge=0)
     is_bulk: bool | None = Field(
         default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
     )
@@ -140,7 +142,9 @@ class EmbedQuestion(Posted):
 class RefineServerQuestion(Posted):
     text: StrictStr = Field(examples=["I still haven't received my new card"])
     instruction: Instruction = Field(default=None, description="Left out: the model's own. Empty: none.")
-    steps: StrictInt | None = Field(default=None, ge=1, description="Refinement steps. Left out: the model's own.")
+    steps: StrictInt | None = Field(
+        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's."
+    )
     token_bias: dict[str, Bias] = Field(
         default_factory=dict, max_length=MAX_BIASED_WORDS, description="Word → number added to its logits."
     )
@@ -181,6 +185,7 @@ class FactsAnswer(BaseModel):
     fingerprint: str
     dimension: int
     max_length: int
+    min_steps: int
     max_steps: int
     default_query_instruction: str
     default_query_steps: int

@@ -129,10 +129,10 @@ class EngineSource:
 
     def _resolve(self, input_type: InputType, instruction: str | None, steps: int | None) -> tuple[str, int]:
         instruction, steps = resolve_defaults(self._engine.encoder.contract, input_type, instruction, steps)
-        if not 1 <= steps <= self._info.max_steps:
-            raise InvalidRequestError(
-                f"steps is {steps}, but must lie within 1 and {self._info.max_steps}.", param="steps"
-            )
+        try:
+            self._engine.encoder.check_steps(steps, instruction)
+        except TextError as error:
+            raise InvalidRequestError(str(error), param="steps") from None
         return instruction, steps
 
     async def _read(self, texts: Sequence[str], instruction: str, priority: Priority) -> list[PromptIds]:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from app.types.search import Highlight, Hit, SearchMode, SearchResult
+from app.types.search import Highlight, Hit, Leg, SearchMode, SearchResult
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.text import clean, join, render_note, render_source_link, shorten
@@ -162,7 +162,7 @@ _SCORES = {
 _THUMB = (
     "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
 )
-_LEGS = {SearchMode.DENSE: "meaning", SearchMode.SPARSE: "words"}
+_LEGS = {Leg.DENSE: "meaning", Leg.PLAIN: "plain meaning", Leg.SPARSE: "words"}
 
 
 def _render_score(hit: Hit, mode: SearchMode) -> Markup:
