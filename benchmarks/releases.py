@@ -19,9 +19,9 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,8 @@ SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
 _READY = re.compile(r"Ready:.*?(http://127\.0\.0\.1:\d+)")
 _START_S, _INGEST_S = 240, 900
 _LOOK_S = 0.05
+_INGESTIONS, _IDLE_QUERIES, _LOAD_PARTS = 3, 60, 5
+_AGAIN_S = 0.02
 _PAUSE_S = 0.1  # between the queries of a lone client
 _UNITS = {"start-up": "s", "CPU of the start": "s", "first ingestion": "s", "memory": "MB", "load": "queries/s"}
 
@@ -114,52 +116,92 @@ def hand_in(service: Service, collection: str, data: bytes) -> None:
     service.client.post("/api/v1/documents", data={"collection": collection}, files=file).raise_for_status()
 
 
+def ingest(service: Service, collection: str, documents: int) -> float:
+    """Seconds."""
+    started = time.perf_counter()
+    hand_in(service, collection, rows(documents, collection))
+    wait_for(service, collection)
+    return time.perf_counter() - started
+
+
 def is_taken_in(service: Service, collection: str) -> bool:
     counts = service.client.get("/api/v1/jobs/counts", params={"collection": collection}).raise_for_status().json()
     return not any(counts["states"].get(state, 0) for state in ("queued", "running", "failed"))
 
 
-def ask(service: Service, query: str, collection: str) -> float:
-    """Milliseconds."""
+def ask(service: Service, query: str, collection: str) -> float | None:
+    """Milliseconds; None where it is refused for too much being asked at once."""
     started = time.perf_counter()
     question = {"query": query, "collection": collection, "explain": False, "mode": "dense", "steps": 20}
-    service.client.post("/api/v1/search", json=question).raise_for_status()
+    response = service.client.post("/api/v1/search", json=question)
+    if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        return None
+    response.raise_for_status()
     return (time.perf_counter() - started) * 1000
 
 
-def measure(program: str, *, documents: int, load_s: float, clients: int) -> dict[str, float]:
-    with running(program) as service:
-        found = {"start-up": service.started_s, "CPU of the start": service.cpu_s}
-        hand_in(service, "warm", rows(8, "warm"))
-        wait_for(service, "warm")
-        started = time.perf_counter()
-        hand_in(service, "first", rows(documents, "first"))
-        wait_for(service, "first")
-        found["first ingestion"] = time.perf_counter() - started
+def ask_alone(service: Service, query: str, collection: str) -> float:
+    took = ask(service, query, collection)
+    if took is None:
+        raise SystemExit("A query that was asked alone was refused.")
+    return took
+
+
+def measure(programs: Mapping[str, str], *, documents: int, load_s: float, clients: int) -> dict[str, dict[str, float]]:
+    """Both run at once and are asked in turn, so that what else the machine does at the time meets both alike."""
+    with ExitStack() as stack:
+        services = {side: stack.enter_context(running(program)) for side, program in programs.items()}
+        found = {side: {"start-up": each.started_s, "CPU of the start": each.cpu_s} for side, each in services.items()}
+        for service in services.values():
+            hand_in(service, "warm", rows(8, "warm"))
+            wait_for(service, "warm")
+        ingested: dict[str, list[float]] = defaultdict(list)
+        for number in range(_INGESTIONS):
+            for side in sorted(services, reverse=number % 2 == 1):
+                ingested[side].append(ingest(services[side], f"first-{number}", documents))
+        for side in services:
+            found[side]["first ingestion"] = statistics.median(ingested[side])
         texts = queries(300)
-        idle = [ask(service, text, "first") for text in tqdm(texts[:60], desc="idle", leave=False)]
-        hand_in(service, "second", rows(documents, "second"))
-        meanwhile: list[float] = []
-        for text in texts[60:]:
-            if is_taken_in(service, "second"):
-                break
-            meanwhile.append(ask(service, text, "first"))
-            time.sleep(_PAUSE_S)
-        wait_for(service, "second")
-        found |= spread("query, idle", idle) | spread("query, during ingestion", meanwhile)
-        with ThreadPoolExecutor(clients) as pool:
-            ends = time.perf_counter() + load_s
-            asked = [each for list_ in pool.map(lambda at: client(service, at, ends), range(clients)) for each in list_]
-        found |= {"load": len(asked) / load_s} | spread("query, under load", asked)
-        found["memory"] = memory_mb(service.process)
+        idle: dict[str, list[float]] = defaultdict(list)
+        for text in tqdm(texts[:_IDLE_QUERIES], desc="idle", leave=False):
+            for side, service in services.items():
+                idle[side].append(ask_alone(service, text, "first-0"))
+        for side, service in services.items():
+            found[side] |= spread("query, idle", idle[side])
+            hand_in(service, "second", rows(documents, "second"))
+            meanwhile: list[float] = []
+            for text in texts[_IDLE_QUERIES:]:
+                if is_taken_in(service, "second"):
+                    break
+                meanwhile.append(ask_alone(service, text, "first-0"))
+                time.sleep(_PAUSE_S)
+            wait_for(service, "second")
+            found[side] |= spread("query, during ingestion", meanwhile)
+        asked: dict[str, list[float]] = defaultdict(list)
+        for part in range(_LOAD_PARTS):
+            for side, service in services.items():
+                asked[side] += under_load(service, clients, seconds=load_s / _LOAD_PARTS, mark=str(part))
+        for side, service in services.items():
+            found[side] |= {"load": len(asked[side]) / load_s} | spread("query, under load", asked[side])
+            found[side]["memory"] = memory_mb(service.process)
     return found
 
 
-def client(service: Service, at: int, ends: float) -> list[float]:
-    took = []
-    while time.perf_counter() < ends:
-        took.append(ask(service, f"{at} {len(took)} what do the people here live on", "first"))
-    return took
+def under_load(service: Service, clients: int, *, seconds: float, mark: str) -> list[float]:
+    """Each client asks again as soon as it is answered; what is refused is asked again and counts from its first."""
+    ends = time.perf_counter() + seconds
+
+    def client(at: int) -> list[float]:
+        took: list[float] = []
+        while time.perf_counter() < ends:
+            started = time.perf_counter()
+            while ask(service, f"{mark} {at} {len(took)} what do the people here live on", "first-0") is None:
+                time.sleep(_AGAIN_S)
+            took.append((time.perf_counter() - started) * 1000)
+        return took
+
+    with ThreadPoolExecutor(clients) as pool:
+        return [each for took in pool.map(client, range(clients)) for each in took]
 
 
 def wait_for(service: Service, collection: str) -> None:
@@ -180,17 +222,18 @@ def main() -> None:
     parser.add_argument("--before", required=True, help="the program gircse of one installation")
     parser.add_argument("--after", required=True, help="the program gircse of the other")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--documents", type=int, default=500)
+    parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--load-s", type=float, default=15)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--out", type=Path, help="a JSON file for all figures")
     options = parser.parse_args()
     kept: dict[str, list[dict[str, float]]] = defaultdict(list)
-    for _ in tqdm(range(options.rounds), desc="rounds"):
-        for side in ("before", "after"):
-            program = str(Path(getattr(options, side)).absolute())
-            sizes = {"documents": options.documents, "load_s": options.load_s, "clients": options.clients}
-            kept[side].append(measure(program, **sizes))
+    sizes = {"documents": options.documents, "load_s": options.load_s, "clients": options.clients}
+    for at in tqdm(range(options.rounds), desc="rounds"):
+        sides = ("before", "after") if at % 2 == 0 else ("after", "before")
+        found = measure({side: str(Path(getattr(options, side)).absolute()) for side in sides}, **sizes)
+        for side in sides:
+            kept[side].append(found[side])
     if options.out:
         options.out.write_text(json.dumps({"machine": platform.processor(), **kept}, indent=1), "utf-8")
     print(f"Medians of {options.rounds} rounds in turn; {len(os.sched_getaffinity(0))} cores.\n")

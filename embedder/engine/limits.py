@@ -13,8 +13,8 @@ class Limits:
     max_inputs: int = 2048
     max_request_tokens: int = 300_000
     batch_tokens: int = 8192
-    batch_texts: int = 64
-    batch_s: float = 0.2  # a batch of documents is sized to take about this long: a query that arrives waits for it
+    batch_texts: int = 32
+    batch_s: float = 0.2  # while queries come, a batch of documents is sized to take about this long: they wait for it
     small_inputs: int = 8  # a request of at most so many documents counts as a query
     small_tokens: int = 1024
     query_inputs: int = 256  # texts that may wait among the queries

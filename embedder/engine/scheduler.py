@@ -19,6 +19,7 @@ from embedder.engine.work import Item, Key, Priority
 
 # Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
 _LEAST_DOCUMENTS = 16
+_QUIET_S = 10.0  # so long after the last query, batches of documents are as large as they may be
 _QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
 _LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
@@ -58,6 +59,7 @@ class Scheduler:
         self._in_flight: dict[Key, Item] = {}  # waiting or being computed
         self._busy_until: float | None = None  # as expected; None while nothing is computed
         self._busy_with = Priority.PROBE
+        self._last_query_at = -math.inf
         self._query_batches = 0  # since the last one of documents
         self._closed: str | None = None
         self._batch_tokens = float(limits.batch_tokens)
@@ -82,6 +84,8 @@ class Scheduler:
             added = [*new.values(), *alone]
             if may_refuse:
                 self._check_room(added)
+            if any(item.priority is Priority.QUERY for item in wanted):
+                self._last_query_at = time.monotonic()
             for item in added:
                 item.turn = item.asked_at + _TURN_S_PER_TEXT * len(added)
                 self._insert(item)
@@ -275,7 +279,9 @@ class Scheduler:
         if priority is not Priority.DOCUMENT:
             return self._within_budget(self._fitting(queue, next(iter(queue.items))), math.inf)
         head = min(queue.items, key=lambda item: item.turn)
-        return self._within_budget(self._fitting(queue, head), queue.latency.cost_within(self._limits.batch_s))
+        is_quiet = time.monotonic() - self._last_query_at > _QUIET_S
+        most_cost = math.inf if is_quiet else queue.latency.cost_within(self._limits.batch_s)
+        return self._within_budget(self._fitting(queue, head), most_cost)
 
     def _fitting(self, queue: _Queue, head: Item) -> list[Item]:
         """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix, but that of
