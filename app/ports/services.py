@@ -11,6 +11,7 @@ from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from embedder.refinement import Refinement
@@ -31,6 +32,12 @@ class Search(Protocol):
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
         """What the model makes of a query, without a search."""
+        ...
+
+
+class Proposals(Protocol):
+    def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
+        """Values that the instruction could tell apart in the collection, best first."""
         ...
 
 

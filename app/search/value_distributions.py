@@ -7,6 +7,7 @@ neither model nor index.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,3 +48,22 @@ def fits(cosines: np.ndarray, vectors: np.ndarray, background: np.ndarray, least
     """
     others = vectors @ background.T
     return cosines.max(axis=1) >= others.mean(axis=1) + least * others.std(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Clarity:
+    """`fitting` texts fit a value; `score` says how clearly the texts fall into different values, 0 for not at all."""
+
+    score: float
+    fitting: int
+
+
+def measure_clarity(
+    vectors: np.ndarray, phrases: np.ndarray, value_of_phrase: Sequence[int], background: np.ndarray
+) -> Clarity:
+    """vectors: (n, D) of texts; phrases: (P, D); background: (B, D), all L2-normalised."""
+    if not len(vectors):
+        return Clarity(0.0, 0)
+    cosines = value_cosines(vectors, phrases, value_of_phrase)
+    fitting = fits(cosines, vectors, background)
+    return Clarity(float(fitting.mean()), int(fitting.sum()))
