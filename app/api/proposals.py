@@ -22,12 +22,12 @@ class ProposalQuestion(Posted):
 class ProposalAnswer(Answer):
     values: list[str] = Field(description="As a search or a lens takes them: `name` or `name = synonym, synonym`.")
     source: ProposalSource = Field(
-        description="bank: aspects that come with the product. metadata: of the collection's documents. texts: the "
-        "model's soft tokens on texts of the collection."
+        description="lens: saved ones and those of the product. bank: aspects that come with it. metadata: of the "
+        "collection's documents. texts: the model's soft tokens on texts of the collection."
     )
-    name: str = Field(description="Of the aspect or the metadata key; empty for texts.")
+    name: str = Field(description="Of the lens, the aspect or the metadata key; empty for texts.")
     similarity: float | None = Field(
-        description="Cosine of the instruction and what the source was found by; null for texts."
+        description="Cosine of the instruction and the wordings nearest to it; null for texts."
     )
     fitting: int = Field(description="How many of the texts fit one of the values.")
     texts: int = Field(description="How many texts of the collection were looked at.")

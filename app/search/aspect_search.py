@@ -10,13 +10,15 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.search.aspects import Aspect, aspects
 
+# One wording alone is near to many instructions, three are near to those that mean the same.
+_NEAREST_WORDINGS = 3
 _TEXTS_AT_ONCE = 512  # between which other calls get their turn
 
 
 @dataclass(frozen=True, slots=True)
 class NearAspect:
     aspect: Aspect
-    similarity: float  # cosine of the instruction and the nearest wording
+    similarity: float  # mean cosine of the instruction and the nearest wordings
 
 
 def embed_plainly(embedder: Embedder, texts: list[str]) -> np.ndarray:
@@ -24,6 +26,11 @@ def embed_plainly(embedder: Embedder, texts: list[str]) -> np.ndarray:
     return np.asarray(
         embedder.embed_documents(texts, instruction="", steps=embedder.info.min_steps), dtype=np.float32
     ).reshape(len(texts), embedder.info.dimension)
+
+
+def mean_of_nearest(cosines: np.ndarray, count: int) -> float:
+    """cosines: (n,), of which the `count` greatest count, or all of fewer."""
+    return float(np.sort(cosines)[-count:].mean())
 
 
 class AspectSearch:
@@ -37,9 +44,11 @@ class AspectSearch:
 
     def nearest(self, instruction: np.ndarray, count: int) -> list[NearAspect]:
         """Best first. instruction: (D,), embedded plainly, as the wordings are."""
-        starts = np.cumsum([0, *(len(each.instructions) for each in self._bank[:-1])])
-        cosines = np.maximum.reduceat(self._vectors() @ instruction, starts)  # (aspects,)
-        return [NearAspect(self._bank[at], float(cosines[at])) for at in np.argsort(-cosines, kind="stable")[:count]]
+        ends = np.cumsum([len(each.instructions) for each in self._bank])
+        cosines = np.split(self._vectors() @ instruction, ends)[:-1]
+        similarities = [mean_of_nearest(own, _NEAREST_WORDINGS) for own in cosines]
+        ranked = sorted(range(len(self._bank)), key=lambda at: -similarities[at])
+        return [NearAspect(self._bank[at], similarities[at]) for at in ranked[:count]]
 
     def _vectors(self) -> np.ndarray:
         with self._embedding:

@@ -1,5 +1,5 @@
-"""Proposes values for an instruction over a collection: from the bank of aspects, from the collection's metadata, and
-from the model's words on its texts. No chat model takes part."""
+"""Proposes values for an instruction over a collection: from lenses and the bank of aspects, from the collection's
+metadata, and from the model's words on its texts. No chat model takes part."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from app.errors import InputError
 from app.ports.catalog import Catalog
 from app.ports.parts import Embedder, VectorIndex
 from app.runtime.lru import LRUCache
-from app.search.aspect_search import AspectSearch, embed_plainly
+from app.search.aspect_search import AspectSearch, embed_plainly, mean_of_nearest
 from app.search.fingerprints import require_same_model
+from app.search.lenses import lenses_of
 from app.search.retrieval import is_own
-from app.search.value_reader import ValueReader
+from app.search.value_reader import KEPT_PHRASES, ValueReader
 from app.search.value_syntax import MAX_VALUES, MIN_VALUES, parse_values
 from app.search.value_words import values_of_words
 from app.types.documents import Collection, FacetValue, require_text
@@ -30,10 +31,11 @@ SAMPLED_TEXTS = 200  # whose stored vectors are compared with values
 REFINED_TEXTS = 24  # that the model is asked about
 _REFINED_CHARACTERS, _REFINED_STEPS = 400, 3
 _CANDIDATES = 12  # aspects that are compared with the texts
-_LEAST_SIMILARITY = 0.4  # of an instruction and a wording, or a key, that mean something like it
+# Of an instruction and wordings that mean something like it: three of an aspect, two of a lens, the best of a key.
+_LEAST_OF_ASPECT, _LEAST_OF_LENS, _LEAST_OF_KEY = 0.35, 0.45, 0.45
 _SAME_VALUES = 0.6  # share of values that two proposals may have in common
 _KEPT_SAMPLES, _SAMPLE_AGE_S = 16, 300.0
-CLARITY_WEIGHT = 0.1
+CLARITY_WEIGHT = 0.1  # beside a cosine; chosen on aspects that are not reported: docs/evaluation/lens-values.md
 _MARKS = set("=,;·\n")  # that part values and their synonyms
 _NUMBER = re.compile(r"[\d\s.,:/+-]+|true|false")
 
@@ -67,22 +69,27 @@ class ValueProposer:
         self._embedder = embedder
         self._bank = bank or AspectSearch(embedder)
         self._reader = ValueReader(embedder)
+        self._plain: LRUCache[str, np.ndarray] = LRUCache(KEPT_PHRASES)
         self._samples: LRUCache[tuple[str, str], _Sample] = LRUCache(_KEPT_SAMPLES)
 
     def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
         """At most MOST_PROPOSALS, best first; what fits no text of the collection is left out, unless it has none.
 
-        Raises InputError, CollectionNotFoundError, FingerprintMismatchError.
+        Raises InputError, UnknownCollectionError, FingerprintMismatchError.
         """
         wanted = _check_instruction(instruction)
         known = self._catalog.collection(collection)
         require_same_model(known, self._embedder)
         sample = self._sample(known)
         [vector] = embed_plainly(self._embedder, [wanted])
-        near = [each for each in self._bank.nearest(vector, _CANDIDATES) if each.similarity >= _LEAST_SIMILARITY]
-        bank = [_Candidate(each.aspect.values, ProposalSource.BANK, each.aspect.name, each.similarity) for each in near]
+        bank = [
+            _Candidate(each.aspect.values, ProposalSource.BANK, each.aspect.name, each.similarity)
+            for each in self._bank.nearest(vector, _CANDIDATES)
+            if each.similarity >= _LEAST_OF_ASPECT
+        ]
         metadata = self._rank(self._near_keys(vector, sample), sample, known)[:1]
-        found = _different([*self._rank(bank, sample, known)[: MOST_PROPOSALS - len(metadata)], *metadata])
+        named = _different(self._rank([*self._near_lenses(vector), *bank], sample, known))
+        found = _different([*named[: MOST_PROPOSALS - len(metadata)], *metadata])
         if len(found) < MOST_PROPOSALS:
             found = _different([*found, *self._rank(self._from_texts(wanted, sample), sample, known)])
         return tuple(found[:MOST_PROPOSALS])
@@ -108,12 +115,31 @@ class ValueProposer:
             return []
         names = [key.replace("_", " ").replace("-", " ") for key in keys]
         described = [f"{name}: {', '.join(sample.metadata[key])}" for key, name in zip(keys, names, strict=True)]
-        cosines = (embed_plainly(self._embedder, [*names, *described]) @ instruction).reshape(2, -1).max(axis=0)
+        cosines = (self._plainly([*names, *described]) @ instruction).reshape(2, -1).max(axis=0)
         return [
             _Candidate(sample.metadata[key], ProposalSource.METADATA, key, float(cosine))
             for key, cosine in zip(keys, cosines, strict=True)
-            if cosine >= _LEAST_SIMILARITY
+            if cosine >= _LEAST_OF_KEY
         ]
+
+    def _near_lenses(self, instruction: np.ndarray) -> list[_Candidate]:
+        found = []
+        for lens in lenses_of(self._catalog):
+            names = ", ".join(value.name for value in parse_values(lens.values))
+            wordings = [lens.query_instruction, *([lens.note] if lens.note else []), names, f"{lens.name}: {names}"]
+            if names and (similarity := mean_of_nearest(self._plainly(wordings) @ instruction, 2)) >= _LEAST_OF_LENS:
+                found.append(_Candidate(tuple(lens.values), ProposalSource.LENS, lens.name, similarity))
+        return found
+
+    def _plainly(self, texts: list[str]) -> np.ndarray:
+        """(n, D); the vectors of the last texts are remembered."""
+        known = {text: vector for text in texts if (vector := self._plain.get(text)) is not None}
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            fresh = dict(zip(new, embed_plainly(self._embedder, new), strict=True))
+            self._plain.keep(fresh)
+            known |= fresh
+        return np.stack([known[text] for text in texts])
 
     def _from_texts(self, instruction: str, sample: _Sample) -> list[_Candidate]:
         info = self._embedder.info

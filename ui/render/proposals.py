@@ -42,6 +42,8 @@ def _render_proposal(proposal: ValueProposal, given: str) -> Markup:
 def _tell_source(proposal: ValueProposal) -> str:
     name = shorten(proposal.name.replace("_", " "), 50)
     match proposal.source:
+        case ProposalSource.LENS:
+            return f"Lens: {name}"
         case ProposalSource.BANK:
             return f"Known aspect: {name}"
         case ProposalSource.METADATA:
