@@ -34,7 +34,7 @@ _CANDIDATES = 12  # aspects that are compared with the texts
 # Of an instruction and wordings that mean something like it: three of an aspect, two of a lens, the best of a key.
 _LEAST_OF_ASPECT, _LEAST_OF_LENS, _LEAST_OF_KEY = 0.35, 0.45, 0.45
 _SAME_VALUES = 0.6  # share of values that two proposals may have in common
-_KEPT_SAMPLES, _SAMPLE_AGE_S = 16, 300.0
+_KEPT_SAMPLES, _SAMPLE_AGE_S, _SMALL_SAMPLE_AGE_S = 16, 300.0, 10.0  # a small collection may be growing
 CLARITY_WEIGHT = 0.1  # beside a cosine; chosen on aspects that are not reported: docs/evaluation/lens-values.md
 _MARKS = set("=,;·\n")  # that part values and their synonyms
 _NUMBER = re.compile(r"[\d\s.,:/+-]+|true|false")
@@ -48,6 +48,10 @@ class _Sample:
     vectors: np.ndarray  # (n, D)
     metadata: dict[str, tuple[str, ...]]
     taken_s: float
+
+    @property
+    def lasts_s(self) -> float:
+        return _SAMPLE_AGE_S if len(self.texts) >= SAMPLED_TEXTS else _SMALL_SAMPLE_AGE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ class ValueProposer:
         """Taken anew after a while. Ids of points are hashes of their texts, so the first ones are any."""
         key = collection.name, collection.active_index
         kept = self._samples.get(key)
-        if kept is None or time.monotonic() - kept.taken_s > _SAMPLE_AGE_S:
+        if kept is None or time.monotonic() - kept.taken_s > kept.lasts_s:
             ids = list(islice(self._index.point_ids(collection.active_index), SAMPLED_TEXTS))
             points = sorted(self._index.retrieve(collection.active_index, ids), key=lambda each: each.id)
             own = [each for each in points if is_own(each.payload)]
