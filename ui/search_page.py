@@ -39,6 +39,7 @@ class _Fields:
     lens: gr.Dropdown
     instruction: gr.Textbox
     values: gr.Textbox
+    proposals: gr.HTML
     steps: gr.Slider
     mode: gr.Radio
     collection: gr.Dropdown
@@ -56,7 +57,6 @@ class _Fields:
 @dataclass(frozen=True, slots=True)
 class _Views:
     message: gr.HTML
-    proposals: gr.HTML
     passages: gr.HTML
     reading: gr.HTML
     facets: gr.HTML
@@ -71,7 +71,6 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     handlers = SearchHandlers(search_service=parts.search, catalog=parts.catalog, max_steps=parts.max_steps)
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
-        proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
         buttons = _build_examples(parts.examples, handlers)
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(scale=5, min_width=320):
@@ -81,7 +80,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
     build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
-    views = _Views(message, proposals, passages, reading, facets)
+    views = _Views(message, passages, reading, facets)
     _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
 
 
@@ -121,10 +120,11 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             info="Optional: name what should be told apart. Passages are ranked, counted and filtered by it.",
             placeholder="Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral",
             lines=1,
-            max_lines=4,
+            max_lines=6,
             elem_id="values",
         )
-    return _Fields(query, submit, lens, instruction, values, *_build_settings(parts))
+    proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
+    return _Fields(query, submit, lens, instruction, values, proposals, *_build_settings(parts))
 
 
 def _build_settings(parts: PageParts) -> tuple[Any, ...]:
@@ -276,7 +276,7 @@ def _connect_proposals(
     propose = {
         "fn": as_handler(lambda *asked: (handlers.propose(*asked),), outputs=1),
         "inputs": [fields.instruction, fields.collection, fields.values],
-        "outputs": views.proposals,
+        "outputs": fields.proposals,
         "trigger_mode": "always_last",
         "concurrency_limit": 2,
         "concurrency_id": "proposals",
@@ -287,8 +287,8 @@ def _connect_proposals(
         data = event_data(event)
         return as_handler(lambda: ("", handlers.use(data)), outputs=2, on_error=gr.skip())()
 
-    views.proposals.typed(**propose)
-    views.proposals.use(use, None, [views.message, fields.values], **_QUIET).success(**search_again).then(**remember)
+    fields.proposals.typed(**propose)
+    fields.proposals.use(use, None, [views.message, fields.values], **_QUIET).success(**search_again).then(**remember)
     fields.collection.input(**propose)
     filled.success(**propose)
 

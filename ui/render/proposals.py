@@ -10,7 +10,7 @@ from app.search.value_syntax import join_values
 from app.types.proposals import ProposalSource, ValueProposal
 from ui.render.text import clean, join, shorten
 
-VALUES_SHOWN = 7
+VALUES_SHOWN = 6
 
 
 def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str:
