@@ -30,6 +30,7 @@ class Leg(StrEnum):
     DENSE = "dense"  # the vector of the query under its instruction
     PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
     SPARSE = "sparse"  # its words
+    FEEDBACK = "feedback"  # a vector between the query and what the others found first
 
 
 @dataclass(frozen=True, slots=True)
