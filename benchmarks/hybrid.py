@@ -54,9 +54,7 @@ GRID = [  # of dense, plain, sparse
         (0.3, 0.3),
     )
 ]
-FEEDBACKS = [
-    PseudoFeedback(count, weight) for count in (0, 2, 3, 5) for weight in (0.5, 1.0, 1.5) if count or weight == 1
-]
+FEEDBACKS = [PseudoFeedback(*each) for each in ((0, 0.0), (1, 1.0), (2, 1.0), (3, 0.5), (3, 1.0), (3, 1.5), (5, 1.0))]
 RESAMPLES = 2_000
 _HANDED_IN = 500
 _LOOK_S = 20

@@ -72,15 +72,16 @@ def find_points(
 ) -> Retrieved:
     """Of the index `name`.
 
-    Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
+    Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
     filters = request.filters or None
-    if request.mode is not SearchMode.DENSE and not index.has_sparse(name):
-        raise ConflictError(
-            f"The collection {request.collection!r} was indexed by a release that could not search by words. "
-            f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
-        )
+    has_words = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
+        if not has_words:
+            raise ConflictError(
+                f"The collection {request.collection!r} was indexed by a release that could not search by words. "
+                f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
+            )
         found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
         return Retrieved([RankedPoint(each) for each in found])
     vectors = _moved_vectors(index, name, request, vectors)
@@ -89,7 +90,8 @@ def find_points(
         return Retrieved([RankedPoint(each) for each in found], vectors.dense)
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
-    dense, sparse = index.search_legs(name, list(asked.values()), request.query, limit=candidates, filters=filters)
+    words = request.query if has_words else ""
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
     legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
     fused = fuse(legs)
     if feedback.chunks and not request.like and not request.unlike:

@@ -42,7 +42,7 @@ class SearchRequest:
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
     token_bias: Mapping[str, float] = field(default_factory=dict)
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
@@ -104,7 +104,7 @@ class SearchResult:
     hits: tuple[Hit, ...]
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     values: ValueSummary | None = None  # where the request names values
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
