@@ -56,9 +56,7 @@ def test_it_is_never_tiny(scheduler: Scheduler) -> None:
     assert len(scheduler.take()[0]) == 16
 
 
-def test_it_is_full_again_some_time_after_the_last_query(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_full_again_some_time_after_the_last_query(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(scheduler)
     now = scheduling.time.monotonic()
     monkeypatch.setattr(scheduling.time, "monotonic", lambda: now + 60)
