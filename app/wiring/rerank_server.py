@@ -6,6 +6,7 @@ What it answers is not trusted: it may be away, slow or wrong, and then there ar
 from __future__ import annotations
 
 import json
+import logging
 import math
 import threading
 import time
@@ -22,10 +23,11 @@ from app.wiring.remote import client_options
 # So long no search waits for a server that has just failed.
 _PAUSE_S = 10.0
 _BYTES_PER_PASSAGE, _LEAST_BYTES = 1_000, 100_000  # of an answer; some give the texts back
-_TOLD_CHARACTERS = 200
+_TOLD_BYTES = 200
 _UNPACKED = {"accept-encoding": "identity"}  # a small answer could unpack to a large one
 
 Api = Literal["cohere", "tei"]
+_log = logging.getLogger(__name__)
 
 
 class ServerReranker:
@@ -107,8 +109,8 @@ class ServerReranker:
             ) from None
         text = b"".join(parts)
         if status != httpx.codes.OK:
-            told = text[:_TOLD_CHARACTERS].decode("utf-8", "replace")
-            raise RerankerUnavailableError(f"The rerank server at {self._url} answers {status}: {told}")
+            _log.warning("The rerank server answers %d: %r", status, text[:_TOLD_BYTES])  # its words go no further
+            raise RerankerUnavailableError(f"The rerank server at {self._url} answers {status}.")
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -132,7 +134,7 @@ def scores_of(answer: object, *, count: int) -> list[float]:
     for row in rows:
         index, score = _row_of(row)
         if not 0 <= index < count:
-            raise _unusable(f"a score for passage {index} of {count}")
+            raise _unusable("a score for a passage that it was not sent")
         if index in found:
             raise _unusable(f"two scores for passage {index}")
         found[index] = score
@@ -154,13 +156,13 @@ def _row_of(row: object) -> tuple[int, float]:
     if type(index) is not int:
         raise _unusable("a result without an index")
     if isinstance(score, bool) or not isinstance(score, (int, float)):
-        raise _unusable(f"no score for passage {index}")
+        raise _unusable("a result without a score")
     try:
         value = float(score)
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise _unusable(f"a score for passage {index} that is no finite number")
+        raise _unusable("a score that is no finite number")
     return index, value
 
 
