@@ -41,8 +41,10 @@ from embedder.evaluation.evaluate import cpu_name
 
 CANDIDATES, DEPTH = 50, 10
 NONE, TODAY, LOOK, VALUES, BOTH = "no instruction", "instruction", "second look", "values", "values and second look"
-PLAIN_LOOK, PLAIN_VALUES = "no instruction, second look", "no instruction, values"
-SYSTEMS = (NONE, TODAY, LOOK, VALUES, BOTH, PLAIN_LOOK, PLAIN_VALUES)
+# The same over candidates that were found without an instruction, by the vectors of the base model on both sides.
+PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH = "plain, second look", "plain, values", "plain, both"
+SYSTEMS = (NONE, TODAY, LOOK, VALUES, BOTH, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
+PLAIN = (NONE, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
 HELD_OUT = ("crossner_literature", "viggo_games", "composed")  # of none of them a model of ours was trained
 WEIGHTS = [round(0.1 * step, 1) for step in range(11)]
 RESAMPLES = 2_000
@@ -174,23 +176,23 @@ def source_questions(source: Source) -> list[Question]:
 
 
 def rank(question: Question, system: str) -> list[int]:
-    """Rows, best first, by the code of the product."""
+    """Rows, best first, by the code of the product. What is not among the candidates of a second look is left out."""
     source, aspect = question.source, question.aspect
-    asked = source.plain if system in (NONE, PLAIN_LOOK, PLAIN_VALUES) else source.asked[aspect]
+    asked = source.plain if system in PLAIN else source.asked[aspect]
     rows = np.array(question.rows)
     first = source.plain[rows] @ asked[question.row]
     order = np.argsort(-first, kind="stable")
     points = [RankedPoint(_point(int(rows[at]), float(first[at]))) for at in order]
     candidates = [Candidate(each) for each in points]
     request = SearchRequest("", "", rerank=CANDIDATES)
-    if system in (VALUES, BOTH, PLAIN_VALUES):
+    if system in (VALUES, BOTH, PLAIN_VALUES, PLAIN_BOTH):
         readings = _readings(question, [int(each.point.id) for each in points])
         ranked = rank_by_values(points, readings, value=None, limit=len(points))
         candidates = [Candidate(point, reading) for point, reading in ranked]
         request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
-    if system in (LOOK, BOTH, PLAIN_LOOK):
+    if system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
         look = Looked(source.seen[aspect], question.row)
-        candidates = list(rerank(look, candidates, request, instruction="").candidates)
+        candidates = list(rerank(look, candidates[:CANDIDATES], request, instruction="").candidates)
     return [int(each.ranked.point.id) for each in candidates]
 
 
@@ -216,7 +218,7 @@ def tune(questions: Sequence[Question]) -> dict[str, dict[float, float]]:
     tuning = [each for each in questions if each.is_tuning]
     found: dict[str, dict[float, float]] = {}
     kept = reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES
-    for system in (LOOK, BOTH, PLAIN_LOOK):
+    for system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
         for weight in WEIGHTS:
             reranking.RERANK_WEIGHT = reranking.RERANK_WEIGHT_WITH_VALUES = weight
             values = [precision(each, rank(each, system)) for each in tuning]
@@ -275,7 +277,14 @@ def quality(folder: Path, model: str) -> tuple[str, dict[str, object]]:
         figures[name] = {system: float(each[system][0]) for system in SYSTEMS}
     lines += [""]
     for name, members in groups.items():
-        for system, other in ((LOOK, TODAY), (LOOK, NONE), (VALUES, NONE), (BOTH, VALUES), (PLAIN_LOOK, NONE)):
+        for system, other in (
+            (LOOK, TODAY),
+            (LOOK, NONE),
+            (VALUES, NONE),
+            (BOTH, VALUES),
+            (BOTH, NONE),
+            (PLAIN_BOTH, NONE),
+        ):
             gain = estimate(np.mean([found[member][system] - found[member][other] for member in members], axis=0))
             lines.append(f"{name}: {system} minus {other}: {gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]  ")
     lines += ["", "Tuning half, by weight of the second look:", ""]

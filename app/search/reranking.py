@@ -14,9 +14,8 @@ from app.types.search import MAX_RERANK, SearchRequest
 from app.types.values import ValueReading
 
 # Of 1, the first score has the rest. docs/decisions/0034-a-second-look.md
-RERANK_WEIGHT = 0.5
-# Where the request names values: they are part of the first score.
-RERANK_WEIGHT_WITH_VALUES = 0.3
+RERANK_WEIGHT = 0.6
+RERANK_WEIGHT_WITH_VALUES = 0.5  # these are part of the first score
 
 _log = logging.getLogger(__name__)
 
@@ -66,21 +65,19 @@ def rerank(
 
 
 def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
-    """`first` are in descending order, and the best of them have a second score as well; a joined score for each.
+    """`first` are in descending order, and the best of them have a second score as well; for each one of both, 0 to 1.
 
-    Each score counts as a share of the best one of its kind. What was not looked at again gets the lowest second score,
-    and so stays below all that was.
+    Each kind counts from 0 for its lowest to 1 for its best: cosines under an instruction all lie close together. What
+    was not looked at again gets the lowest second score, and so stays below all that was.
     """
-    shares = shares_of_best(second)
-    lowest = min(shares, default=0.0)
-    shares += [lowest] * (len(first) - len(shares))
-    return [(1 - weight) * one + weight * other for one, other in zip(shares_of_best(first), shares, strict=True)]
+    again = spread(second) + [0.0] * (len(first) - len(second))
+    return [(1 - weight) * one + weight * other for one, other in zip(spread(first), again, strict=True)]
 
 
-def shares_of_best(scores: Sequence[float]) -> list[float]:
-    """0 to 1, and 0 for what is below 0."""
-    best = max(scores, default=0.0)
-    return [max(score, 0.0) / best if best > 0 else 0.0 for score in scores]
+def spread(scores: Sequence[float]) -> list[float]:
+    """0 for the lowest, 1 for the best, and for all that are equal."""
+    lowest, best = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
 
 
 def check_rerank(count: int) -> None:

@@ -61,9 +61,11 @@ def ids(found: Any) -> list[str]:
     return [each.ranked.point.id for each in found]
 
 
-def test_both_scores_count_as_shares_of_their_best() -> None:
-    joined = join_scores([8.0, 4.0], [0.2, 0.4], weight=0.25)
-    assert joined == pytest.approx([0.75 + 0.25 * 0.5, 0.75 * 0.5 + 0.25])
+def test_both_scores_count_from_their_lowest_to_their_best() -> None:
+    joined = join_scores([8.0, 6.0, 4.0], [0.2, 0.4, 0.3], weight=0.25)
+    assert joined == pytest.approx([0.75, 0.75 * 0.5 + 0.25, 0.25 * 0.5])
+    assert join_scores([0.3], [-0.2], weight=0.25) == [1.0]  # one alone is the best of all
+    assert join_scores([], [], weight=0.25) == []
 
 
 @given(
@@ -80,19 +82,19 @@ def test_what_was_not_looked_at_stays_below(first: list[float], second: list[flo
 
 
 def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
-    reranker = Scores(0.1, 0.2, 0.9)
+    reranker = Scores(0.1, 0.5, 0.9)
     found = rerank(reranker, candidates(1.0, 0.9, 0.8, 0.7, 0.6), ask(rerank=3), instruction=MOOD)
     assert ids(found.candidates) == ["c", "b", "a", "d", "e"]
     assert [(each.moved_from, each.rerank_score) for each in found.candidates] == [
         (3, 0.9),
-        (2, 0.2),
+        (2, 0.5),
         (1, 0.1),
         (None, None),
         (None, None),
     ]
     scores = [each.ranked.point.score for each in found.candidates]
     assert scores == sorted(scores, reverse=True)
-    assert scores[0] == pytest.approx((1 - RERANK_WEIGHT) * 0.8 + RERANK_WEIGHT)
+    assert scores[0] == pytest.approx((1 - RERANK_WEIGHT) * 0.5 + RERANK_WEIGHT)
     assert reranker.asked == [("cat", ["text a", "text b", "text c"], MOOD)]
 
 
