@@ -221,7 +221,7 @@ class InMemoryVectorIndex:
         limit: int,
         filters: Mapping[str, str] | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        words = self.search_sparse(index, text, limit=limit, filters=filters)
+        words = self.search_sparse(index, text, limit=limit, filters=filters) if text else []
         return [self.search(index, each, limit=limit, filters=filters) for each in vectors], words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:

@@ -39,8 +39,8 @@ class GircseRetriever(BaseRetriever):
     """Refinement steps. None: the model's own number."""
     k: int = Field(default=4, ge=1, le=100)
     """How many passages; `invoke(query, k=…)` asks for another number."""
-    mode: str = "dense"
-    """dense: by meaning; sparse: by words; hybrid: both."""
+    mode: str = "hybrid"
+    """hybrid: by meaning and by words; dense: by meaning alone; sparse: by words alone."""
     filters: dict[str, str] = Field(default_factory=dict)
     """Metadata that must be equal."""
     rerank: int = Field(default=0, ge=0, le=200)

@@ -127,7 +127,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
         steps: Annotated[int | None, Field(description="Refinement steps. Left out: the model's own.")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
         filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
-        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.DENSE,
+        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.HYBRID,
         values: Annotated[
             list[str] | None,
             Field(

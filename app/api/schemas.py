@@ -53,7 +53,7 @@ class SearchQuestion(Posted):
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
     mode: SearchMode = Field(
-        default=SearchMode.DENSE, description="By the vector of the query (dense), by its words (sparse), or by both."
+        default=SearchMode.HYBRID, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )
     like: list[str] = Field(
         default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."

@@ -40,7 +40,7 @@ def search(
     steps: Steps = None,
     mode: Annotated[
         SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = SearchMode.DENSE,
+    ] = SearchMode.HYBRID,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
     filters: Annotated[
         list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")

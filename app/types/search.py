@@ -31,6 +31,7 @@ class Leg(StrEnum):
     DENSE = "dense"  # the vector of the query under its instruction
     PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
     SPARSE = "sparse"  # its words
+    FEEDBACK = "feedback"  # a vector between the query and what the others found first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class SearchRequest:
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
     token_bias: Mapping[str, float] = field(default_factory=dict)
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
@@ -107,7 +108,7 @@ class SearchResult:
     hits: tuple[Hit, ...]
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     values: ValueSummary | None = None  # where the request names values
     notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
     # What `explain` goes on with; no interface shows them.

@@ -68,7 +68,7 @@ window.gircse = (() => {
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
   function rememberSearch([q, i, k, m, c, n, x], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, k, m: m === "dense" ? "" : m, c, n: n === results ? "" : n, x });
+    remember({ q, i: i === "" ? "-" : i, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -91,7 +91,7 @@ window.gircse = (() => {
   /* Query, then instruction, steps, mode, collection and choices of A, then those of B. */
   function rememberComparison([q, ...sides]) {
     if (!q || !q.trim()) return;
-    const side = ([i, k, m, c, x], n) => ({ ["i" + n]: i || "-", ["k" + n]: k, ["m" + n]: m === "dense" ? "" : m, ["c" + n]: c, ["x" + n]: x });
+    const side = ([i, k, m, c, x], n) => ({ ["i" + n]: i || "-", ["k" + n]: k, ["m" + n]: m === "hybrid" ? "" : m, ["c" + n]: c, ["x" + n]: x });
     remember({ q, ...side(sides.slice(0, 5), 1), ...side(sides.slice(5), 2) });
   }
 
