@@ -43,6 +43,8 @@ class GircseRetriever(BaseRetriever):
     """hybrid: by meaning and by words; dense: by meaning alone; sparse: by words alone."""
     filters: dict[str, str] = Field(default_factory=dict)
     """Metadata that must be equal."""
+    rerank: int = Field(default=0, ge=0, le=200)
+    """So many of the first candidates are looked at again, under the instruction on their side too; costs time."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -84,7 +86,7 @@ class GircseRetriever(BaseRetriever):
             "filters": self.filters,
             "mode": self.mode,
             "explain": self.explain,
-        }
+        } | ({"rerank": self.rerank} if self.rerank else {})  # servers of earlier releases know no such field
 
 
 def _documents(answer: httpx.Response) -> list[Document]:
@@ -97,8 +99,9 @@ def _document(hit: dict[str, Any]) -> Document:
     source, chunk, why = hit["document"], hit["chunk"], hit["why"]
     own = {"document_id": source["id"], "title": source["title"], "uri": source["uri"], "score": hit["score"]}
     place = {key: chunk[key] for key in ("start", "end", "page")}
+    second = {key: hit[key] for key in ("rerank_score", "moved_from") if hit.get(key) is not None}
     sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
-    metadata = {**source["metadata"], **own, **place, **sentence}
+    metadata = {**source["metadata"], **own, **place, **second, **sentence}
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)
 
 

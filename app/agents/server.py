@@ -37,7 +37,7 @@ from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import MAX_RERANK, SearchMode, SearchRequest
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -135,6 +135,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 "counted by them. Left out: those of the lens."
             ),
         ] = None,
+        rerank: Annotated[
+            int, Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction.")
+        ] = 0,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
@@ -148,6 +151,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 limit=limit,
                 filters=filters,
                 mode=mode,
+                rerank=rerank,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

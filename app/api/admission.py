@@ -24,7 +24,9 @@ from app.settings import Settings
 
 SEARCHES, OTHERS = "searches", "others"
 # What a model or an index has to work for.
-SEARCH_PATHS = frozenset({"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/mcp"})
+SEARCH_PATHS = frozenset(
+    {"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/v1/rerank", "/mcp"}
+)
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/")
 _BURST_FACTOR = 3

@@ -13,7 +13,7 @@ from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECT
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, Leg, SearchMode
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, SearchMode
 from app.types.upkeep import FetchState, ReindexState
 from embedder.refinement import MAX_BIAS
 
@@ -69,6 +69,13 @@ class SearchQuestion(Posted):
         examples=[["Africa", "Asia", "Europe"]],
     )
     value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
+    rerank: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_RERANK,
+        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none.",
+        examples=[50],
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -143,6 +150,8 @@ class HitAnswer(Answer):
     why: HighlightAnswer | None
     legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
     value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
+    rerank_score: float | None = Field(description="Of the second look alone, where there was one.")
+    moved_from: int | None = Field(description="The rank before the second look.")
 
 
 class SearchAnswer(Answer):
@@ -155,6 +164,7 @@ class SearchAnswer(Answer):
     timings_ms: dict[str, float]
     mode: SearchMode
     values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
+    notes: list[str] = Field(description="What was asked for and could not be done, and why.")
 
 
 class GroupTokenAnswer(Answer):

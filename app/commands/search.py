@@ -51,6 +51,9 @@ def search(
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
+    rerank: Annotated[
+        int, typer.Option(metavar="N", help="Look at the first N candidates again, under the instruction. 0: none.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -67,6 +70,7 @@ def search(
         mode=mode,
         like=tuple(like),
         unlike=tuple(unlike),
+        rerank=rerank,
     )
     with open_services() as services:
         written = None if values is None else split_values(values)

@@ -52,10 +52,12 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 
 
 def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
-    """As `find_points`; where the request names values, more points than its limit, and their stored vectors."""
+    """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
+    values, their stored vectors."""
+    most = max(request.limit, request.rerank)
     if not request.values:
-        return find_points(index, name, request, vectors)
-    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * request.limit))
+        return find_points(index, name, replace(request, limit=most), vectors)
+    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * most))
     found = find_points(index, name, wanted, vectors)
     stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
     present = [each for each in found.points if each.point.id in stored]  # others were deleted since

@@ -13,6 +13,7 @@ from embedder.refinement import MAX_BIAS, RefinementStep
 MAX_LIMIT = 100
 MAX_FILTERS = 32
 MAX_FEEDBACK = 16  # chunks on either side
+MAX_RERANK = 200  # candidates that are re-ranked
 BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
 
 
@@ -47,6 +48,7 @@ class SearchRequest:
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
     value: str | None = None  # only passages of this one of them
+    rerank: int = 0  # so many of the first candidates are re-ranked under the instruction; 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class Hit:
     why: Highlight | None = None
     legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
     value: ValueReading | None = None  # where the request names values
+    rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
+    moved_from: int | None = None  # its rank before that, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class SearchResult:
     timings_ms: Mapping[str, float]
     mode: SearchMode = SearchMode.HYBRID
     values: ValueSummary | None = None  # where the request names values
+    notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)
