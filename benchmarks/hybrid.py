@@ -196,9 +196,7 @@ def search(services: Services, judged: Judged) -> Found:
         found.legs[key] = {leg: [_of_document(point, uris) for point in points] for leg, points in legs.items()}
         if is_tuning(text):
             for feedback in FEEDBACKS:
-                points = find_points(
-                    services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback
-                )
+                points = find_points(services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback)
                 ranked = best_documents([_uri(_of_document(each.point, uris)) for each in points.points])
                 found.feedbacks.setdefault(feedback, {})[key] = ranked
     return found
