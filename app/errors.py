@@ -24,6 +24,7 @@ GircseError
     ├── VectorIndexUnavailableError
     ├── EmbedderUnavailableError
     │   └── EmbedderBusyError  it has too much to do; wait                             429
+    ├── RerankerUnavailableError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     └── FilesUnavailableError
@@ -143,6 +144,10 @@ class EmbedderBusyError(EmbedderUnavailableError):
     """It works, but is busy. Jobs wait as for an unavailable part; searches are answered 429."""
 
     status = 429
+
+
+class RerankerUnavailableError(UnavailableError):
+    """The re-ranker is away, too slow, or answers what cannot be used. A search then keeps its first ranking."""
 
 
 class IncompleteDeletionError(UnavailableError):

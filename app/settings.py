@@ -111,6 +111,41 @@ class Settings(LogSettings):
     embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts of one request for embeddings.")
     embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens of one request for embeddings.")
     embedder_max_body_mb: float = Field(default=16, gt=0, description="`gircse embedder`: largest body, in MB.")
+    rerank_by: Literal["gircse", "cross-encoder", "server"] = Field(
+        default="gircse",
+        description="Who re-ranks the candidates of a search that asks for it (`rerank`): the model that embeds, a "
+        "cross-encoder in this process (extra [rerank]), or a server.",
+    )
+    rerank_candidates: int = Field(
+        default=50,
+        ge=0,
+        le=200,
+        description="So many of the first candidates of a hybrid search with an instruction are looked at again, where "
+        "it does not say how many. 0: none.",
+    )
+    rerank_steps: int = Field(default=1, ge=1, le=64, description="gircse: refinement steps of a passage and a query.")
+    rerank_kept_vectors: int = Field(
+        default=20_000, ge=0, description="gircse: vectors kept in memory, 2 kB each where they have 384 numbers."
+    )
+    rerank_model: str | None = Field(
+        default=None, description="cross-encoder: folder or hub id of its model. server: the name that it is told."
+    )
+    rerank_url: str | None = Field(
+        default=None,
+        description="server: where it re-ranks, as http://host:8080/rerank or https://api.jina.ai/v1/rerank.",
+    )
+    rerank_api: Literal["cohere", "tei"] = Field(
+        default="cohere",
+        description="server: cohere for Cohere, Jina, vLLM and gircse-search; tei for text-embeddings-inference.",
+    )
+    rerank_api_key: SecretStr | None = Field(default=None, description="server: its key.")
+    rerank_timeout_s: float = Field(
+        default=5, gt=0, le=120, description="server: after so long a search keeps its first ranking."
+    )
+    rerank_query: str = Field(
+        default="{instruction} {query}",
+        description="cross-encoder, server: what is compared with passages; without an instruction, the query alone.",
+    )
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
@@ -176,7 +211,7 @@ class Settings(LogSettings):
             raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
         return url
 
-    @field_validator("qdrant_url", "embedder_url")
+    @field_validator("qdrant_url", "embedder_url", "rerank_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
@@ -194,6 +229,16 @@ class Settings(LogSettings):
     def _key_belongs_to_server(self) -> Self:
         if self.qdrant_api_key is not None and self.qdrant_url is None:
             raise ValueError("GIRCSE_QDRANT_API_KEY is set without GIRCSE_QDRANT_URL; set both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _reranker_is_named(self) -> Self:
+        if self.rerank_by == "cross-encoder" and not self.rerank_model:
+            raise ValueError("GIRCSE_RERANK_BY=cross-encoder needs GIRCSE_RERANK_MODEL, a folder or a hub id")
+        if (self.rerank_by == "server") != (self.rerank_url is not None):
+            raise ValueError("GIRCSE_RERANK_URL and GIRCSE_RERANK_BY=server go together; set both or neither")
+        if "{query}" not in self.rerank_query:
+            raise ValueError("GIRCSE_RERANK_QUERY has no {query}; write it as '{instruction} {query}'")
         return self
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
-"""Retrieval by vector, by words and by both, as users get it: ingested, indexed and searched by the services.
+"""Retrieval by vectors, by words and by both, as users get it: ingested, indexed and searched by the services.
 
-Beside them BM25 of bm25s, plain MiniLM, and other ways to fuse the same two legs. Weights of these are chosen on the
-tuning half of the queries (even SHA-1 of the text); the table reports the other half, and all.
+Beside them BM25 of bm25s, plain MiniLM, each leg left out, and other ways to fuse the same legs. Weights are chosen on
+the tuning half of the queries (even SHA-1 of the text); the table reports the other half, and all.
 
 python -m benchmarks.hybrid --data FOLDER [--home FOLDER] [--into docs/evaluation]
 """
@@ -13,9 +13,8 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -26,12 +25,12 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 from tqdm.auto import tqdm
 
-from app.search.fusion import DENSE_WEIGHT, fuse
-from app.search.retrieval import CANDIDATES
+from app.search.fusion import WEIGHTS, fuse
+from app.search.retrieval import CANDIDATES, PSEUDO_FEEDBACK, PseudoFeedback, QueryVectors, find_points
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import JobState, ScoredPoint, Source
-from app.types.search import MAX_LIMIT, SearchMode, SearchRequest
+from app.types.search import Leg, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
@@ -42,20 +41,52 @@ from embedder.evaluation.evaluate import cpu_name
 COLLECTIONS = ("cranfield", "medline_med", "stackfaq")
 METRICS = {"ndcg@10": nDCG @ 10, "recall@10": R @ 10}
 DEPTH = 10
-WEIGHTS = [round(0.05 * step, 2) for step in range(1, 20)]
-RRF_WEIGHTS = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+HITS = 40  # asked for, so that among them are ten documents
+GRID = [  # of dense, plain, sparse
+    {Leg.DENSE: dense, Leg.PLAIN: plain, Leg.SPARSE: round(1 - dense - plain, 3)}
+    for dense, plain in (
+        (0.75, 0),
+        (0, 0.75),
+        (0.5, 0.25),
+        (0.375, 0.375),
+        (0.25, 0.5),
+        (0.4, 0.4),
+        (0.35, 0.35),
+        (0.3, 0.3),
+    )
+]
+FEEDBACKS = [PseudoFeedback(*each) for each in ((0, 0.0), (2, 1.0), (3, 0.5), (3, 1.0), (5, 1.0))]
 RESAMPLES = 2_000
 _HANDED_IN = 500
 _LOOK_S = 20
 
-DENSE, SPARSE, HYBRID = "dense: gircse-mini", "sparse: BM25 of the index", "hybrid: weighted sum of shares"
-BM25S, MINILM, MINILM_INSTRUCTED = "bm25s alone", "MiniLM alone", "MiniLM alone, instructed"
-DBSF, RRF, WEIGHTED_RRF = "legs fused by DBSF", "legs fused by RRF, k = 2", "legs fused by weighted RRF, k = 2"
+DEFAULT = "hybrid, no instruction (the default)"
+HYBRID, FIRST_RANKING = "hybrid, instructed", "hybrid, instructed, without a second look"
+DENSE, PLAIN, SPARSE = "dense: gircse-mini, instructed", "plain: its base", "sparse: BM25 of the index"
+NO_FEEDBACK = "hybrid, instructed, without feedback"
+NO_PLAIN, NO_DENSE = "without feedback and the leg plain", "without feedback and the leg dense"
+DBSF, RRF = "legs fused by DBSF", "legs fused by RRF, k = 2"
+BM25S, MINILM, MINILM_BM25 = "bm25s alone", "MiniLM alone", "MiniLM and bm25s, weighted sum of shares"
 
-ORDER = (DENSE, SPARSE, HYBRID, BM25S, MINILM, MINILM_INSTRUCTED, DBSF, RRF, WEIGHTED_RRF)
+ORDER = (
+    DEFAULT,
+    HYBRID,
+    FIRST_RANKING,
+    DENSE,
+    PLAIN,
+    SPARSE,
+    NO_FEEDBACK,
+    NO_PLAIN,
+    NO_DENSE,
+    DBSF,
+    RRF,
+    BM25S,
+    MINILM,
+    MINILM_BM25,
+)
 
 Ranking = list[str]  # ids of documents, best first
-Legs = tuple[list[ScoredPoint], list[ScoredPoint]]
+Legs = dict[Leg, list[ScoredPoint]]
 Scores = dict[str, dict[str, dict[str, float]]]  # system → metric → query → value
 
 
@@ -76,6 +107,7 @@ class Found:
 
     rankings: dict[str, dict[str, Ranking]] = field(default_factory=dict)
     legs: dict[str, Legs] = field(default_factory=dict)
+    feedbacks: dict[PseudoFeedback, dict[str, Ranking]] = field(default_factory=dict)
 
     def add(self, system: str, query: str, ranking: Ranking) -> None:
         self.rankings.setdefault(system, {})[query] = ranking
@@ -97,7 +129,8 @@ def main() -> None:
     minilm = MiniLmEmbedder()
     for each in judged:
         rank_baselines(minilm, each, found[each.name])
-    chosen = fuse_otherwise(judged, found)
+        fuse_otherwise(found[each.name])
+    chosen = tune(judged, found)
     facts = {"model": model, "machine": cpu_name(), "candidates of each leg": CANDIDATES, **chosen}
     scores = {each.name: measure(each, found[each.name]) for each in judged}
     print(render(judged, scores, facts))
@@ -151,21 +184,37 @@ def _open_jobs(services: Services, name: str) -> int:
 
 
 def search(services: Services, judged: Judged) -> Found:
-    """Each query in each mode, and both legs as they are fetched for a hybrid search."""
+    """Each query in each mode, and all legs as they are fetched for a hybrid search."""
     ingest(services, judged)
     found = Found()
     index = services.catalog.collection(judged.name).active_index
     uris = {document.id: document.uri for document in services.catalog.documents(judged.name, limit=1_000_000)}
+
+    def ranking(request: SearchRequest) -> Ranking:
+        hits = services.search.search(replace(request, limit=HITS), highlight=False).hits
+        return best_documents([hit.document.uri for hit in hits])
+
     for key, text in tqdm(judged.queries.items(), desc=judged.name, unit="query"):
-        instruction = judged.instructions[key]
-        for system, mode in ((DENSE, SearchMode.DENSE), (SPARSE, SearchMode.SPARSE), (HYBRID, SearchMode.HYBRID)):
-            request = SearchRequest(text, judged.name, instruction=instruction, limit=MAX_LIMIT, mode=mode)
-            hits = services.search.search(request, highlight=False).hits
-            found.add(system, key, best_documents([hit.document.uri for hit in hits]))
-        vector = services.search.refine(text, instruction=instruction).vector  # remembered by the service
-        legs = services.index.search_both(index, vector, text, limit=CANDIDATES)
-        dense, sparse = ([_of_document(point, uris) for point in leg] for leg in legs)
-        found.legs[key] = dense, sparse
+        asked = SearchRequest(text, judged.name, mode=SearchMode.HYBRID)
+        instructed = replace(asked, instruction=judged.instructions[key])
+        found.add(DEFAULT, key, ranking(asked))
+        found.add(HYBRID, key, ranking(instructed))
+        found.add(FIRST_RANKING, key, ranking(replace(instructed, rerank=0)))
+        found.add(DENSE, key, ranking(replace(instructed, mode=SearchMode.DENSE)))
+        found.add(PLAIN, key, ranking(replace(asked, mode=SearchMode.DENSE, instruction="", steps=0)))
+        found.add(SPARSE, key, ranking(replace(asked, mode=SearchMode.SPARSE)))
+        vectors = QueryVectors(  # remembered by the service
+            services.search.refine(text, instruction=judged.instructions[key]).vector.tolist(),
+            services.search.refine(text, instruction="", steps=0).vector.tolist(),
+        )
+        (dense, plain), sparse = services.index.search_legs(index, vectors, text, limit=CANDIDATES)
+        legs = {Leg.DENSE: dense, Leg.PLAIN: plain, Leg.SPARSE: sparse}
+        found.legs[key] = {leg: [_of_document(point, uris) for point in points] for leg, points in legs.items()}
+        if is_tuning(text):
+            for feedback in FEEDBACKS:
+                points = find_points(services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback)
+                ranked = best_documents([_uri(_of_document(each.point, uris)) for each in points.points])
+                found.feedbacks.setdefault(feedback, {})[key] = ranked
     return found
 
 
@@ -184,50 +233,64 @@ def rank_baselines(minilm: MiniLmEmbedder, judged: Judged, found: Found) -> None
     documents, texts = list(judged.documents), list(judged.documents.values())
     queries, asked = list(judged.queries), list(judged.queries.values())
     vectors = minilm.embed(texts, instruction="", steps=())[None]
-    plain = minilm.embed(asked, instruction="", steps=())[None]
-    instructed = np.empty_like(plain)
-    for instruction in sorted(set(judged.instructions.values())):
-        rows = [row for row, key in enumerate(queries) if judged.instructions[key] == instruction]
-        instructed[rows] = minilm.embed([asked[row] for row in rows], instruction=instruction, steps=())[None]
-    for system, scores in (
-        (BM25S, bm25_scores(asked, texts)),
-        (MINILM, plain @ vectors.T),
-        (MINILM_INSTRUCTED, instructed @ vectors.T),
-    ):
+    plain = minilm.embed(asked, instruction="", steps=())[None] @ vectors.T
+    words = bm25_scores(asked, texts)
+    both = sum(
+        weight * scores / np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+        for weight, scores in ((1 - WEIGHTS[Leg.SPARSE], plain), (WEIGHTS[Leg.SPARSE], words))
+    )
+    for system, scores in ((BM25S, words), (MINILM, plain), (MINILM_BM25, both)):
         for key, row in zip(queries, scores, strict=True):
             found.add(system, key, [documents[place] for place in np.argsort(-row, kind="stable")[:DEPTH]])
 
 
-def fuse_otherwise(judged: Sequence[Judged], found: Mapping[str, Found]) -> dict[str, float]:
-    """Qdrant's fusions of the same legs, by its own client. The weights that are best on the tuning half."""
-    by_rrf = {weight: tuning_mean(judged, found, partial(by_ranks, dense_weight=weight)) for weight in RRF_WEIGHTS}
-    by_sum = {weight: tuning_mean(judged, found, partial(by_shares, dense_weight=weight)) for weight in WEIGHTS}
-    for name, means_of in (("weighted sum", by_sum), ("weighted RRF", by_rrf)):
-        print(f"{name}, tuning half:", ", ".join(f"{weight:g}: {value:.2f}" for weight, value in means_of.items()))
-    rrf_weight, sum_weight = max(by_rrf, key=by_rrf.__getitem__), max(by_sum, key=by_sum.__getitem__)
-    for each in judged:
-        for key, legs in found[each.name].legs.items():
-            found[each.name].add(DBSF, key, by_distribution(legs))
-            found[each.name].add(RRF, key, by_ranks(legs, 1.0))
-            found[each.name].add(WEIGHTED_RRF, key, by_ranks(legs, rrf_weight))
+def fuse_otherwise(found: Found) -> None:
+    """Without a leg, and by Qdrant's own fusions of the same legs, by its client."""
+    for key, legs in found.legs.items():
+        found.add(NO_FEEDBACK, key, by_shares(legs, WEIGHTS))
+        for system, without in ((NO_PLAIN, Leg.PLAIN), (NO_DENSE, Leg.DENSE)):
+            found.add(system, key, by_shares({leg: each for leg, each in legs.items() if leg is not without}, WEIGHTS))
+        found.add(DBSF, key, _documents_of(distribution_based_score_fusion(_for_client(legs), limit=2 * CANDIDATES)))
+        found.add(RRF, key, _documents_of(reciprocal_rank_fusion(_for_client(legs), limit=2 * CANDIDATES)))
+
+
+def tune(judged: Sequence[Judged], found: Mapping[str, Found]) -> dict[str, str]:
+    """What is best on the tuning half: weights of legs without feedback, and the feedback at the weights in use."""
+    by_weights = {
+        _said(weights): tuning_mean(
+            judged,
+            {
+                each.name: {key: by_shares(legs, weights) for key, legs in found[each.name].legs.items()}
+                for each in judged
+            },
+        )
+        for weights in GRID
+    }
+    by_feedback = {
+        f"{feedback.chunks} chunks, weight {feedback.weight:g}": tuning_mean(
+            judged, {each.name: found[each.name].feedbacks[feedback] for each in judged}
+        )
+        for feedback in FEEDBACKS
+    }
+    for name, means_of in (("dense / plain / sparse", by_weights), ("feedback", by_feedback)):
+        print(f"{name}, tuning half:", "; ".join(f"{choice}: {value:.2f}" for choice, value in means_of.items()))
     return {
-        "dense weight in use": DENSE_WEIGHT,
-        "dense weight that is best on the tuning half": sum_weight,
-        "weight of the dense leg in weighted RRF, best on the tuning half": rrf_weight,
+        "weights in use": _said(WEIGHTS),
+        "weights that are best on the tuning half": max(by_weights, key=by_weights.__getitem__),
+        "feedback in use": f"{PSEUDO_FEEDBACK.chunks} chunks, weight {PSEUDO_FEEDBACK.weight:g}",
+        "feedback that is best on the tuning half": max(by_feedback, key=by_feedback.__getitem__),
     }
 
 
-def by_shares(legs: Legs, dense_weight: float) -> Ranking:
-    return best_documents([_uri(each.point) for each in fuse(*legs, dense_weight=dense_weight)])
+def _said(weights: Mapping[Leg, float]) -> str:
+    return " / ".join(f"{weights[leg]:g}" for leg in (Leg.DENSE, Leg.PLAIN, Leg.SPARSE))
 
 
-def by_ranks(legs: Legs, dense_weight: float) -> Ranking:
-    fused = reciprocal_rank_fusion(_for_client(legs), limit=2 * CANDIDATES, weights=[dense_weight, 1.0])
-    return best_documents([str(point.payload["uri"]) for point in fused if point.payload])
+def by_shares(legs: Mapping[Leg, Sequence[ScoredPoint]], weights: Mapping[Leg, float]) -> Ranking:
+    return best_documents([_uri(each.point) for each in fuse(legs, weights=weights)])
 
 
-def by_distribution(legs: Legs) -> Ranking:
-    fused = distribution_based_score_fusion(_for_client(legs), limit=2 * CANDIDATES)
+def _documents_of(fused: Sequence[models.ScoredPoint]) -> Ranking:
     return best_documents([str(point.payload["uri"]) for point in fused if point.payload])
 
 
@@ -235,7 +298,7 @@ def _for_client(legs: Legs) -> list[list[models.ScoredPoint]]:
     """Made anew, since the client writes the fused scores into them."""
     return [
         [models.ScoredPoint(id=each.id, version=0, score=each.score, payload=dict(each.payload)) for each in leg]
-        for leg in legs
+        for leg in legs.values()
     ]
 
 
@@ -243,13 +306,12 @@ def _uri(point: ScoredPoint) -> str:
     return str(point.payload["uri"])
 
 
-def tuning_mean(judged: Sequence[Judged], found: Mapping[str, Found], rank: Callable[[Legs], Ranking]) -> float:
-    """nDCG@10 of the tuning half, mean over collections."""
+def tuning_mean(judged: Sequence[Judged], rankings: Mapping[str, Mapping[str, Ranking]]) -> float:
+    """nDCG@10 of the tuning half, mean over collections. `rankings` by collection, then by query."""
     values = []
     for each in judged:
-        keys = [key for key, text in each.queries.items() if is_tuning(text)]
-        rankings = {key: rank(found[each.name].legs[key]) for key in keys}
-        values.append(np.mean(list(per_query(each, rankings)["ndcg@10"].values())))
+        tuned = {key: rankings[each.name][key] for key, text in each.queries.items() if is_tuning(text)}
+        values.append(np.mean(list(per_query(each, tuned)["ndcg@10"].values())))
     return 100 * float(np.mean(values))
 
 
@@ -308,10 +370,10 @@ def render(judged: Sequence[Judged], scores: Mapping[str, Scores], facts: Mappin
             cells = [f"{each[0]:.2f}" for each in ndcg[system]]
             cells[-1] = _interval(estimate(ndcg[system][-1]))
             lines.append(f"| {system} | {' | '.join(cells)} | {_interval(estimate(recall[system][-1]))} |")
-        best = max((DENSE, SPARSE), key=lambda system: ndcg[system][-1][0])
-        for other in dict.fromkeys((best, MINILM, DBSF, RRF, WEIGHTED_RRF)):
-            difference = estimate(ndcg[HYBRID][-1] - ndcg[other][-1])
-            lines.append(f"\nHybrid minus {other}: {_interval(difference, sign='+')}")
+        for other in (HYBRID, MINILM, MINILM_BM25, NO_FEEDBACK, DBSF, RRF):
+            for at, name in enumerate(names):
+                difference = estimate(ndcg[DEFAULT][at] - ndcg[other][at])
+                lines.append(f"\nThe default minus {other}, {name}: {_interval(difference, sign='+')}")
     return "\n".join(lines)
 
 

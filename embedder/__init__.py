@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from embedder.langchain import GircseEmbeddings
     from embedder.model_info import ModelInfo
     from embedder.refinement import Refinement, RefinementStep, RefinementToken
+    from embedder.reranker import GircseReranker
     from embedder.retriever import GircseRetriever
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Encoder",
     "Engine",
     "GircseEmbeddings",
+    "GircseReranker",
     "GircseRetriever",
     "ModelInfo",
     "ModelNotFoundError",
@@ -42,6 +44,7 @@ _HOMES = {
     "Encoder": "encoder",
     "Engine": "engine.engine",
     "GircseEmbeddings": "langchain",
+    "GircseReranker": "reranker",
     "GircseRetriever": "retriever",
     "ModelInfo": "model_info",
     "Refinement": "refinement",

@@ -39,10 +39,13 @@ class GircseRetriever(BaseRetriever):
     """Refinement steps. None: the model's own number."""
     k: int = Field(default=4, ge=1, le=100)
     """How many passages; `invoke(query, k=…)` asks for another number."""
-    mode: str = "dense"
-    """dense: by meaning; sparse: by words; hybrid: both."""
+    mode: str = "hybrid"
+    """hybrid: by meaning and by words; dense: by meaning alone; sparse: by words alone."""
     filters: dict[str, str] = Field(default_factory=dict)
     """Metadata that must be equal."""
+    rerank: int | None = Field(default=None, ge=0, le=200)
+    """So many of the first candidates are looked at again, under the instruction on their side too; costs time. None:
+    as the service does by default."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -84,7 +87,7 @@ class GircseRetriever(BaseRetriever):
             "filters": self.filters,
             "mode": self.mode,
             "explain": self.explain,
-        }
+        } | ({} if self.rerank is None else {"rerank": self.rerank})  # servers of earlier releases know no such field
 
 
 def _documents(answer: httpx.Response) -> list[Document]:
@@ -97,8 +100,9 @@ def _document(hit: dict[str, Any]) -> Document:
     source, chunk, why = hit["document"], hit["chunk"], hit["why"]
     own = {"document_id": source["id"], "title": source["title"], "uri": source["uri"], "score": hit["score"]}
     place = {key: chunk[key] for key in ("start", "end", "page")}
+    second = {key: hit[key] for key in ("rerank_score", "moved_from") if hit.get(key) is not None}
     sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
-    metadata = {**source["metadata"], **own, **place, **sentence}
+    metadata = {**source["metadata"], **own, **place, **second, **sentence}
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)
 
 

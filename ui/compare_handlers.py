@@ -91,7 +91,7 @@ class CompareHandlers(LensHandlers):
     def read_address(self, params: Mapping[str, str]) -> Address:
         """Raises GircseError when the catalog cannot say which collections there are."""
         names = [each.name for each in self.catalog.collections()]
-        first_look = SideFields("", self.default_steps, SearchMode.DENSE.value, next(iter(names), None), "")
+        first_look = SideFields("", self.default_steps, SearchMode.HYBRID.value, next(iter(names), None), "")
         left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
         # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
         other = self._other_lens(str(left.instruction))

@@ -155,7 +155,7 @@ def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
             elem_id=f"steps-{letter}",
         )
         mode = gr.Radio(
-            list(MODES), value="dense", label=f"Find by, {name}", elem_id=f"mode-{letter}", elem_classes="modes"
+            list(MODES), value="hybrid", label=f"Find by, {name}", elem_id=f"mode-{letter}", elem_classes="modes"
         )
         collection = gr.Dropdown([], label=f"Collection {name}", elem_id=f"collection-{letter}")
         choices = gr.Textbox("", visible=False, elem_id=f"choices-{letter}")

@@ -36,6 +36,7 @@ from app.types.evaluation import (
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from app.types.values import LensValue
 from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
@@ -64,6 +65,12 @@ class AuthorizedSearch:
     ) -> Refinement:
         self._authorizer.require_role()
         return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
+
+    def rerank_texts(
+        self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
+    ) -> list[float]:
+        self._authorizer.require_role()
+        return self._search.rerank_texts(query, texts, instruction=instruction, values=values)
 
 
 class AuthorizedProposals:

@@ -28,6 +28,7 @@ class Passage(BaseModel):
     end: int
     page: int | None
     why: str | None = Field(description="The sentence by which it was found.")
+    moved_from: int | None = Field(description="Its rank before the second look, where there was one.")
     value: str | None = Field(description="What it is among the values of the request; 'other' where none fits.")
 
 
@@ -38,6 +39,7 @@ class SearchAnswer(BaseModel):
     mode: str
     read_as: list[str] = Field(description="Words that the query was read as.")
     counts: dict[str, int] = Field(description="Passages among the candidates by value, where the request has some.")
+    notes: list[str] = Field(description="What was asked for and could not be done, and why.")
     hits: list[Passage]
     notice: str = UNTRUSTED
 
@@ -45,6 +47,7 @@ class SearchAnswer(BaseModel):
         head = f"{len(self.hits)} passages of the collection {self.collection!r}, the best first."
         if self.read_as:
             head += f" The query was read as: {', '.join(self.read_as)}."
+        head = " ".join([head, *self.notes])
         return "\n\n".join([head, *_fenced([_passage(hit) for hit in self.hits], fence)])
 
 
@@ -122,6 +125,7 @@ def search_answer(result: SearchResult) -> SearchAnswer:
         mode=result.mode.value,
         read_as=_words(result),
         counts={} if result.values is None else {each.name: each.count for each in result.values.counts},
+        notes=list(result.notes),
         hits=[_hit(each) for each in result.hits],
     )
 
@@ -185,6 +189,7 @@ def _hit(hit: Hit) -> Passage:
         end=hit.chunk.end,
         page=hit.chunk.page,
         why=None if hit.why is None else hit.chunk.text[hit.why.start : hit.why.end],
+        moved_from=hit.moved_from,
         value=None if hit.value is None else hit.value.name,
     )
 

@@ -37,7 +37,7 @@ from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import MAX_RERANK, SearchMode, SearchRequest
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -127,13 +127,17 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
         steps: Annotated[int | None, Field(description="Refinement steps. Left out: the model's own.")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
         filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
-        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.DENSE,
+        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.HYBRID,
         values: Annotated[
             list[str] | None,
             Field(
                 description="Values that the instruction tells apart, as ['Africa', 'Asia']: hits are ranked and "
                 "counted by them. Left out: those of the lens."
             ),
+        ] = None,
+        rerank: Annotated[
+            int | None,
+            Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
         ] = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
@@ -148,6 +152,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 limit=limit,
                 filters=filters,
                 mode=mode,
+                rerank=rerank,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

@@ -31,6 +31,7 @@ SEARCH_PATHS = frozenset(
         "/api/v1/refine/words",
         "/api/v1/lenses/proposals",
         "/v1/embeddings",
+        "/v1/rerank",
         "/mcp",
     }
 )

@@ -29,6 +29,7 @@ from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
+from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.telemetry import RequestTelemetry
@@ -92,6 +93,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_routes(services, read_url=read_url))
     api.include_router(reading_routes(services))

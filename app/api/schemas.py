@@ -13,7 +13,7 @@ from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECT
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, Leg, SearchMode
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, SearchMode
 from app.types.upkeep import FetchState, ReindexState
 from embedder.refinement import MAX_BIAS
 
@@ -53,7 +53,7 @@ class SearchQuestion(Posted):
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
     mode: SearchMode = Field(
-        default=SearchMode.DENSE, description="By the vector of the query (dense), by its words (sparse), or by both."
+        default=SearchMode.HYBRID, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )
     like: list[str] = Field(
         default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
@@ -69,6 +69,14 @@ class SearchQuestion(Posted):
         examples=[["Africa", "Asia", "Europe"]],
     )
     value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
+    rerank: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_RERANK,
+        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none. "
+        "Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
+        examples=[50],
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -143,6 +151,8 @@ class HitAnswer(Answer):
     why: HighlightAnswer | None
     legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
     value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
+    rerank_score: float | None = Field(description="Of the second look alone, where there was one.")
+    moved_from: int | None = Field(description="The rank before the second look.")
 
 
 class SearchAnswer(Answer):
@@ -155,6 +165,7 @@ class SearchAnswer(Answer):
     timings_ms: dict[str, float]
     mode: SearchMode
     values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
+    notes: list[str] = Field(description="What was asked for and could not be done, and why.")
 
 
 class GroupTokenAnswer(Answer):

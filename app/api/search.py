@@ -25,6 +25,7 @@ EVENTS: dict[int | str, dict[str, Any]] = {
                     "A whole SearchAnswer, or problem details where it ended early.",
                     "first",
                     "ranked",
+                    "reranked",
                     "explained",
                     "problem",
                 ),
@@ -51,7 +52,8 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
         """The nearest chunks of a collection to a query, seen through an instruction.
 
         With `Accept: text/event-stream` the answer comes in stages: first ranks after a few steps, then those of all
-        steps, then the same with the sentence by which each hit was found.
+        steps, then with `rerank` those of the second look (`moved_from` says what moved), then the same with the
+        sentence by which each hit was found.
         """
         request = _request(question, catalog)
         if wants_events(http):
@@ -98,4 +100,5 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         unlike=tuple(question.unlike),
         values=values,
         value=question.value,
+        rerank=question.rerank,
     )

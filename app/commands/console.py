@@ -39,6 +39,8 @@ def print_search(result: SearchResult) -> None:
         stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
     if result.values is not None:
         stdout.print(_value_counts(result.values))
+    for note in result.notes:
+        stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
         stdout.print(_hit(hit))
     stdout.print(refinement_table(result.refinement))
@@ -102,6 +104,8 @@ def _hit(hit: Hit) -> RenderableType:
         title.append(f"  {printable(hit.value.name)}", style="magenta")
     for leg in hit.legs:
         title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
+    if hit.rerank_score is not None:
+        title.append(f"  second look {hit.rerank_score:.3f}, was {hit.moved_from}", style="dim")
     body = Text(printable(hit.chunk.text))
     if hit.why is not None:
         body.stylize(BEST_SENTENCE, hit.why.start, hit.why.end)

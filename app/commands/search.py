@@ -40,7 +40,7 @@ def search(
     steps: Steps = None,
     mode: Annotated[
         SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = SearchMode.DENSE,
+    ] = SearchMode.HYBRID,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
     filters: Annotated[
         list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
@@ -51,6 +51,12 @@ def search(
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
+    rerank: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 50."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -67,6 +73,7 @@ def search(
         mode=mode,
         like=tuple(like),
         unlike=tuple(unlike),
+        rerank=rerank,
     )
     with open_services() as services:
         written = None if values is None else split_values(values)

@@ -115,8 +115,8 @@ class VectorIndex(Protocol):
         limit: int,
         filters: Mapping[str, str] | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request. Needs
-        `has_sparse`."""
+        """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request; where
+        `text` is "" no words are looked for. Else it needs `has_sparse`."""
         ...
 
     def count(self, index: str, *, document_id: str | None = None) -> int: ...

@@ -14,6 +14,7 @@ from app.types.documents import Collection, Document, IndexStatus, Job, Source, 
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
+from app.types.values import LensValue
 from embedder.refinement import Refinement
 
 
@@ -32,6 +33,12 @@ class Search(Protocol):
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
         """What the model makes of a query, without a search."""
+        ...
+
+    def rerank_texts(
+        self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
+    ) -> list[float]:
+        """How well texts of the caller's own answer a query, in their order: higher is better."""
         ...
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from app.types.documents import ScoredPoint
 from app.types.search import Leg, LegRank
 
-# Where a leg is missing or found nothing, the others share its weight. docs/decisions/0010-hybrid-fusion.md
-WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.75, Leg.SPARSE: 0.25})
+# Chosen on the tuning half: docs/evaluation/hybrid.md
+WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.5, Leg.PLAIN: 0.25, Leg.SPARSE: 0.25})
+WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.75, Leg.SPARSE: 0.25})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +26,34 @@ def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, flo
     """By the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
     Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
-    does not exceed; what only vectors found shares no word with the query, or few.
+    does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
+    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all.
     """
-    found = {leg: points for leg, points in legs.items() if points and weights.get(leg, 0.0) > 0}
-    whole = sum(weights[leg] for leg in found)
-    totals: dict[str, float] = {}
-    ranks: dict[str, list[LegRank]] = {}
-    by_id = {point.id: point for points in legs.values() for point in points}
-    shares = {leg: _shares(points) for leg, points in found.items()}
+    shares = {leg: _shares(points) for leg, points in legs.items() if points and weights.get(leg)}
     lowest = {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
-    for point_id in by_id:
-        totals[point_id] = sum(weights[leg] / whole * each.get(point_id, lowest[leg]) for leg, each in shares.items())
+    shared = _shared_weights(weights, shares)
+    by_id = {point.id: point for points in legs.values() for point in points}
+    totals = {
+        point_id: sum(shared[leg] * each.get(point_id, lowest[leg]) for leg, each in shares.items())
+        for point_id in by_id
+    }
+    ranks: dict[str, list[LegRank]] = {}
     for leg, points in legs.items():
         for rank, point in enumerate(points, start=1):
             ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))
     return [RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks[each])) for each in order]
+
+
+def _shared_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
+    """Of those that found something; 1 in all."""
+    shared: dict[Leg, float] = {}
+    for kind in ([leg for leg in weights if leg is not Leg.SPARSE], [Leg.SPARSE]):
+        present = sum(weights.get(leg, 0.0) for leg in kind if leg in found)
+        whole = sum(weights.get(leg, 0.0) for leg in kind)
+        shared |= {leg: weights[leg] * whole / present for leg in kind if leg in found}
+    total = sum(shared.values())
+    return {leg: weight / total for leg, weight in shared.items()}
 
 
 def _shares(found: Sequence[ScoredPoint]) -> dict[str, float]:

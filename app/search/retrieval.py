@@ -12,7 +12,7 @@ import numpy as np
 
 from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
-from app.search.fusion import RankedPoint, fuse
+from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
@@ -40,29 +40,50 @@ class Retrieved(NamedTuple):
     stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
 
 
+class PseudoFeedback(NamedTuple):
+    """What is found first is taken for relevant: the query is moved towards it (Rocchio), and asked once more."""
+
+    chunks: int = 3
+    weight: float = 1.0
+
+
+# Chosen on the tuning half: docs/evaluation/hybrid.md
+PSEUDO_FEEDBACK = PseudoFeedback()
+
+
 def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
-    """As `find_points`; where the request names values, more points than its limit, and their stored vectors."""
+    """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
+    values, their stored vectors."""
+    most = max(request.limit, request.rerank or 0)
     if not request.values:
-        return find_points(index, name, request, vectors)
-    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * request.limit))
+        return find_points(index, name, replace(request, limit=most), vectors)
+    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * most))
     found = find_points(index, name, wanted, vectors)
     stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
     present = [each for each in found.points if each.point.id in stored]  # others were deleted since
     return found._replace(points=present, stored=stored)
 
 
-def find_points(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
+def find_points(
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+) -> Retrieved:
     """Of the index `name`.
 
-    Raises ConflictError when the index keeps no words but the mode needs them, InputError for unknown feedback.
+    Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
     filters = request.filters or None
-    if request.mode is not SearchMode.DENSE and not index.has_sparse(name):
-        raise ConflictError(
-            f"The collection {request.collection!r} was indexed by a release that could not search by words. "
-            f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
-        )
+    has_words = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
+        if not has_words:
+            raise ConflictError(
+                f"The collection {request.collection!r} was indexed by a release that could not search by words. "
+                f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
+            )
         found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
         return Retrieved([RankedPoint(each) for each in found])
     vectors = _moved_vectors(index, name, request, vectors)
@@ -71,9 +92,25 @@ def find_points(index: VectorIndex, name: str, request: SearchRequest, vectors: 
         return Retrieved([RankedPoint(each) for each in found], vectors.dense)
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
-    dense, sparse = index.search_legs(name, list(asked.values()), request.query, limit=candidates, filters=filters)
+    words = request.query if has_words else ""
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
     legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
-    return Retrieved(fuse(legs)[: request.limit], vectors.dense)
+    fused = fuse(legs)
+    if feedback.chunks and not request.like and not request.unlike:
+        like = [point.vector for point in index.retrieve(name, [each.point.id for each in fused[: feedback.chunks]])]
+        towards = _towards(asked, like, feedback.weight)
+        legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters)
+        fused = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
+    return Retrieved(fused[: request.limit], vectors.dense)
+
+
+def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
+    """Between the query, by all its vectors, and what it is to be like: a unit vector."""
+    vectors = np.asarray(list(asked.values()), dtype=np.float64)
+    query = np.average(vectors, axis=0, weights=[WEIGHTS[leg] for leg in asked])
+    query /= max(float(np.linalg.norm(query)), _SHORTEST)
+    moved = query + weight * np.mean(np.asarray(like, dtype=np.float64), axis=0) if like else query
+    return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
 
 
 def check_feedback(request: SearchRequest) -> None:

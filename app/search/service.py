@@ -16,20 +16,25 @@ from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, VectorIndex
+from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
+from app.search.gircse_reranker import GircseReranker
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.reranking import Candidate, Reranked, check_rerank, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, is_own
+from app.search.text_reranking import rerank_texts
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.documents import Collection, Metadata, require_text
 from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
-from app.types.values import OTHER, ValueReading, ValueSummary
+from app.types.values import OTHER, LensValue, ValueSummary
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
+RERANK_CANDIDATES = 50
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
@@ -38,9 +43,20 @@ _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 
 class SearchService:
     def __init__(
-        self, catalog: Catalog, index: VectorIndex, embedder: Embedder, *, observer: Observer = SILENT
+        self,
+        catalog: Catalog,
+        index: VectorIndex,
+        embedder: Embedder,
+        *,
+        reranker: Reranker | None = None,
+        rerank_candidates: int = RERANK_CANDIDATES,
+        observer: Observer = SILENT,
     ) -> None:
+        """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
+        that does not say how many."""
         self._observer = observer
+        self._rerank_candidates = rerank_candidates
+        self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
@@ -59,23 +75,26 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
+            request = self._with_rerank(request, collection)
             query, vectors = _NOTHING, QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query, vectors = self._embed(request, collection)
             with self._timed(timings_ms, "index"):
                 collection, found = self._ask_index(collection, request, vectors)
-            points, readings, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
+            candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
+            ranked = self._rerank(candidates, request, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(points, readings),
+            hits=_hits(ranked.candidates[: request.limit]),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
+            notes=ranked.notes,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -89,10 +108,10 @@ class SearchService:
         request: SearchRequest,
         collection: Collection,
         timings_ms: dict[str, float],
-    ) -> tuple[Sequence[RankedPoint], Sequence[ValueReading | None], ValueSummary | None]:
+    ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """The passages ranked under the values, what each is among them, and how many have which."""
         if not request.values:
-            return points, [None] * len(points), None
+            return [Candidate(each) for each in points], None
         with self._timed(timings_ms, "values"):
             vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
             read = self._values.read(
@@ -101,8 +120,30 @@ class SearchService:
                 request.values,
                 collection=collection,
             )
-            ranked = rank_by_values(points, read.passages, value=request.value, limit=request.limit)
-        return [point for point, _ in ranked], [reading for _, reading in ranked], read.summary
+            most = max(request.limit, request.rerank or 0)
+            ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
+        return [Candidate(point, reading) for point, reading in ranked], read.summary
+
+    def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
+        """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
+        if request.rerank is not None:
+            return request
+        default = self._embedder.info.default_query_instruction
+        is_instructed = default if request.instruction is None else request.instruction
+        wants = request.mode is SearchMode.HYBRID and is_instructed and collection.has_plain_vectors
+        return replace(request, rerank=self._rerank_candidates if wants else 0)
+
+    def _rerank(
+        self, candidates: Sequence[Candidate], request: SearchRequest, timings_ms: dict[str, float]
+    ) -> Reranked:
+        if not request.rerank:
+            return Reranked(candidates)
+        instruction = request.instruction
+        with self._timed(timings_ms, "rerank"):
+            default = self._embedder.info.default_query_instruction
+            return rerank(
+                self._reranker, candidates, request, instruction=default if instruction is None else instruction
+            )
 
     def highlight(self, result: SearchResult) -> SearchResult:
         """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
@@ -139,6 +180,16 @@ class SearchService:
             found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
             self._queries.keep({key: found})
         return found
+
+    def rerank_texts(
+        self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
+    ) -> list[float]:
+        """How well texts of the caller's own answer a query, in their order: higher is better."""
+        _check_query(query)
+        if instruction is not None:
+            require_text(instruction, name="instruction")
+        with self._observer.stage("rerank"):
+            return rerank_texts(self._embedder, self._reranker, query, texts, instruction=instruction, values=values)
 
     @contextmanager
     def _timed(self, timings_ms: dict[str, float], stage: str) -> Iterator[None]:
@@ -189,6 +240,7 @@ def _check_search(request: SearchRequest) -> None:
     _check_query(request.query)
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
+    check_rerank(request.rerank)
     check_feedback(request)
     _check_value(request)
     if len(request.filters) > MAX_FILTERS:
@@ -246,13 +298,12 @@ def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     return own
 
 
-def _hits(points: Sequence[RankedPoint], readings: Sequence[ValueReading | None]) -> tuple[Hit, ...]:
-    pairs = zip(points, readings, strict=True)
-    return tuple(_hit(rank, ranked, reading) for rank, (ranked, reading) in enumerate(pairs, start=1))
+def _hits(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
+    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
 
 
-def _hit(rank: int, ranked: RankedPoint, reading: ValueReading | None) -> Hit:
-    point = ranked.point
+def _hit(rank: int, candidate: Candidate) -> Hit:
+    point = candidate.ranked.point
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
     page = metadata.get("page")
@@ -272,6 +323,8 @@ def _hit(rank: int, ranked: RankedPoint, reading: ValueReading | None) -> Hit:
             end=cast("int", metadata["end"]),
             page=cast("int | None", page),
         ),
-        legs=ranked.legs,
-        value=reading,
+        legs=candidate.ranked.legs,
+        value=candidate.value,
+        rerank_score=candidate.rerank_score,
+        moved_from=candidate.moved_from,
     )

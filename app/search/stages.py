@@ -1,4 +1,5 @@
-"""A search in stages, for those who watch: first ranks at a few steps, then all steps, then why each hit was found."""
+"""A search in stages, for those who watch: first ranks at a few steps, then all steps, then those of a second look,
+then why each hit was found."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.ports.services import Search
+from app.search.reranking import check_rerank
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
@@ -15,6 +17,7 @@ FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
 class StageName(StrEnum):
     FIRST = "first"
     RANKED = "ranked"
+    RERANKED = "reranked"
     HIGHLIGHTED = "explained"
 
 
@@ -26,9 +29,15 @@ class Stage:
 
 def search_in_stages(service: Search, request: SearchRequest, *, steps: int, highlight: bool = True) -> Iterator[Stage]:
     """`steps` are those that the request will take. The last stage holds the whole answer."""
+    check_rerank(request.rerank)
+    plain = replace(request, rerank=0)
     if request.mode is not SearchMode.SPARSE and steps > 2 * FIRST_STEPS:
-        yield Stage(StageName.FIRST, service.search(replace(request, steps=FIRST_STEPS), highlight=False))
-    result = service.search(request, highlight=False)
+        yield Stage(StageName.FIRST, service.search(replace(plain, steps=FIRST_STEPS), highlight=False))
+    result = service.search(plain, highlight=False)
     yield Stage(StageName.RANKED, result)
+    if result.hits and (request.rerank or (request.rerank is None and result.instruction)):
+        result = service.search(request, highlight=False)
+        if result.notes or any(hit.rerank_score is not None for hit in result.hits):
+            yield Stage(StageName.RERANKED, result)
     if highlight and result.hits:
         yield Stage(StageName.HIGHLIGHTED, service.highlight(result))

@@ -13,6 +13,7 @@ from embedder.refinement import MAX_BIAS, RefinementStep
 MAX_LIMIT = 100
 MAX_FILTERS = 32
 MAX_FEEDBACK = 16  # chunks on either side
+MAX_RERANK = 200  # candidates that are re-ranked
 BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
 
 
@@ -30,6 +31,7 @@ class Leg(StrEnum):
     DENSE = "dense"  # the vector of the query under its instruction
     PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
     SPARSE = "sparse"  # its words
+    FEEDBACK = "feedback"  # a vector between the query and what the others found first
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,13 @@ class SearchRequest:
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
     token_bias: Mapping[str, float] = field(default_factory=dict)
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
     value: str | None = None  # only passages of this one of them
+    # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
+    rerank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ class Hit:
     why: Highlight | None = None
     legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
     value: ValueReading | None = None  # where the request names values
+    rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
+    moved_from: int | None = None  # its rank before that, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +109,9 @@ class SearchResult:
     hits: tuple[Hit, ...]
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = SearchMode.HYBRID
     values: ValueSummary | None = None  # where the request names values
+    notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

@@ -179,7 +179,8 @@ class QdrantVectorIndex:
         limit: int,
         filters: Mapping[str, str] | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        self._require_words(index)
+        if text:
+            self._require_words(index)
         nearest, words = [self._nearest(index, each, filters) for each in vectors], _with_words(text, filters)
         if words is None:
             return self._query(index, nearest, limit), []

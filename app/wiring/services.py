@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.wiring.catalog import open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
+from app.wiring.rerankers import reranker_for
 from app.wiring.tracing import open_spans
 
 
@@ -26,7 +27,9 @@ def open_services(settings: Settings) -> Iterator[Services]:
     spans = open_spans("gircse")
     metrics = Metrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")
+    reranker = reranker_for(settings, embedder, observer=metrics)
     with (
+        closing(reranker),
         closing(spans),
         closing(embedder),
         open_catalog(settings) as catalog,
@@ -40,7 +43,14 @@ def open_services(settings: Settings) -> Iterator[Services]:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder, observer=metrics),
+            search=SearchService(
+                catalog,
+                index,
+                embedder,
+                reranker=reranker,
+                rerank_candidates=settings.rerank_candidates,
+                observer=metrics,
+            ),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,

@@ -16,6 +16,7 @@ from embedder.server.guard import Guard
 from embedder.server.openai_routes import openai_routes
 from embedder.server.own_routes import own_routes
 from embedder.server.protocol import InputType
+from embedder.server.rerank_routes import rerank_routes
 from embedder.server.service import EngineSource
 
 
@@ -50,6 +51,7 @@ def create_application(
         slow_client_s=engine.limits.slow_client_s,
     )
     application.include_router(openai_routes(source, input_type=input_type))
+    application.include_router(rerank_routes(source))
     application.include_router(own_routes(source, tokenizer=tokenizer, card=card))
 
     @application.get("/healthz", tags=["health"])

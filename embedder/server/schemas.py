@@ -8,9 +8,11 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.relevance import MAX_VALUES
 from embedder.server.protocol import InputType
 
 MAX_INSTRUCTION_CHARACTERS = 20_000
+MAX_RERANKED = 1_000
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 Instruction = Annotated[str | None, Field(max_length=MAX_INSTRUCTION_CHARACTERS)]
@@ -89,6 +91,40 @@ class EmbeddingRow(BaseModel):
     object: Literal["embedding"] = "embedding"
     index: int
     embedding: list[float] | str
+
+
+class RerankQuestion(Posted):
+    """As Cohere's and Jina's, and how to look at the texts."""
+
+    query: StrictStr = Field(examples=["I still haven't received my new card"])
+    documents: Texts = Field(min_length=1, max_length=MAX_RERANKED)
+    instruction: Instruction = Field(
+        default=None,
+        description="Not Cohere's: how to look at query and documents. Left out: that of queries. Empty: none.",
+    )
+    values: Texts = Field(
+        default_factory=list,
+        max_length=MAX_VALUES,
+        description="Not Cohere's: values that the instruction tells apart, as `name` or `name = synonym, synonym`.",
+    )
+    top_n: StrictInt | None = Field(default=None, ge=1, description="Only the best so many. Left out: all.")
+    steps: StrictInt = Field(default=1, ge=1, description="Not Cohere's: refinement steps of query and documents.")
+    return_documents: bool = Field(default=False, description="Give the texts back with their scores.")
+    model: str | None = Field(default=None, max_length=1000, description="Taken, and not looked at.")
+
+
+class RerankedText(BaseModel):
+    text: str
+
+
+class RerankRow(BaseModel):
+    index: int = Field(description="Of the document in the request, from 0.")
+    relevance_score: float = Field(description="-1 to 1, the higher the better.")
+    document: RerankedText | None = None
+
+
+class RerankAnswer(BaseModel):
+    results: list[RerankRow] = Field(description="The best first.")
 
 
 class Usage(BaseModel):

@@ -198,7 +198,7 @@ def test_chunks_are_found_by_their_words_and_scored_by_bm25(index: VectorIndex) 
 def test_a_text_without_a_known_word_finds_nothing_by_words(index: VectorIndex, text: str) -> None:
     name = filled(index, chunk(1, RED), chunk(2, TREE))
     assert index.search_sparse(name, text, limit=10) == []
-    dense, words = index.search_both(name, NORTH, text, limit=10)
+    [dense], words = index.search_legs(name, [NORTH], text, limit=10)
     assert (numbers(dense), words) == ([1, 2], [])
 
 
@@ -213,11 +213,12 @@ def test_words_follow_what_is_written_and_deleted(index: VectorIndex) -> None:
     assert numbers(index.search_sparse(name, "grey", limit=10)) == []
 
 
-def test_both_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
+def test_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
     name = filled(index, *(chunk(n, f"{'red ' * n}{TREE}", [n, 7 - n, 1], half=n % 2) for n in range(1, 7)))
     for filters in ({}, {"half": "1"}):
-        dense, words = index.search_both(name, EAST, "red", limit=2, filters=filters)
+        (dense, other), words = index.search_legs(name, [EAST, NORTH], "red", limit=2, filters=filters)
         assert numbers(dense) == numbers(index.search(name, EAST, limit=2, filters=filters))
+        assert numbers(other) == numbers(index.search(name, NORTH, limit=2, filters=filters)) != numbers(dense)
         assert numbers(words) == numbers(index.search_sparse(name, "red", limit=2, filters=filters))
         assert [hit.score for hit in words] == sorted((hit.score for hit in words), reverse=True)
         assert (len(dense), len(words)) == (2, 2)
@@ -226,7 +227,7 @@ def test_both_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
 
 def test_equal_scores_of_either_leg_come_in_the_order_of_ids(index: VectorIndex) -> None:
     name = filled(index, *(chunk(n, RED) for n in range(40, 0, -1)), chunk(50, TREE, EAST))
-    dense, words = index.search_both(name, NORTH, "red", limit=3)
+    [dense], words = index.search_legs(name, [NORTH], "red", limit=3)
     assert numbers(dense) == numbers(words) == [1, 2, 3]
     assert numbers(index.search_sparse(name, "red", limit=3)) == [1, 2, 3]
 
@@ -257,7 +258,7 @@ def test_an_index_of_an_earlier_release_takes_points_and_refuses_words(qdrant_in
     assert not qdrant_index.has_sparse(name)
     for ask in (
         lambda: qdrant_index.search_sparse(name, "red", limit=1),
-        lambda: qdrant_index.search_both(name, NORTH, "red", limit=1),
+        lambda: qdrant_index.search_legs(name, [NORTH], "red", limit=1),
     ):
         with pytest.raises(ConflictError, match="before chunks could be found by their words"):
             ask()

@@ -96,7 +96,7 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert "2 added or updated (2 chunks), 0 unchanged, 0 failed." in run("ingest", str(notes)).stdout
     found = run("search", "cat on a sofa", "--steps", "3", "--json")
     assert list(json.loads(found.stdout)) == [
-        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode", "values")
+        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode", "values", "notes")
     ]
     assert hits_of(found)["cat.txt"]["chunk"]["text"] == "The cat sleeps on the sofa. It dreams of mice."
 
@@ -177,6 +177,24 @@ def test_a_lens_is_saved_used_and_deleted(run: Run, notes: Path) -> None:
     assert "not both" in run("search", "cat", "--lens", "the animal", "-i", "x", code=1).stderr
     run("lenses", "delete", "the animal")
     assert "No lens named 'the animal'" in run("search", "cat", "--lens", "the animal", code=1).stderr
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_second_look_says_what_it_had_and_where_it_stood(
+    run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("ingest", str(notes))
+    asked = ("search", "cat on a sofa", "-i", "Which animal is it?", "--rerank", "2")
+    hits = json.loads(run(*asked, "--json").stdout)["hits"]
+    assert sorted(hit["moved_from"] for hit in hits) == [1, 2]
+    assert all(-1 <= hit["rerank_score"] <= 1 for hit in hits)
+    assert "second look 0." in run(*asked).stdout
+    assert "0 to 200 candidates, not 201" in run("search", "cat", "--rerank", "201", code=1).stderr
+    monkeypatch.setenv("GIRCSE_RERANK_BY", "server")
+    monkeypatch.setenv("GIRCSE_RERANK_URL", "http://127.0.0.1:9/rerank")
+    away = run(*asked).stdout
+    assert "This is the first ranking, without a second look." in away.replace("\n", " ")
+    assert "The cat sleeps on the sofa." in away
 
 
 def test_hostile_text_cannot_steer_the_terminal(run: Run, notes: Path) -> None:

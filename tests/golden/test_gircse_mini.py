@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from app.search.soft_tokens import is_stop_word
 from embedder import load_encoder
+from embedder.checkpoint import find_checkpoint
+from embedder.errors import TextError
 from embedder.evaluation.data import read_rows
 from embedder.evaluation.measures import sts_scores
 
@@ -18,6 +22,23 @@ INSTRUCTIONS = {"intent": "Represent the intention of this text.", "emotion": "R
 @pytest.fixture(scope="module")
 def encoder():
     return load_encoder("gircse-mini", device="cpu")
+
+
+def test_after_0_steps_a_vector_is_that_of_sentence_transformers(encoder):
+    """Of the base model, whatever the length: without an instruction retrieval is never worse than with it."""
+    base = SentenceTransformer(str(find_checkpoint("gircse-mini").base), device="cpu")
+    texts = [SENTENCE, "7", "Straße, naïve — 北京 🚢", "A long one. " * 90]
+    assert base.max_seq_length == encoder.contract.max_length
+    expected = base.encode(texts, normalize_embeddings=True)
+    assert np.abs(encoder.encode_documents(texts, steps=0) - expected).max() < 1e-5
+    assert np.abs(encoder.encode_queries(texts, instruction="", steps=0) - expected).max() < 1e-5
+    assert np.array_equal(encoder.encode_documents(texts), encoder.encode_documents(texts, steps=0))  # the default
+
+
+def test_the_base_model_follows_no_instruction(encoder):
+    with pytest.raises(TextError, match="follows no instruction"):
+        encoder.encode_queries([SENTENCE], instruction=INSTRUCTIONS["intent"], steps=0)
+    assert encoder.refine(SENTENCE, steps=0).step_count == 0
 
 
 def test_similarity_holds_at_every_step_count(encoder):

@@ -215,6 +215,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/v1/embeddings"): Case(
         READER, at("/v1/embeddings", json={"model": "toy", "input": "cat"}), of_collection=False, may_fail=(503,)
     ),
+    ("POST", "/v1/rerank"): Case(
+        READER, at("/v1/rerank", json={"query": "cat", "documents": ["a cat"]}), of_collection=False
+    ),
     ("GET", "/v1/models"): Case(READER, at("/v1/models"), of_collection=False, may_fail=(503,)),
     ("GET", "/v1/models/{model:path}"): Case(READER, at("/v1/models/toy"), of_collection=False, may_fail=(503,)),
     ("POST", "/mcp"): Case(READER, at("/mcp", json={}), of_collection=False, may_fail=(400, 406)),

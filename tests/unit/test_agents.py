@@ -63,6 +63,16 @@ async def test_search_gives_fields_and_a_text(application: Any) -> None:
     assert hit["text"] in text
 
 
+async def test_a_second_look_is_told_to_agents(application: Any) -> None:
+    async with client_of(application) as client:
+        answer = await ask(client, "search", query="cat mice", collection="library", instruction="dreams", rerank=2)
+        first = await ask(client, "search", query="cat mice", collection="library", instruction="dreams")
+        assert "200" in await refusal(client, "search", query="cat", collection="library", rerank=201)
+    assert sorted(hit["moved_from"] for hit in answer.structured_content["hits"]) == [1, 2]
+    assert {hit["moved_from"] for hit in first.structured_content["hits"]} == {None}
+    assert answer.structured_content["notes"] == []
+
+
 async def test_texts_of_others_stand_between_marks_that_nobody_can_forge(application: Any) -> None:
     marks = set()
     async with client_of(application) as client:

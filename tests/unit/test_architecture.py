@@ -81,6 +81,7 @@ IMPORTS_BY_NAME = {
     "app.commands.composition": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
+    "app.wiring.rerankers": "brings in sentence-transformers where a cross-encoder re-ranks",
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",

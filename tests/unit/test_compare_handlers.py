@@ -24,8 +24,8 @@ from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
 FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"
-A = ("", 2, "dense", "library", "", "")
-B = ("kettle kettle kettle", 3, "dense", "library", "", "")
+A = ("", 2, "hybrid", "library", "", "")
+B = ("kettle kettle kettle", 3, "hybrid", "library", "", "")
 
 
 class FallibleIndex(InMemoryVectorIndex):
@@ -124,8 +124,8 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
         (("ferry", "", 0, *A[2:], *B), "steps of A must be a whole number from 1 to 20"),
         (("ferry", *A, "", 21, *B[2:]), "steps of B"),
         (("ferry", *A, "", 2, "psychic", *B[3:]), "dense, sparse, hybrid"),
-        (("ferry", *A, "", 2, "dense", "elsewhere", "", ""), "No collection named"),
-        (("ferry", "", 2, "dense", None, "", "", *B), "Choose a collection for A"),
+        (("ferry", *A, "", 2, "hybrid", "elsewhere", "", ""), "No collection named"),
+        (("ferry", "", 2, "hybrid", None, "", "", *B), "Choose a collection for A"),
         (("ferry", *A[:4], "{", "", *B), "cannot be read"),
         (("ferry", *A[:5], "alone", *B), "2 to 200 values apart, not 1"),
         (("ferry", *A, *B[:5], 7), "values of B must be text"),
@@ -143,7 +143,7 @@ def test_bad_input_is_refused_before_any_search(
 
 def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandlers, index: FallibleIndex) -> None:
     index.away = "other"
-    *_, last = handlers.compare("ferry", *A, "", 2, "dense", "other", "", "")
+    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
     text = Seen(last[3]).text
     assert "B could not be answered" in text
     assert "The vector index is away. Start it again." in text
@@ -154,7 +154,7 @@ def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandle
 
 
 def test_the_same_text_in_two_collections_is_recognised(handlers: CompareHandlers) -> None:
-    *_, last = handlers.compare("ferry", *A, "", 2, "dense", "other", "", "")
+    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
     assert "In two collections it is the same passage" in last[0]
 
 
@@ -166,7 +166,7 @@ def test_nothing_is_said_about_a_choice_before_any_query(handlers: CompareHandle
 def test_an_address_gives_the_left_no_lens_and_the_right_the_first(handlers: CompareHandlers) -> None:
     asked = handlers.read_address({"q": " ferry "})
     assert asked.query == "ferry"
-    assert asked.left == SideFields("", 2, "dense", "library", "")
+    assert asked.left == SideFields("", 2, "hybrid", "library", "")
     assert asked.right == asked.left._replace(instruction=STARTERS[0].query_instruction)
     assert handlers.lens_of(asked.left.instruction) == NO_LENS
     assert handlers.lens_of(asked.right.instruction) == STARTERS[0].name
@@ -177,7 +177,7 @@ def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: Compa
     asked = handlers.read_address({"q": "x", "i1": first, "k1": "7", "m1": "sparse", "c1": "other"})
     assert asked.right == SideFields(second, 7, "sparse", "other", "", join_values(STARTERS[1].values))
     asked = handlers.read_address({"q": "x", "i1": first, "i2": "-", "k1": "7", "k2": "3", "c2": "other"})
-    assert asked.right == SideFields("", 3, "dense", "other", "")
+    assert asked.right == SideFields("", 3, "hybrid", "other", "")
     assert asked.left.collection == "library"
     asked = handlers.read_address({"q": "x", "i1": first, "v1": "sea, land", "i2": second, "v2": "calm; loud"})
     assert (asked.left.values, asked.right.values) == ("sea, land", "calm; loud")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.search.fusion import fuse
 from app.types.documents import ScoredPoint
-from app.types.search import LegRank, SearchMode
+from app.types.search import Leg, LegRank
 
 COSINE = st.floats(-1, 1, allow_nan=False, width=32)
 BM25 = st.floats(2**-6, 60, allow_nan=False, width=32)
@@ -28,30 +28,38 @@ def leg_of(scores: st.SearchStrategy[float], most: int = 12) -> st.SearchStrateg
     return st.dictionaries(st.sampled_from("abcdefghijklmnop"), scores, max_size=most).map(ranked)
 
 
+def both(dense: list[ScoredPoint], sparse: list[ScoredPoint]) -> dict[Leg, list[ScoredPoint]]:
+    return {Leg.DENSE: dense, Leg.SPARSE: sparse}
+
+
+def weighted(dense: float) -> dict[Leg, float]:
+    return {Leg.DENSE: dense, Leg.SPARSE: 1 - dense}
+
+
 def test_the_sum_is_that_of_both_shares() -> None:
     dense = [point("a", 0.8), point("b", 0.6), point("c", 0.4)]
     sparse = [point("d", 12.0), point("b", 9.0)]
-    fused = {each.point.id: each for each in fuse(dense, sparse, dense_weight=0.6)}
+    fused = {each.point.id: each for each in fuse(both(dense, sparse), weights=weighted(0.6))}
     assert fused["a"].point.score == pytest.approx(0.6 * 1)
     assert fused["b"].point.score == pytest.approx(0.6 * 0.75 + 0.4 * 0.75)
     assert fused["c"].point.score == pytest.approx(0.6 * 0.5)
     assert fused["d"].point.score == pytest.approx(0.6 * 0.5 + 0.4 * 1)  # its cosine is at most that of c
     assert list(fused) == ["b", "d", "a", "c"]
-    assert fused["b"].legs == (LegRank(SearchMode.DENSE, 2, 0.6), LegRank(SearchMode.SPARSE, 2, 9.0))
-    assert fused["a"].legs == (LegRank(SearchMode.DENSE, 1, 0.8),)
-    assert fused["d"].legs == (LegRank(SearchMode.SPARSE, 1, 12.0),)
+    assert fused["b"].legs == (LegRank(Leg.DENSE, 2, 0.6), LegRank(Leg.SPARSE, 2, 9.0))
+    assert fused["a"].legs == (LegRank(Leg.DENSE, 1, 0.8),)
+    assert fused["d"].legs == (LegRank(Leg.SPARSE, 1, 12.0),)
     assert fused["d"].point.payload == {"page_content": "d"}
 
 
 def test_two_empty_legs_find_nothing() -> None:
-    assert fuse([], []) == []
+    assert fuse({Leg.DENSE: [], Leg.PLAIN: [], Leg.SPARSE: []}) == []
 
 
 @given(leg_of(COSINE), leg_of(BM25), st.floats(0, 1))
 def test_every_candidate_comes_once_best_first_with_its_legs(
     dense: list[ScoredPoint], sparse: list[ScoredPoint], weight: float
 ) -> None:
-    fused = fuse(dense, sparse, dense_weight=weight)
+    fused = fuse(both(dense, sparse), weights=weighted(weight))
     assert sorted(each.point.id for each in fused) == sorted({each.id for each in (*dense, *sparse)})
     scores = [each.point.score for each in fused]
     assert scores == sorted(scores, reverse=True)
@@ -59,20 +67,19 @@ def test_every_candidate_comes_once_best_first_with_its_legs(
     for each in fused:
         expected = [
             LegRank(leg, rank, one.score)
-            for leg, found in ((SearchMode.DENSE, dense), (SearchMode.SPARSE, sparse))
+            for leg, found in ((Leg.DENSE, dense), (Leg.SPARSE, sparse))
             for rank, one in enumerate(found, start=1)
             if one.id == each.point.id
         ]
         assert list(each.legs) == expected
 
 
-@given(leg_of(COSINE), st.sampled_from([SearchMode.DENSE, SearchMode.SPARSE]))
-def test_a_leg_alone_keeps_its_order(found: list[ScoredPoint], leg: SearchMode) -> None:
+@given(leg_of(COSINE), st.sampled_from([Leg.DENSE, Leg.PLAIN, Leg.SPARSE]))
+def test_a_leg_alone_keeps_its_order(found: list[ScoredPoint], leg: Leg) -> None:
     """And has its whole weight: its best hit is at 1."""
-    if leg is SearchMode.SPARSE:
+    if leg is Leg.SPARSE:
         found = [replace(each, score=each.score + 2) for each in found]
-    legs = (found, []) if leg is SearchMode.DENSE else ([], found)
-    fused = fuse(*legs)
+    fused = fuse({each: found if each is leg else [] for each in (Leg.DENSE, Leg.PLAIN, Leg.SPARSE)})
     best_first = [found.index(next(one for one in found if one.id == each.point.id)) for each in fused]
     assert [found[place].score for place in best_first] == pytest.approx([each.score for each in found], abs=1e-6)
     assert not fused or math.isclose(fused[0].point.score, 1)
@@ -83,7 +90,7 @@ def test_what_is_better_in_both_legs_is_better(
     dense: list[ScoredPoint], sparse: list[ScoredPoint], weight: float
 ) -> None:
     cosines, words = ({each.id: each.score for each in found} for found in (dense, sparse))
-    scores = {each.point.id: each.point.score for each in fuse(dense, sparse, dense_weight=weight)}
+    scores = {each.point.id: each.point.score for each in fuse(both(dense, sparse), weights=weighted(weight))}
     for one in cosines.keys() & words.keys():
         for other in cosines.keys() & words.keys():
             if cosines[one] >= cosines[other] and words[one] >= words[other]:
@@ -93,5 +100,23 @@ def test_what_is_better_in_both_legs_is_better(
 @given(leg_of(COSINE), leg_of(BM25))
 def test_the_scale_of_bm25_makes_no_difference(dense: list[ScoredPoint], sparse: list[ScoredPoint]) -> None:
     larger = [replace(each, score=each.score * 4) for each in sparse]
-    first, second = fuse(dense, sparse), fuse(dense, larger)
+    first, second = fuse(both(dense, sparse)), fuse(both(dense, larger))
     assert [(each.point.id, each.point.score) for each in first] == [(e.point.id, e.point.score) for e in second]
+
+
+def test_a_leg_of_vectors_takes_the_weight_of_the_other_one() -> None:
+    """Words weigh as much whether there are two legs of vectors or one."""
+    dense, sparse = [point("a", 0.8), point("b", 0.4)], [point("b", 3.0)]
+    weights = {Leg.DENSE: 0.5, Leg.PLAIN: 0.3, Leg.SPARSE: 0.2}
+    alone = {each.point.id: each.point.score for each in fuse({Leg.DENSE: dense, Leg.SPARSE: sparse}, weights=weights)}
+    assert alone == {"a": pytest.approx(0.8), "b": pytest.approx(0.8 * 0.5 + 0.2)}
+    three = {Leg.DENSE: dense, Leg.PLAIN: [point("b", 0.9)], Leg.SPARSE: sparse}
+    found = {each.point.id: each.point.score for each in fuse(three, weights=weights)}
+    assert found == {"a": pytest.approx(0.5 + 0.3), "b": pytest.approx(0.25 + 0.3 + 0.2)}
+
+
+def test_a_leg_without_a_weight_only_tells_where_it_had_a_point() -> None:
+    legs = {Leg.DENSE: [point("a", 0.9), point("b", 0.1)], Leg.FEEDBACK: [point("b", 0.7)], Leg.SPARSE: []}
+    fused = fuse(legs, weights={Leg.FEEDBACK: 0.75, Leg.SPARSE: 0.25})
+    assert [(each.point.id, each.point.score) for each in fused] == [("a", 1.0), ("b", 1.0)]
+    assert fused[1].legs == (LegRank(Leg.DENSE, 2, 0.1), LegRank(Leg.FEEDBACK, 1, 0.7))

@@ -19,7 +19,7 @@ from app.runtime.lru import LRUCache
 from app.search.highlights import MAX_SENTENCES, Highlighter
 from app.search.service import SearchService
 from app.testing import ToyEmbedder
-from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode, SearchRequest
+from app.types.search import Hit, HitChunk, HitDocument, Leg, LegRank, SearchMode, SearchRequest
 from embedder.refinement import Refinement
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
@@ -128,7 +128,7 @@ def test_a_sentence_is_embedded_again_under_another_instruction(embedder: Counti
 
 
 def test_a_chunk_of_one_sentence_has_the_cosine_of_its_dense_leg(embedder: CountingEmbedder) -> None:
-    legs = (LegRank(SearchMode.SPARSE, 1, 7.0), LegRank(SearchMode.DENSE, 2, 0.25))
+    legs = (LegRank(Leg.SPARSE, 1, 7.0), LegRank(Leg.DENSE, 2, 0.25))
     (found,) = Highlighter(embedder).highlight(
         [hit("One sentence alone.", score=0.9, legs=legs)],
         vector(embedder, "sentence"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.search.highlights_bm25 import MAX_SENTENCES, highlight_by_bm25
-from app.types.search import Hit, HitChunk, HitDocument, LegRank, SearchMode
+from app.types.search import Hit, HitChunk, HitDocument, Leg, LegRank, SearchMode
 
 CAT = "The cat sleeps on the sofa. It dreams of mice. The room is quiet."
 RATES = "The bank raised interest rates. The savers of the town were glad."
@@ -58,7 +58,7 @@ def test_a_chunk_of_too_many_sentences_stays_unmarked() -> None:
 
 
 def test_only_what_words_alone_found_is_explained_by_words() -> None:
-    dense, sparse = LegRank(SearchMode.DENSE, 1, 0.5), LegRank(SearchMode.SPARSE, 1, 3.0)
+    dense, sparse = LegRank(Leg.DENSE, 1, 0.5), LegRank(Leg.SPARSE, 1, 3.0)
     hits = [hit(CAT, 0, (dense, sparse)), hit(CAT, 1, (sparse,)), hit(CAT, 2, (dense,))]
     found = highlight_by_bm25(hits, "mice", mode=SearchMode.HYBRID)
     assert [each.why is not None for each in found] == [False, True, False]

@@ -86,6 +86,16 @@ async def test_async_finds_the_same(server_url: str) -> None:
     assert len(await retriever.ainvoke("ferries", k=2)) == 2
 
 
+def test_a_second_look_tells_what_moved(server_url: str) -> None:
+    first = GircseRetriever(url=server_url, k=3, instruction="dreams").invoke("cat")
+    again = GircseRetriever(url=server_url, k=3, instruction="dreams", rerank=3).invoke("cat")
+    assert all("moved_from" not in found.metadata for found in first)
+    assert sorted(found.metadata["moved_from"] for found in again) == [1, 2, 3]
+    assert all(first[found.metadata["moved_from"] - 1].id == found.id for found in again)
+    assert again[0].page_content == "A cat dreams of mice."
+    assert all(0 <= found.metadata["rerank_score"] <= 1 for found in again)
+
+
 def test_key_is_shown_and_never_printed(server_url: str, seen_headers: list[str | None]) -> None:
     retriever = GircseRetriever(url=server_url, api_key="marzipan-4711")
     retriever.invoke("cat")

@@ -25,7 +25,7 @@ from app.search.highlights import MAX_SENTENCES
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Point
-from app.types.search import SearchRequest
+from app.types.search import SearchMode, SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -39,7 +39,7 @@ def filled_application(toy_services: Any) -> Any:
 
 
 def ask(query: str = "cat on the sofa", **more: Any) -> SearchRequest:
-    return SearchRequest(**{"query": query, "collection": "library", **more})
+    return SearchRequest(**{"query": query, "collection": "library", "mode": SearchMode.DENSE, **more})
 
 
 def test_nearest_document_comes_first_with_all_its_facts(filled_application: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from app.errors import ConflictError, EmptyQueryError, FilterError, InputError
 from app.search.retrieval import LIKE_WEIGHT, UNLIKE_WEIGHT, move_vector
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.search import MAX_FEEDBACK, LegRank, SearchMode, SearchRequest
+from app.types.search import MAX_FEEDBACK, Leg, LegRank, SearchMode, SearchRequest
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -89,12 +89,13 @@ def test_hybrid_carries_both_legs(application: Any) -> None:
     assert result.mode is SearchMode.HYBRID
     for hit in result.hits:
         expected = [
-            LegRank(mode, each.rank, each.score)
+            LegRank(Leg(mode), each.rank, each.score)
             for mode, hits in legs.items()
             for each in hits
             if each.chunk.id == hit.chunk.id
         ]
-        assert list(hit.legs) == expected
+        assert [each for each in hit.legs if each.leg is not Leg.FEEDBACK] == expected
+        assert hit.legs[-1].leg is Leg.FEEDBACK
     assert all(0 <= hit.score <= 1 for hit in result.hits)
     assert result.hits[0].score > result.hits[1].score
 
@@ -110,12 +111,12 @@ def test_hybrid_looks_deeper_than_its_limit(application: Any) -> None:
 
 
 def test_the_instruction_moves_the_dense_leg_alone(application: Any) -> None:
-    def leg_scores(leg: SearchMode, instruction: str) -> dict[str, float]:
+    def leg_scores(leg: Leg, instruction: str) -> dict[str, float]:
         hits = application.services.search.search(ask("the bank", instruction=instruction)).hits
         return {hit.chunk.id: each.score for hit in hits for each in hit.legs if each.leg is leg}
 
-    assert leg_scores(SearchMode.SPARSE, "river") == leg_scores(SearchMode.SPARSE, "")
-    moved, plain = leg_scores(SearchMode.DENSE, "river"), leg_scores(SearchMode.DENSE, "")
+    assert leg_scores(Leg.SPARSE, "river") == leg_scores(Leg.SPARSE, "")
+    moved, plain = leg_scores(Leg.DENSE, "river"), leg_scores(Leg.DENSE, "")
     assert all(moved[chunk_id] != score for chunk_id, score in plain.items())
 
 
@@ -129,7 +130,26 @@ def test_a_query_without_known_words_finds_nothing_by_words(application: Any) ->
     search = application.services.search.search
     assert search(ask("zebra", SearchMode.SPARSE)).hits == ()
     assert search(ask("?!", SearchMode.SPARSE)).hits == ()
-    assert texts(search(ask("?!"))) == texts(search(ask("?!", SearchMode.DENSE)))
+    assert {leg.leg for hit in search(ask("?!")).hits for leg in hit.legs} == {Leg.DENSE, Leg.FEEDBACK}
+
+
+def test_what_is_like_the_first_hits_comes_before_what_is_not(toy_services_factory: Callable[..., Any]) -> None:
+    """Pseudo-relevance feedback: neither of the last two shares a word with the query."""
+    application = toy_services_factory(embedder=ToyEmbedder(dimension=4096))
+    for text in ("gull tern", "gull heron", "gull osprey", "tern heron osprey", "bond yield"):
+        application.add(text)
+    search = application.services.search.search
+    assert texts(search(ask("gull", SearchMode.HYBRID)))[3:] == ["tern heron osprey", "bond yield"]
+    scores = {hit.chunk.text: hit.score for hit in search(ask("gull")).hits}
+    assert scores["tern heron osprey"] > scores["bond yield"]
+    dense = {hit.chunk.text: hit.score for hit in search(ask("gull", SearchMode.DENSE)).hits}
+    assert dense["tern heron osprey"] == pytest.approx(dense["bond yield"])
+
+
+def test_a_person_s_feedback_takes_the_place_of_it(application: Any) -> None:
+    liked = ids_of(application)[CAT]
+    hits = application.services.search.search(ask("bank", like=(liked,))).hits
+    assert all(leg.leg is not Leg.FEEDBACK for hit in hits for leg in hit.legs)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -145,13 +165,15 @@ def test_every_mode_refuses_what_cannot_be_used(application: Any, mode: SearchMo
         search(ask("bank", mode, filters={"": "x"}))
 
 
-@pytest.mark.parametrize("mode", [SearchMode.SPARSE, SearchMode.HYBRID])
-def test_an_index_without_words_names_the_command(toy_services_factory: Callable[..., Any], mode: SearchMode) -> None:
+def test_an_index_without_words_is_searched_by_meaning_and_names_the_command(
+    toy_services_factory: Callable[..., Any],
+) -> None:
     application = toy_services_factory(index=InMemoryVectorIndex(without_words={"library--1"}))
     application.add(CAT)
-    assert texts(application.services.search.search(ask("cat", SearchMode.DENSE))) == [CAT]
+    for mode in (SearchMode.DENSE, SearchMode.HYBRID):
+        assert texts(application.services.search.search(ask("cat", mode))) == [CAT]
     with pytest.raises(ConflictError, match="gircse reindex library"):
-        application.services.search.search(ask("cat", mode))
+        application.services.search.search(ask("cat", SearchMode.SPARSE))
 
 
 def ids_of(application: Any) -> dict[str, str]:

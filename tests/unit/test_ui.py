@@ -127,7 +127,7 @@ def catalog() -> OneDocumentCatalog:
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
-    list(handlers.search("  card  ", " Same topic. ", 7.0, "dense", "library", 3, ""))
+    list(handlers.search("  card  ", " Same topic. ", 7.0, "hybrid", "library", 3, ""))
     assert search.requests == [
         SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3),
         SearchRequest("card", "library", "Same topic.", 7, 3),
@@ -135,33 +135,33 @@ def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: No
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
-    list(handlers.search("card", "", 5, "dense", "library", 3, ""))
+    list(handlers.search("card", "", 5, "hybrid", "library", 3, ""))
     assert search.requests[0].instruction == ""
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (("", "", 5, "dense", "library", 3, ""), "empty"),
-        ((" \n\t", "", 5, "dense", "library", 3, ""), "empty"),
-        ((None, "", 5, "dense", "library", 3, ""), "empty"),
-        ((["card"], "", 5, "dense", "library", 3, ""), "must be text"),
-        (("x" * (MAX_QUERY_CHARS + 1), "", 5, "dense", "library", 3, ""), "10,001 characters"),
-        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "dense", "library", 3, ""), "instruction is 2,001"),
-        (("card", {"a": 1}, 5, "dense", "library", 3, ""), "must be text"),
-        (("card", "", 0, "dense", "library", 3, ""), "from 1 to 20"),
-        (("card", "", 21, "dense", "library", 3, ""), "from 1 to 20"),
-        (("card", "", 5.5, "dense", "library", 3, ""), "whole number"),
-        (("card", "", True, "dense", "library", 3, ""), "whole number"),
-        (("card", "", float("nan"), "dense", "library", 3, ""), "whole number"),
-        (("card", "", "5", "dense", "library", 3, ""), "whole number"),
-        (("card", "", 5, "dense", "library", 10**9, ""), "from 1 to 50"),
-        (("card", "", 5, "dense", "elsewhere", 3, ""), "No collection named"),
-        (("card", "", 5, "dense", None, 3, ""), "Choose a collection"),
-        (("card", "", 5, "dense", ["library"], 3, ""), "Choose a collection"),
+        (("", "", 5, "hybrid", "library", 3, ""), "empty"),
+        ((" \n\t", "", 5, "hybrid", "library", 3, ""), "empty"),
+        ((None, "", 5, "hybrid", "library", 3, ""), "empty"),
+        ((["card"], "", 5, "hybrid", "library", 3, ""), "must be text"),
+        (("x" * (MAX_QUERY_CHARS + 1), "", 5, "hybrid", "library", 3, ""), "10,001 characters"),
+        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "hybrid", "library", 3, ""), "instruction is 2,001"),
+        (("card", {"a": 1}, 5, "hybrid", "library", 3, ""), "must be text"),
+        (("card", "", 0, "hybrid", "library", 3, ""), "from 1 to 20"),
+        (("card", "", 21, "hybrid", "library", 3, ""), "from 1 to 20"),
+        (("card", "", 5.5, "hybrid", "library", 3, ""), "whole number"),
+        (("card", "", True, "hybrid", "library", 3, ""), "whole number"),
+        (("card", "", float("nan"), "hybrid", "library", 3, ""), "whole number"),
+        (("card", "", "5", "hybrid", "library", 3, ""), "whole number"),
+        (("card", "", 5, "hybrid", "library", 10**9, ""), "from 1 to 50"),
+        (("card", "", 5, "hybrid", "elsewhere", 3, ""), "No collection named"),
+        (("card", "", 5, "hybrid", None, 3, ""), "Choose a collection"),
+        (("card", "", 5, "hybrid", ["library"], 3, ""), "Choose a collection"),
         (("card", "", 5, "psychic", "library", 3, ""), "dense, sparse, hybrid"),
-        (("card", "", 5, "dense", "library", 3, "{"), "cannot be read"),
-        (("card", "", 5, "dense", "library", 3, '{"bias": {"a": 11}}'), "from -10 to 10"),
+        (("card", "", 5, "hybrid", "library", 3, "{"), "cannot be read"),
+        (("card", "", 5, "hybrid", "library", 3, '{"bias": {"a": 11}}'), "from -10 to 10"),
     ],
 )
 def test_bad_input_is_refused_before_any_search(
@@ -201,15 +201,15 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    assert list(handlers.search_again("  ", "", 4, "dense", "library", 3, "")) == [(None, None, None)]
-    (first, last) = handlers.search_again("card", "", 4, "dense", "library", 3, "")
+    assert list(handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")) == [(None, None, None)]
+    (first, last) = handlers.search_again("card", "", 4, "hybrid", "library", 3, "")
     assert first[2] is None  # counting comes last
     assert "Narrow down" in str(last[2])
     assert len(search.requests) == 1
 
 
 def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
-    assert len(list(handlers.search("card", "", 20, "dense", "library", 3, ""))) == 3
+    assert len(list(handlers.search("card", "", 20, "hybrid", "library", 3, ""))) == 3
     assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
     assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 2
 
@@ -224,7 +224,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
         {"action": "unlike", "subject": "c2", "value": "Another"},
     ):
         chosen = read_choices(handlers.choose(chosen.to_text(), click))
-    list(handlers.search("card", "", 4, "dense", "library", 3, chosen.to_text()))
+    list(handlers.search("card", "", 4, "hybrid", "library", 3, chosen.to_text()))
     assert search.requests == [
         SearchRequest(
             "card",

@@ -68,7 +68,7 @@ window.gircse = (() => {
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
   function rememberSearch([q, i, k, m, c, n, x, v], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "dense" ? "" : m, c, n: n === results ? "" : n, x });
+    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -107,7 +107,7 @@ window.gircse = (() => {
   /* Query, then instruction, steps, mode, collection, choices and values of A, then those of B. */
   function rememberComparison([q, ...sides]) {
     if (!q || !q.trim()) return;
-    const side = ([i, k, m, c, x, v], n) => ({ ["i" + n]: i || "-", ["v" + n]: v, ["k" + n]: k, ["m" + n]: m === "dense" ? "" : m, ["c" + n]: c, ["x" + n]: x });
+    const side = ([i, k, m, c, x, v], n) => ({ ["i" + n]: i || "-", ["v" + n]: v, ["k" + n]: k, ["m" + n]: m === "hybrid" ? "" : m, ["c" + n]: c, ["x" + n]: x });
     remember({ q, ...side(sides.slice(0, 6), 1), ...side(sides.slice(6), 2) });
   }
 

@@ -143,7 +143,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
         "q": request.query,
         "i": request.instruction or NO_INSTRUCTION,
         "k": request.steps,
-        "m": "" if request.mode is SearchMode.DENSE else request.mode,
+        "m": "" if request.mode is SearchMode.HYBRID else request.mode,
         "c": request.collection,
         "x": chosen.to_text(),
         "v": join_values([str(each) for each in request.values]),

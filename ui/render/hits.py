@@ -179,7 +179,7 @@ _SCORES = {
 _THUMB = (
     "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
 )
-_LEGS = {Leg.DENSE: "meaning", Leg.PLAIN: "plain meaning", Leg.SPARSE: "words"}
+_LEGS = {Leg.DENSE: "meaning", Leg.PLAIN: "plain meaning", Leg.SPARSE: "words", Leg.FEEDBACK: "feedback"}
 
 
 def _render_score(hit: Hit, mode: SearchMode) -> Markup:

@@ -1,0 +1,96 @@
+"""A second look at the first candidates of a search, joined with their first score. Knows no model, index or server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from app.errors import InputError, UnavailableError
+from app.ports.rerank import Passage, Reranker
+from app.search.fusion import RankedPoint
+from app.types.search import MAX_RERANK, SearchRequest
+from app.types.values import ValueReading
+
+# Of 1, the first score has the rest. docs/decisions/0034-a-second-look.md
+RERANK_WEIGHT = 0.6
+RERANK_WEIGHT_WITH_VALUES = 0.5  # these are part of the first score
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`ranked.point.score` is what it is ranked by."""
+
+    ranked: RankedPoint
+    value: ValueReading | None = None
+    rerank_score: float | None = None
+    moved_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """`notes` say why there was no second look."""
+
+    candidates: Sequence[Candidate]
+    notes: tuple[str, ...] = ()
+
+
+def rerank(
+    reranker: Reranker, candidates: Sequence[Candidate], request: SearchRequest, *, instruction: str
+) -> Reranked:
+    """The candidates, best first; the first `request.rerank` of them are ranked anew, above all others.
+
+    A re-ranker that does not answer as it should leaves the first ranking.
+    """
+    looked_at = candidates[: request.rerank or 0]
+    if not looked_at:
+        return Reranked(candidates)
+    try:
+        scores = reranker.scores(request.query, [_passage(each.ranked) for each in looked_at], instruction=instruction)
+    except UnavailableError as error:
+        _log.warning("A search keeps its first ranking: %s", error)
+        return Reranked(candidates, (f"This is the first ranking, without a second look. {error}",))
+    weight = RERANK_WEIGHT_WITH_VALUES if request.values else RERANK_WEIGHT
+    joined = join_scores([each.ranked.point.score for each in candidates], scores, weight=weight)
+    again = [
+        replace(each, ranked=_with_score(each.ranked, score), rerank_score=own, moved_from=rank)
+        for rank, (each, score, own) in enumerate(zip(looked_at, joined, scores, strict=False), start=1)
+    ]
+    again.sort(key=lambda each: (-each.ranked.point.score, each.moved_from or 0))
+    rest = zip(candidates[len(looked_at) :], joined[len(looked_at) :], strict=True)
+    return Reranked([*again, *(replace(each, ranked=_with_score(each.ranked, score)) for each, score in rest)])
+
+
+def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
+    """`first` are in descending order, and the best of them have a second score as well; for each one of both, 0 to 1.
+
+    Each kind counts from 0 for its lowest to 1 for its best: cosines under an instruction all lie close together. What
+    was not looked at again gets the lowest second score, and so stays below all that was.
+    """
+    again = spread(second) + [0.0] * (len(first) - len(second))
+    return [(1 - weight) * one + weight * other for one, other in zip(spread(first), again, strict=True)]
+
+
+def spread(scores: Sequence[float]) -> list[float]:
+    """0 for the lowest, 1 for the best, and for all that are equal."""
+    lowest, best = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
+
+
+def check_rerank(count: int | None) -> None:
+    """Raises InputError."""
+    if count is not None and not 0 <= count <= MAX_RERANK:
+        raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
+
+
+def _passage(ranked: RankedPoint) -> Passage:
+    payload = ranked.point.payload
+    metadata = cast("Mapping[str, object]", payload["metadata"])
+    return Passage(ranked.point.id, str(payload["page_content"]), str(metadata["text_hash"]))
+
+
+def _with_score(ranked: RankedPoint, score: float) -> RankedPoint:
+    return replace(ranked, point=replace(ranked.point, score=score))

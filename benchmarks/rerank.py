@@ -1,0 +1,350 @@
+"""A second look at the first 50 candidates: what it costs, and what it brings where an instruction asks for one aspect
+of texts that have several.
+
+Quality: a query is a text of a label set with several aspects, or two sentences of two aspects joined, under the
+instruction of one of them. Relevant is what has the query's label there and another one under the rival aspect; what
+has both alike is left out, so that nothing but the instruction tells what is wanted. Weights are chosen on the tuning
+half of the queries (even SHA-1 of the text); the table reports the other half.
+
+    python -m benchmarks.rerank --data FOLDER [--only cost | quality] [--into docs/evaluation]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from app.ports.rerank import Passage
+from app.search import reranking
+from app.search.fusion import RankedPoint
+from app.search.gircse_reranker import STEPS, GircseReranker
+from app.search.reranking import Candidate, rerank
+from app.search.value_distributions import distributions, similarities, value_cosines
+from app.search.value_ranking import rank_by_values
+from app.types.documents import ScoredPoint
+from app.types.search import SearchRequest
+from app.types.values import LensValue, ValueReading
+from app.wiring.embedding import LocalEmbedder
+from embedder import Encoder, load_encoder
+from embedder.engine.limits import Limits
+from embedder.evaluation.bootstrap import draw_weights, estimate, means
+from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
+from embedder.evaluation.evaluate import cpu_name
+
+CANDIDATES, DEPTH = 50, 10
+NONE, TODAY, LOOK, VALUES, BOTH = "no instruction", "instruction", "second look", "values", "values and second look"
+# The same over candidates that were found without an instruction, by the vectors of the base model on both sides.
+PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH = "plain, second look", "plain, values", "plain, both"
+SYSTEMS = (NONE, TODAY, LOOK, VALUES, BOTH, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
+PLAIN = (NONE, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
+HELD_OUT = ("crossner_literature", "viggo_games", "composed")  # of none of them a model of ours was trained
+WEIGHTS = [round(0.1 * step, 1) for step in range(11)]
+RESAMPLES = 2_000
+_TEXTS, _CHARACTERS, _ASPECTS, _QUERIES, _LEAST = 150, 400, 4, 12, 5
+_COMPOSED, _COMPOSED_VALUES = 16, 8
+
+
+@dataclass(slots=True)
+class Source:
+    """`labels[aspect][row]`; vectors are made by `embed`."""
+
+    name: str
+    texts: list[str]
+    labels: dict[str, list[frozenset[str]]]
+    instructions: dict[str, str]
+    plain: np.ndarray = field(default_factory=lambda: np.empty(0))  # (n, D)
+    asked: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as queries at the model's own steps
+    seen: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as second looks
+    names: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, of its values in their order
+
+    def values(self, aspect: str) -> list[str]:
+        return sorted(frozenset().union(*self.labels[aspect]))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    source: Source
+    row: int
+    aspect: str
+    relevant: frozenset[int]
+    rows: tuple[int, ...]  # of all that may be found
+
+    @property
+    def is_tuning(self) -> bool:
+        return is_tuning(self.source.texts[self.row])
+
+
+class Looked:
+    """Implements `Reranker` by vectors that are there."""
+
+    def __init__(self, vectors: np.ndarray, row: int) -> None:
+        self._vectors = vectors
+        self._row = row
+
+    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+        return (self._vectors[[int(each.id) for each in passages]] @ self._vectors[self._row]).astype(float).tolist()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def read_sources(folder: Path) -> Iterator[Source]:
+    rng, instructions = random.Random(0), read_instructions(folder)
+    for path in files_of(folder, "labels"):
+        rows = list({row["text"]: row for row in read_rows(path)}.values())
+        rows = rng.sample(rows, min(_TEXTS, len(rows)))
+        labels = {
+            aspect: [_labels_of(row["labels"].get(aspect)) for row in rows]
+            for aspect in instructions.get(name_of(path), {})
+        }
+        named = {each: sets for each, sets in labels.items() if 2 <= len(frozenset().union(*sets)) <= 200}
+        most = sorted(named, key=lambda each: -sum(map(bool, named[each])))[:_ASPECTS]
+        texts = [row["text"][:_CHARACTERS] for row in rows]
+        told = {each: instructions[name_of(path)][each] for each in most}
+        yield Source(name_of(path), texts, {each: named[each] for each in most}, told)
+    yield from compose(read_rows(folder / "aspects.jsonl.gz"), rng)
+
+
+def _labels_of(value: str | list[str] | None) -> frozenset[str]:
+    return frozenset([value] if isinstance(value, str) else value or ())
+
+
+def compose(aspects: Sequence[dict], rng: random.Random) -> Iterator[Source]:
+    """A text of two sentences for every pair of values of two aspects."""
+    left = list(aspects)
+    rng.shuffle(left)
+    for _ in range(_COMPOSED):
+        first = left.pop()
+        second = next(each for each in left if each["domain"] != first["domain"])
+        left.remove(second)
+        ours, theirs = (sorted(each["values"])[:_COMPOSED_VALUES] for each in (first, second))
+        pairs = [(one, other) for one in ours for other in theirs]
+        texts = [f"{rng.choice(first['values'][one])} {rng.choice(second['values'][other])}" for one, other in pairs]
+        labels = {
+            first["aspect"]: [frozenset([one]) for one, _ in pairs],
+            second["aspect"]: [frozenset([other]) for _, other in pairs],
+        }
+        told = {each["aspect"]: each["instructions"][0] for each in (first, second)}
+        yield Source("composed", texts, labels, told)
+
+
+def questions_of(source: Source, rng: random.Random) -> list[Question]:
+    found = []
+    for aspect in source.labels:
+        for rival in source.labels:
+            own, other = source.labels[aspect], source.labels[rival]
+            rows = rng.sample(range(len(source.texts)), len(source.texts)) if rival != aspect else []
+            asked = [question for row in rows if (question := _question(source, row, aspect, own, other)) is not None]
+            found += asked[:_QUERIES]
+    return found
+
+
+def _question(
+    source: Source, row: int, aspect: str, own: Sequence[frozenset[str]], other: Sequence[frozenset[str]]
+) -> Question | None:
+    """None where too few are relevant, or too few share the rival aspect alone."""
+    alike = {at for at in range(len(own)) if at != row and own[at] & own[row]}
+    rivals = {at for at in range(len(own)) if at != row and other[at] & other[row]}
+    if len(alike - rivals) < _LEAST or len(rivals - alike) < _LEAST:
+        return None
+    rows = tuple(at for at in range(len(own)) if at != row and at not in alike & rivals)
+    return Question(source, row, aspect, frozenset(alike - rivals), rows)
+
+
+def embed(encoder: Encoder, source: Source) -> None:
+    source.plain = encoder.encode_documents(source.texts, instruction="", steps=0)
+    for aspect, instruction in source.instructions.items():
+        source.seen[aspect] = encoder.encode_documents(source.texts, instruction=instruction, steps=STEPS)
+        source.names[aspect] = encoder.encode_documents(source.values(aspect), instruction="", steps=0)
+        rows = sorted({each.row for each in source_questions(source) if each.aspect == aspect})
+        source.asked[aspect] = np.zeros_like(source.plain)
+        if rows:
+            texts = [source.texts[row] for row in rows]
+            source.asked[aspect][rows] = encoder.encode_queries(texts, instruction=instruction)
+
+
+def source_questions(source: Source) -> list[Question]:
+    return questions_of(source, random.Random(1))
+
+
+def rank(question: Question, system: str) -> list[int]:
+    """Rows, best first, by the code of the product. What is not among the candidates of a second look is left out."""
+    source, aspect = question.source, question.aspect
+    asked = source.plain if system in PLAIN else source.asked[aspect]
+    rows = np.array(question.rows)
+    first = source.plain[rows] @ asked[question.row]
+    order = np.argsort(-first, kind="stable")
+    points = [RankedPoint(_point(int(rows[at]), float(first[at]))) for at in order]
+    candidates = [Candidate(each) for each in points]
+    request = SearchRequest("", "", rerank=CANDIDATES)
+    if system in (VALUES, BOTH, PLAIN_VALUES, PLAIN_BOTH):
+        readings = _readings(question, [int(each.point.id) for each in points])
+        ranked = rank_by_values(points, readings, value=None, limit=len(points))
+        candidates = [Candidate(point, reading) for point, reading in ranked]
+        request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
+    if system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
+        look = Looked(source.seen[aspect], question.row)
+        candidates = list(rerank(look, candidates[:CANDIDATES], request, instruction="").candidates)
+    return [int(each.ranked.point.id) for each in candidates]
+
+
+def _point(row: int, score: float) -> ScoredPoint:
+    return ScoredPoint(str(row), score, {"page_content": "", "metadata": {"text_hash": ""}})
+
+
+def _readings(question: Question, rows: Sequence[int]) -> list[ValueReading]:
+    source, names = question.source, question.source.names[question.aspect]
+    vectors = source.plain[[question.row, *rows]]
+    p = distributions(value_cosines(vectors, names, range(len(names))))
+    return [ValueReading("", 0.0, float(each)) for each in similarities(p[1:], p[0])]
+
+
+def precision(question: Question, ranked: Sequence[int]) -> float:
+    """At DEPTH, or at as many as are relevant."""
+    depth = min(DEPTH, len(question.relevant))
+    return sum(row in question.relevant for row in ranked[:depth]) / depth
+
+
+def tune(questions: Sequence[Question]) -> dict[str, dict[float, float]]:
+    """Mean precision by weight, on the tuning half; the constants are those that are best, rounded."""
+    tuning = [each for each in questions if each.is_tuning]
+    found: dict[str, dict[float, float]] = {}
+    kept = reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES
+    for system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
+        for weight in WEIGHTS:
+            reranking.RERANK_WEIGHT = reranking.RERANK_WEIGHT_WITH_VALUES = weight
+            values = [precision(each, rank(each, system)) for each in tuning]
+            found.setdefault(system, {})[weight] = by_source(tuning, values)
+    reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES = kept
+    return found
+
+
+def by_source(questions: Sequence[Question], values: Sequence[float]) -> float:
+    """The mean of the means of sources, of 100."""
+    groups: dict[str, list[float]] = {}
+    for question, value in zip(questions, values, strict=True):
+        groups.setdefault(question.source.name, []).append(value)
+    return 100 * statistics.fmean(map(statistics.fmean, groups.values()))
+
+
+def replicates(questions: Sequence[Question]) -> dict[str, dict[str, np.ndarray]]:
+    """Source → system → (1 + resamples,): all systems see the same resamples."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name in dict.fromkeys(each.source.name for each in questions):
+        chosen = [each for each in questions if each.source.name == name and not each.is_tuning]
+        weights = draw_weights(name, len(chosen), resamples=RESAMPLES, seed=0)
+        found[name] = {
+            system: 100 * means(weights, np.array([precision(each, rank(each, system)) for each in chosen]))
+            for system in SYSTEMS
+        }
+    return found
+
+
+def quality(folder: Path, model: str) -> tuple[str, dict[str, object]]:
+    encoder = load_encoder(model, dtype="float32")
+    questions: list[Question] = []
+    for source in read_sources(folder):
+        asked = source_questions(source)
+        if asked:
+            embed(encoder, source)
+            questions += asked
+    tuned = tune(questions)
+    found = replicates(questions)
+    groups = {
+        "held-out sources": [name for name in found if name in HELD_OUT],
+        "other sources": [name for name in found if name not in HELD_OUT],
+        "all": list(found),
+    }
+    rows = {**{name: [name] for name in found}, **groups}
+    lines = [
+        f"{model}; {len(questions)} queries, {sum(not each.is_tuning for each in questions)} of them in the odd half",
+        "",
+        f"| precision@{DEPTH}, odd half | " + " | ".join(SYSTEMS) + " |",
+        "| --- |" + " --- |" * len(SYSTEMS),
+    ]
+    figures: dict[str, object] = {"tuning half": tuned}
+    for name, members in rows.items():
+        each = {system: np.mean([found[member][system] for member in members], axis=0) for system in SYSTEMS}
+        lines.append(f"| {name} | " + " | ".join(f"{each[system][0]:.1f}" for system in SYSTEMS) + " |")
+        figures[name] = {system: float(each[system][0]) for system in SYSTEMS}
+    lines += [""]
+    for name, members in groups.items():
+        for system, other in (
+            (LOOK, TODAY),
+            (LOOK, NONE),
+            (VALUES, NONE),
+            (BOTH, VALUES),
+            (BOTH, NONE),
+            (PLAIN_BOTH, NONE),
+        ):
+            gain = estimate(np.mean([found[member][system] - found[member][other] for member in members], axis=0))
+            lines.append(f"{name}: {system} minus {other}: {gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]  ")
+    lines += ["", "Tuning half, by weight of the second look:", ""]
+    lines += [
+        f"{name}: {', '.join(f'{at:g} {value:.1f}' for at, value in row.items())}  " for name, row in tuned.items()
+    ]
+    return "\n".join(lines), figures
+
+
+def cost(model: str, *, rounds: int) -> tuple[str, Mapping[str, float]]:
+    """Of 50 passages as long as chunks are, with new ones in every round; and of the same again."""
+    texts = [json.loads(line)["text"] for line in _sample_lines()]
+    words = " ".join(texts).split()
+    step = 130  # words: about the 200 tokens of a chunk
+    chunks = [" ".join(words[at : at + step]) for at in range(0, len(words) - step, step)]
+    cold, kept = [], []
+    embedder = LocalEmbedder(model, limits=Limits(cache_mb=0))
+    for turn in range(rounds + 1):
+        texts = [chunks[(turn * CANDIDATES + at) % len(chunks)] for at in range(CANDIDATES)]
+        passages = [Passage(f"{turn}-{at}", text, "") for at, text in enumerate(texts)]
+        reranker = GircseReranker(embedder)
+        spent = []
+        for _ in range(2):
+            started = perf_counter()
+            reranker.scores("Which islands live of fishing?", passages, instruction="Identify the region of the world.")
+            spent.append(1000 * (perf_counter() - started))
+        if turn:  # the first is for warming up
+            cold.append(spent[0])
+            kept.append(spent[1])
+    embedder.close()
+    figures = {"cold_ms": statistics.median(cold), "kept_ms": statistics.median(kept)}
+    new = f"{figures['cold_ms']:.0f} ms new (best {min(cold):.0f})"
+    again = f"{figures['kept_ms']:.1f} ms kept (best {min(kept):.1f})"
+    return f"{cpu_name()}; median of {rounds} rounds of {CANDIDATES} passages of {step} words: {new}, {again}", figures
+
+
+def _sample_lines() -> list[str]:
+    return (Path(__file__).parents[1] / "sample" / "library.jsonl").read_text("utf-8").splitlines()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of labels.*.jsonl.gz and aspects.jsonl.gz")
+    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--only", choices=("cost", "quality"))
+    parser.add_argument("--rounds", type=int, default=9, help="of the cost")
+    parser.add_argument("--into", type=Path, help="write rerank.json there, as it stands in the documentation")
+    options = parser.parse_args()
+    content: dict[str, object] = {}
+    if options.only != "quality":
+        told, content["cost"] = cost(options.model, rounds=options.rounds)
+        print(told, flush=True)
+    if options.only != "cost":
+        if options.data is None:
+            parser.error("--data is needed for the quality")
+        told, content["quality"] = quality(options.data, options.model)
+        print(told)
+    if options.into:
+        (options.into / "rerank.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

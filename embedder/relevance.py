@@ -1,0 +1,67 @@
+"""How well documents answer a query: their cosine under an instruction, and how alike both are among named values.
+
+p(v | x) is the softmax over values of cos(x, v) / TEMPERATURE, of a value's phrases the nearest; two texts are as alike
+as the cosine of their p. Knows no model: vectors come in, scores go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from embedder.errors import TextError
+
+TEMPERATURE = 0.07
+VALUE_WEIGHT = 0.5  # of 1, the cosine has the rest
+MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePhrases:
+    """The phrases of values that were written as `name` or as `name = synonym, synonym`."""
+
+    phrases: tuple[str, ...]
+    owners: tuple[int, ...]  # the number of the value of each phrase, ascending
+
+    @classmethod
+    def parse(cls, written: Sequence[str]) -> Self:
+        """Raises TextError."""
+        if not MIN_VALUES <= len(written) <= MAX_VALUES:
+            raise TextError(f"A lens tells {MIN_VALUES} to {MAX_VALUES} values apart, not {len(written)}.")
+        phrases: list[str] = []
+        owners: list[int] = []
+        for at, value in enumerate(written):
+            name, _, synonyms = value.partition("=")
+            if not name.strip():
+                raise TextError(
+                    f"A value has no name: {value[:40]!r}. Write it as `name` or `name = synonym, synonym`."
+                )
+            own = list(dict.fromkeys(each.strip() for each in (name, *synonyms.split(",")) if each.strip()))
+            phrases += own
+            owners += [at] * len(own)
+        if len(phrases) > MAX_PHRASES:
+            raise TextError(f"The values have more than {MAX_PHRASES:,} phrases in all: leave synonyms out.")
+        return cls(tuple(phrases), tuple(owners))
+
+
+def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """(D,) and (n, D), L2-normalised -> (n,)."""
+    return np.asarray(documents, dtype=np.float32) @ np.asarray(query, dtype=np.float32)
+
+
+def value_similarities(texts: np.ndarray, phrases: np.ndarray, owners: Sequence[int]) -> np.ndarray:
+    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values."""
+    cosines = texts @ phrases.T
+    starts = np.flatnonzero(np.diff(np.asarray(owners), prepend=-1))
+    scaled = np.maximum.reduceat(cosines, starts, axis=1) / TEMPERATURE  # (1 + n, V)
+    exponents = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    p = exponents / exponents.sum(axis=1, keepdims=True)
+    lengths = np.linalg.norm(p, axis=1)
+    return p[1:] @ p[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
+
+
+def joined_scores(cosines: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    return (1 - VALUE_WEIGHT) * cosines + VALUE_WEIGHT * alike

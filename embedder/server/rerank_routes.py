@@ -1,0 +1,72 @@
+"""`POST /v1/rerank` in the shape that Cohere's and Jina's clients know, over any `EmbeddingSource`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+
+from embedder.engine.errors import InvalidRequestError
+from embedder.errors import TextError
+from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, value_similarities
+from embedder.server.failures import OpenAIRoute
+from embedder.server.gone import unless_gone
+from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
+from embedder.server.schemas import OpenAIError, RerankAnswer, RerankedText, RerankQuestion, RerankRow
+
+_FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (413, 422, 429, 500, 503)}
+
+
+def rerank_routes(source: EmbeddingSource) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["rerank"], route_class=OpenAIRoute)
+
+    @routes.post("/rerank", response_model=RerankAnswer, response_model_exclude_none=True, responses=_FAILURES)
+    async def rerank(question: RerankQuestion, request: Request, response: Response) -> RerankAnswer:
+        """Texts ranked for a query, with its instruction on their side too, and by values if there are some."""
+        _check_texts(question)
+        scores = await unless_gone(request, score(source, question))
+        response.headers[FINGERPRINT_HEADER] = (await source.info()).fingerprint
+        order = np.argsort(-scores, kind="stable")[: question.top_n]
+        return RerankAnswer(results=[_row(question, int(at), float(scores[at])) for at in order])
+
+    return routes
+
+
+async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray:
+    """(n,) for the documents. Raises RefusedError."""
+    info = await source.info()
+    values = _values_of(question)
+    instruction = info.default_query_instruction if question.instruction is None else question.instruction
+    texts = (question.query, *question.documents)
+    seen = await source.embed(EmbedTask(texts, InputType.DOCUMENT, instruction=instruction, steps=question.steps))
+    cosines = cosine_scores(seen.vectors[0], seen.vectors[1:])
+    if values is None:
+        return cosines
+    task = EmbedTask((*texts, *values.phrases), InputType.DOCUMENT)
+    if info.min_steps == 0:
+        task = EmbedTask(task.texts, InputType.DOCUMENT, instruction="", steps=0)
+    plain = (await source.embed(task)).vectors
+    return joined_scores(cosines, value_similarities(plain[: len(texts)], plain[len(texts) :], values.owners))
+
+
+def _values_of(question: RerankQuestion) -> ValuePhrases | None:
+    if not question.values:
+        return None
+    try:
+        return ValuePhrases.parse(question.values)
+    except TextError as error:
+        raise InvalidRequestError(str(error), param="values") from None
+
+
+def _check_texts(question: RerankQuestion) -> None:
+    if not question.query.strip():
+        raise InvalidRequestError("The query is empty; write what you are looking for.", param="query")
+    for index, text in enumerate(question.documents):
+        if not text.strip():
+            raise InvalidRequestError(f"Document {index} is empty; leave it out.", param="documents")
+
+
+def _row(question: RerankQuestion, index: int, score: float) -> RerankRow:
+    text = RerankedText(text=question.documents[index]) if question.return_documents else None
+    return RerankRow(index=index, relevance_score=score, document=text)

@@ -1,0 +1,122 @@
+"""GircseReranker as LangChain uses it, and the arithmetic behind it beside that of searches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.retrievers import BaseRetriever
+
+from app.search import value_distributions, value_ranking, value_syntax
+from embedder import GircseEmbeddings, GircseReranker, TextError
+from embedder.relevance import MAX_PHRASES, MAX_VALUES, MIN_VALUES, TEMPERATURE, VALUE_WEIGHT, ValuePhrases
+from embedder.relevance import value_similarities as similarities
+
+TEXTS = ("The band played rock songs.", "The striker scored a goal.", "", "A concert of old music.", "   ")
+ROOT = Path(__file__).parents[2]
+
+
+class Fixed(BaseRetriever):
+    """Finds the same documents for every query."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return documents()
+
+
+def documents() -> list[Document]:
+    return [Document(id=str(at), page_content=text, metadata={"at": at}) for at, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> GircseEmbeddings:
+    return GircseEmbeddings(dtype="float32", query_instruction="Identify the topic of the text.")
+
+
+def test_documents_come_best_first_with_their_scores(embeddings: GircseEmbeddings) -> None:
+    reranker = GircseReranker(embeddings=embeddings)
+    assert isinstance(reranker, BaseDocumentCompressor)
+    found = reranker.compress_documents(documents(), "a musician on a stage")
+    assert [each.metadata["at"] for each in found][-1] == 1
+    assert {each.metadata["at"] for each in found} == {0, 1, 3}  # what is empty is left out
+    scores = [each.metadata["relevance_score"] for each in found]
+    assert scores == sorted(scores, reverse=True)
+    assert [each.id for each in found] == [str(each.metadata["at"]) for each in found]
+    assert "relevance_score" not in documents()[0].metadata
+
+
+def test_scores_are_cosines_with_the_instruction_on_both_sides(embeddings: GircseEmbeddings) -> None:
+    (found,) = GircseReranker(embeddings=embeddings, instruction="Which sport?", steps=2).compress_documents(
+        [Document("The striker scored.")], "a goal"
+    )
+    both = GircseEmbeddings(
+        dtype="float32",
+        query_instruction="Which sport?",
+        document_instruction="Which sport?",
+        query_steps=2,
+        document_steps=2,
+    )
+    expected = np.dot(both.embed_query("a goal"), both.embed_documents(["The striker scored."])[0])
+    assert found.metadata["relevance_score"] == pytest.approx(expected, abs=1e-5)
+
+
+async def test_async_and_in_a_chain_it_gives_the_same(embeddings: GircseEmbeddings) -> None:
+    reranker = GircseReranker(embeddings=embeddings, top_n=1)
+    best = list(reranker.compress_documents(documents(), "a goal"))
+    assert [each.metadata["at"] for each in best] == [1]
+    assert list(await reranker.acompress_documents(documents(), "a goal")) == best
+    chain = ContextualCompressionRetriever(base_compressor=reranker, base_retriever=Fixed())
+    assert chain.invoke("a goal") == best
+    assert await chain.ainvoke("a goal") == best
+
+
+def test_values_rank_documents(embeddings: GircseEmbeddings) -> None:
+    texts = [Document("Paris has a new museum."), Document("Tokyo has a new airport.")]
+    reranker = GircseReranker(embeddings=embeddings, instruction="", values=["France = Paris", "Japan = Tokyo"])
+    best = reranker.compress_documents(texts, "An airport was opened in Lyon, France.")[0]
+    assert best.page_content.startswith("Paris")
+    with pytest.raises(TextError, match="2 to 200"):
+        GircseReranker(embeddings=embeddings, values=["one"]).compress_documents(texts, "x")
+
+
+def test_nothing_gives_nothing_and_no_query_is_refused(embeddings: GircseEmbeddings) -> None:
+    reranker = GircseReranker(embeddings=embeddings)
+    assert list(reranker.compress_documents([], "x")) == []
+    assert list(reranker.compress_documents([Document(" ")], "x")) == []
+    with pytest.raises(ValueError, match="empty"):
+        reranker.compress_documents(documents(), " ")
+    with pytest.raises(ValueError, match="top"):
+        GircseReranker(embeddings=embeddings, top=3)
+
+
+def test_values_are_read_as_in_searches() -> None:
+    written = ["pleased  = happy, delighted, happy", "angry", "calm ="]
+    values = value_syntax.parse_values(written)
+    read = ValuePhrases.parse(written)
+    assert read.phrases == tuple(phrase for value in values for phrase in value.phrases)
+    assert read.owners == tuple(at for at, value in enumerate(values) for _ in value.phrases)
+    rng = np.random.default_rng(1)
+    texts, phrases = rng.normal(size=(6, 16)), rng.normal(size=(len(read.phrases), 16))
+    p = value_distributions.distributions(value_distributions.value_cosines(texts, phrases, read.owners))
+    np.testing.assert_allclose(
+        similarities(texts, phrases, read.owners), value_distributions.similarities(p[1:], p[0]), atol=1e-9
+    )
+    assert (TEMPERATURE, VALUE_WEIGHT) == (value_distributions.TEMPERATURE, value_ranking.VALUE_WEIGHT)
+    assert (MIN_VALUES, MAX_VALUES, MAX_PHRASES) == (
+        value_syntax.MIN_VALUES,
+        value_syntax.MAX_VALUES,
+        value_syntax.MAX_PHRASES,
+    )
+    for wrong in (["a"], ["a", " = b"], ["a"] * 201, [f"v{at} = {', '.join(map(str, range(9)))}" for at in range(150)]):
+        with pytest.raises(TextError):
+            ValuePhrases.parse(wrong)
+
+
+def test_importing_the_embedder_brings_no_reranker() -> None:
+    code = "import embedder, sys; sys.exit('embedder.reranker' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

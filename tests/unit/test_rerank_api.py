@@ -1,0 +1,109 @@
+"""`/v1/rerank` of the embedding server, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from embedding_server import WatchedServer, listening
+from starlette.testclient import TestClient
+from tiny_models import save_tiny_model
+
+from app.ports.rerank import Passage
+from app.wiring.query_template import QueryTemplate
+from app.wiring.rerank_server import ServerReranker
+from embedder import Encoder, load_encoder
+from embedder.engine.limits import Limits
+from embedder.server.application import create_application
+
+KEY = "a-secret"
+ASK = {"query": "a river", "documents": ["the sea is salt", "a river runs", "a lake"], "instruction": "Which water?"}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    return load_encoder(str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2")), dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def app(encoder: Encoder) -> Any:
+    server = WatchedServer(encoder, Limits(query_wait_s=60.0))
+    return create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
+
+
+@pytest.fixture(scope="module")
+def client(app: Any) -> Iterator[TestClient]:
+    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+        yield client
+
+
+def scores_of(answer: Any) -> list[float]:
+    assert answer.status_code == 200, answer.text
+    rows = answer.json()["results"]
+    assert [row["relevance_score"] for row in rows] == sorted((row["relevance_score"] for row in rows), reverse=True)
+    return [row["relevance_score"] for row in sorted(rows, key=lambda row: row["index"])]
+
+
+def test_scores_are_those_of_the_model(client: TestClient, encoder: Encoder) -> None:
+    query = encoder.encode_queries([ASK["query"]], instruction="Which water?", steps=1)[0]
+    texts = encoder.encode_documents(ASK["documents"], instruction="Which water?", steps=1)
+    answer = client.post("/v1/rerank", json=ASK)
+    assert scores_of(answer) == pytest.approx((texts @ query).tolist(), abs=1e-5)
+    assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+
+
+def test_values_steps_and_top_count(client: TestClient) -> None:
+    plain = scores_of(client.post("/v1/rerank", json=ASK))
+    assert scores_of(client.post("/v1/rerank", json={**ASK, "values": ["sea", "river"]})) != pytest.approx(plain)
+    assert scores_of(client.post("/v1/rerank", json={**ASK, "steps": 3})) != pytest.approx(plain)
+    best = client.post("/v1/rerank", json={**ASK, "top_n": 1, "return_documents": True}).json()["results"]
+    assert best == [
+        {
+            "index": plain.index(max(plain)),
+            "relevance_score": pytest.approx(max(plain)),
+            "document": {"text": ASK["documents"][plain.index(max(plain))]},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"documents": []}, "documents"),
+        ({"documents": ["a", " "]}, "documents"),
+        ({"documents": ["a"] * 1_001}, "documents"),
+        ({"documents": [1]}, "documents"),
+        ({"documents": ["a\ud800"]}, "input"),
+        ({"query": ""}, "query"),
+        ({"values": ["one"]}, "values"),
+        ({"values": ["a"] * 201}, "values"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 10_000}, "steps"),
+        ({"top_n": 0}, "top_n"),
+        ({"unknown": 1}, "unknown"),
+        ({"instruction": "x" * 20_001}, "instruction"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused_by_name(client: TestClient, change: dict[str, Any], param: str) -> None:
+    body = json.dumps({**ASK, **change})
+    answer = client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["param"] == param
+
+
+def test_it_wants_the_key_and_is_described(client: TestClient, app: Any) -> None:
+    assert client.post("/v1/rerank", json=ASK, headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert "/v1/rerank" in app.openapi()["paths"]
+
+
+def test_our_own_client_reads_it(encoder: Encoder) -> None:
+    server = WatchedServer(encoder, Limits(query_wait_s=60.0))
+    with listening(create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)) as port:
+        url = f"http://127.0.0.1:{port}/v1/rerank"
+        template = QueryTemplate("{instruction} {query}")
+        passages = [Passage(str(at), text, "") for at, text in enumerate(ASK["documents"])]
+        with closing(ServerReranker(url, api_key=KEY, template=template)) as reranker:
+            assert len(reranker.scores("a river", passages, instruction="")) == 3
