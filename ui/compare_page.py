@@ -13,7 +13,7 @@ from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
-from ui.search_page import ACT_SCRIPT, MODES
+from ui.search_page import ACT_SCRIPT, MODES, keeping_own_values
 from ui.streams import skipping_none
 
 # Passages, and the lines that join them, light up together.
@@ -21,8 +21,6 @@ PAIR_SCRIPT = "gircse.lightPairs(element)"
 REMEMBER_SCRIPT = "(...values) => gircse.rememberComparison(values)"
 # Query, then lens and six values of A, then those of B.
 SWAP_SCRIPT = "(q, ...sides) => [q, ...sides.slice(7), ...sides.slice(0, 7)]"
-# What an instruction of one's own tells apart is not what the lens did.
-OWN_INSTRUCTION_SCRIPT = f"(lens, values) => [{OWN_WORDS!r}, lens === {OWN_WORDS!r} ? values : '']"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -232,9 +230,14 @@ def _connect_lens(
         return "", *(gr.skip() if each is None else each for each in filled)
 
     # Typing an instruction of one's own takes the lens's name away, in the browser alone, and its values.
-    words = [side.lens, side.values]
-    side.instruction.input(fn=None, js=OWN_INSTRUCTION_SCRIPT, inputs=words, outputs=words)
-    side.values.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
+    gr.on([side.instruction.input, side.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
+    side.instruction.input(
+        keeping_own_values(handlers),
+        [side.instruction, side.values],
+        [views.message, side.values],
+        trigger_mode="always_last",
+        **_QUIET,
+    )
     side.lens.input(
         as_handler(fill, outputs=3, on_error=gr.skip()),
         side.lens,
