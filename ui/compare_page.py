@@ -13,7 +13,7 @@ from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
-from ui.search_page import ACT_SCRIPT, MODES, keeping_own_values
+from ui.search_page import ACT_SCRIPT, MODES
 from ui.streams import skipping_none
 
 # Passages, and the lines that join them, light up together.
@@ -229,15 +229,8 @@ def _connect_lens(
         filled = handlers.instruction_of(name), handlers.values_of(name)
         return "", *(gr.skip() if each is None else each for each in filled)
 
-    # Typing an instruction of one's own takes the lens's name away, in the browser alone, and its values.
+    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
     gr.on([side.instruction.input, side.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
-    side.instruction.input(
-        keeping_own_values(handlers),
-        [side.instruction, side.values],
-        [views.message, side.values],
-        trigger_mode="always_last",
-        **_QUIET,
-    )
     side.lens.input(
         as_handler(fill, outputs=3, on_error=gr.skip()),
         side.lens,

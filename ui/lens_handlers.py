@@ -46,12 +46,6 @@ class LensHandlers:
         written = find_lens(self.catalog, read_choice(name, name="lens")).values
         return join_values([str(each) for each in parse_values(written)])
 
-    def values_beside(self, instruction: object, values: object) -> str | None:
-        """Empty where the values are those of a lens with another instruction; None where the person's own stay."""
-        given = read_text(values, name="values", max_chars=MAX_VALUES_CHARS)
-        others = (lens for lens in lenses_of(self.catalog) if lens.values and lens.query_instruction != instruction)
-        return "" if given and any(given == self.values_of(lens.name) for lens in others) else None
-
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
         """The choices so far, changed by a click."""
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()

@@ -13,7 +13,7 @@ from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
-from ui.lens_handlers import OWN_WORDS, LensHandlers
+from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
@@ -223,15 +223,8 @@ def _connect_lenses(
         saved = handlers.save_lens(name, instruction, values)
         return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
 
-    # Typing takes the lens's name away, in the browser alone; and an instruction of one's own the lens's values.
+    # Typing takes the lens's name away, in the browser alone; the values stay until others are chosen.
     gr.on([fields.instruction.input, fields.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
-    fields.instruction.input(
-        keeping_own_values(handlers),
-        [fields.instruction, fields.values],
-        [views.message, fields.values],
-        trigger_mode="always_last",
-        **_QUIET,
-    )
     filled = fields.lens.input(
         as_handler(fill_instruction, outputs=3, on_error=gr.skip()),
         fields.lens,
@@ -247,16 +240,6 @@ def _connect_lenses(
         **_QUIET,
     )
     return filled
-
-
-def keeping_own_values(handlers: LensHandlers) -> Any:
-    """A handler of a message and of values, which go with their lens when another instruction is typed."""
-
-    def keep(instruction: object, values: object) -> tuple[Any, ...]:
-        kept = handlers.values_beside(instruction, values)
-        return "", gr.skip() if kept is None else kept
-
-    return as_handler(keep, outputs=2, on_error=gr.skip())
 
 
 def _connect_clicks(

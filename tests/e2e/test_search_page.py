@@ -189,21 +189,6 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
 
 
-def test_an_instruction_of_ones_own_takes_the_values_of_the_lens_away(open_page: Open) -> None:
-    opened = open_page(address(i="-"))
-    page = complete(opened)
-    page.locator("#lens input").click()
-    page.get_by_role("option", name="Same feeling").click()
-    expect(page.locator("#values textarea")).to_have_value(re.compile("joy"))
-    page.get_by_label("Instruction").fill("Which vehicle is it?")
-    expect(page.locator("#values textarea")).to_have_value("")
-    page.locator("#values textarea").fill("boat, train")
-    page.get_by_label("Instruction").fill("Which vehicle is used?")
-    expect(page.locator("#values textarea")).to_have_value("boat, train")
-    page.locator("#values textarea").press("Enter")
-    expect(page.locator(".values button")).to_have_count(3)
-
-
 def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
     opened = open_page(address(i=FEELING, v="joy, joy"))
     expect(opened.page.locator("#passages")).to_contain_text("'joy' stands there twice")

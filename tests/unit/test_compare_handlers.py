@@ -224,14 +224,6 @@ def test_lenses_fill_the_instruction_and_own_words_keep_it(handlers: CompareHand
     assert {NO_LENS, OWN_WORDS, "Same place"} <= set(handlers.lens_names())
 
 
-def test_values_of_a_lens_go_with_its_instruction_and_own_ones_stay(handlers: CompareHandlers) -> None:
-    place = handlers.values_of("Same place")
-    assert handlers.values_beside("Which continent is it about?", place) == ""
-    assert handlers.values_beside(handlers.instruction_of("Same place"), place) is None
-    assert handlers.values_beside("Which continent is it about?", "sea, land") is None
-    assert handlers.values_beside("Which continent is it about?", "") is None
-
-
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())
 GOOD = (st.just("ferry"), st.sampled_from(["dense", "sparse", "hybrid"]), st.just("library"), st.integers(1, 20))
 
