@@ -30,7 +30,7 @@ from app.search.retrieval import CANDIDATES, PSEUDO_FEEDBACK, PseudoFeedback, Qu
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import JobState, ScoredPoint, Source
-from app.types.search import MAX_LIMIT, Leg, SearchMode, SearchRequest
+from app.types.search import Leg, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
@@ -41,6 +41,7 @@ from embedder.evaluation.evaluate import cpu_name
 COLLECTIONS = ("cranfield", "medline_med", "stackfaq")
 METRICS = {"ndcg@10": nDCG @ 10, "recall@10": R @ 10}
 DEPTH = 10
+HITS = 40  # asked for, so that among them are ten documents
 GRID = [  # of dense, plain, sparse
     {Leg.DENSE: dense, Leg.PLAIN: plain, Leg.SPARSE: round(1 - dense - plain, 3)}
     for dense, plain in (
@@ -54,7 +55,7 @@ GRID = [  # of dense, plain, sparse
         (0.3, 0.3),
     )
 ]
-FEEDBACKS = [PseudoFeedback(*each) for each in ((0, 0.0), (1, 1.0), (2, 1.0), (3, 0.5), (3, 1.0), (3, 1.5), (5, 1.0))]
+FEEDBACKS = [PseudoFeedback(*each) for each in ((0, 0.0), (2, 1.0), (3, 0.5), (3, 1.0), (5, 1.0))]
 RESAMPLES = 2_000
 _HANDED_IN = 500
 _LOOK_S = 20
@@ -175,7 +176,7 @@ def search(services: Services, judged: Judged) -> Found:
     uris = {document.id: document.uri for document in services.catalog.documents(judged.name, limit=1_000_000)}
 
     def ranking(request: SearchRequest) -> Ranking:
-        hits = services.search.search(replace(request, limit=MAX_LIMIT), highlight=False).hits
+        hits = services.search.search(replace(request, limit=HITS), highlight=False).hits
         return best_documents([hit.document.uri for hit in hits])
 
     for key, text in tqdm(judged.queries.items(), desc=judged.name, unit="query"):
@@ -196,7 +197,7 @@ def search(services: Services, judged: Judged) -> Found:
         if is_tuning(text):
             for feedback in FEEDBACKS:
                 points = find_points(
-                    services.index, index, replace(instructed, limit=MAX_LIMIT), vectors, feedback=feedback
+                    services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback
                 )
                 ranked = best_documents([_uri(_of_document(each.point, uris)) for each in points.points])
                 found.feedbacks.setdefault(feedback, {})[key] = ranked
