@@ -116,6 +116,13 @@ class Settings(LogSettings):
         description="Who re-ranks the candidates of a search that asks for it (`rerank`): the model that embeds, a "
         "cross-encoder in this process (extra [rerank]), or a server.",
     )
+    rerank_candidates: int = Field(
+        default=50,
+        ge=0,
+        le=200,
+        description="So many of the first candidates of a hybrid search with an instruction are looked at again, where "
+        "it does not say how many. 0: none.",
+    )
     rerank_steps: int = Field(default=1, ge=1, le=64, description="gircse: refinement steps of a passage and a query.")
     rerank_kept_vectors: int = Field(
         default=20_000, ge=0, description="gircse: vectors kept in memory, 2 kB each where they have 384 numbers."

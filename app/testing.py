@@ -42,11 +42,20 @@ class ToyEmbedder:
     `is_recording` is off.
     """
 
-    def __init__(self, *, dimension: int = 256, fingerprint: str = "toy-1", is_recording: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        dimension: int = 256,
+        fingerprint: str = "toy-1",
+        is_recording: bool = True,
+        has_plain_vectors: bool = False,
+    ) -> None:
+        """`has_plain_vectors`: it takes 0 steps, too, which documents get by default."""
         self.dimension = dimension
         self.fingerprint = fingerprint
         self.embedded_texts: list[str] = []
         self._is_recording = is_recording
+        self._min_steps = 0 if has_plain_vectors else 1
 
     @property
     def info(self) -> ModelInfo:
@@ -59,7 +68,8 @@ class ToyEmbedder:
             default_query_instruction="",
             default_query_steps=2,
             default_document_instruction="",
-            default_document_steps=1,
+            default_document_steps=self._min_steps,
+            min_steps=self._min_steps,
         )
 
     def is_ready(self) -> bool:
@@ -79,8 +89,8 @@ class ToyEmbedder:
         if not text.strip():
             raise EmptyQueryError("The query is empty: type what you look for.")
         used_steps = self.info.default_query_steps if steps is None else steps
-        if not 1 <= used_steps <= self.info.max_steps:
-            raise InputError(f"steps must be 1 to {self.info.max_steps}, not {used_steps}.")
+        if not self._min_steps <= used_steps <= self.info.max_steps:
+            raise InputError(f"steps must be {self._min_steps} to {self.info.max_steps}, not {used_steps}.")
         weights = _word_weights(text, instruction or "")
         for word, bias in (token_bias or {}).items():
             weights[word.lower()] = weights.get(word.lower(), 0.0) + bias

@@ -61,14 +61,29 @@ _HANDED_IN = 500
 _LOOK_S = 20
 
 DEFAULT = "hybrid, no instruction (the default)"
-HYBRID = "hybrid, instructed"
+HYBRID, FIRST_RANKING = "hybrid, instructed", "hybrid, instructed, without a second look"
 DENSE, PLAIN, SPARSE = "dense: gircse-mini, instructed", "plain: its base", "sparse: BM25 of the index"
 NO_FEEDBACK = "hybrid, instructed, without feedback"
 NO_PLAIN, NO_DENSE = "without feedback and the leg plain", "without feedback and the leg dense"
 DBSF, RRF = "legs fused by DBSF", "legs fused by RRF, k = 2"
 BM25S, MINILM, MINILM_BM25 = "bm25s alone", "MiniLM alone", "MiniLM and bm25s, weighted sum of shares"
 
-ORDER = (DEFAULT, HYBRID, DENSE, PLAIN, SPARSE, NO_FEEDBACK, NO_PLAIN, NO_DENSE, DBSF, RRF, BM25S, MINILM, MINILM_BM25)
+ORDER = (
+    DEFAULT,
+    HYBRID,
+    FIRST_RANKING,
+    DENSE,
+    PLAIN,
+    SPARSE,
+    NO_FEEDBACK,
+    NO_PLAIN,
+    NO_DENSE,
+    DBSF,
+    RRF,
+    BM25S,
+    MINILM,
+    MINILM_BM25,
+)
 
 Ranking = list[str]  # ids of documents, best first
 Legs = dict[Leg, list[ScoredPoint]]
@@ -184,6 +199,7 @@ def search(services: Services, judged: Judged) -> Found:
         instructed = replace(asked, instruction=judged.instructions[key])
         found.add(DEFAULT, key, ranking(asked))
         found.add(HYBRID, key, ranking(instructed))
+        found.add(FIRST_RANKING, key, ranking(replace(instructed, rerank=0)))
         found.add(DENSE, key, ranking(replace(instructed, mode=SearchMode.DENSE)))
         found.add(PLAIN, key, ranking(replace(asked, mode=SearchMode.DENSE, instruction="", steps=0)))
         found.add(SPARSE, key, ranking(replace(asked, mode=SearchMode.SPARSE)))
@@ -196,9 +212,7 @@ def search(services: Services, judged: Judged) -> Found:
         found.legs[key] = {leg: [_of_document(point, uris) for point in points] for leg, points in legs.items()}
         if is_tuning(text):
             for feedback in FEEDBACKS:
-                points = find_points(
-                    services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback
-                )
+                points = find_points(services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback)
                 ranked = best_documents([_uri(_of_document(each.point, uris)) for each in points.points])
                 found.feedbacks.setdefault(feedback, {})[key] = ranked
     return found

@@ -43,8 +43,9 @@ class GircseRetriever(BaseRetriever):
     """hybrid: by meaning and by words; dense: by meaning alone; sparse: by words alone."""
     filters: dict[str, str] = Field(default_factory=dict)
     """Metadata that must be equal."""
-    rerank: int = Field(default=0, ge=0, le=200)
-    """So many of the first candidates are looked at again, under the instruction on their side too; costs time."""
+    rerank: int | None = Field(default=None, ge=0, le=200)
+    """So many of the first candidates are looked at again, under the instruction on their side too; costs time. None:
+    as the service does by default."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -86,7 +87,7 @@ class GircseRetriever(BaseRetriever):
             "filters": self.filters,
             "mode": self.mode,
             "explain": self.explain,
-        } | ({"rerank": self.rerank} if self.rerank else {})  # servers of earlier releases know no such field
+        } | ({} if self.rerank is None else {"rerank": self.rerank})  # servers of earlier releases know no such field
 
 
 def _documents(answer: httpx.Response) -> list[Document]:

@@ -136,8 +136,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
             ),
         ] = None,
         rerank: Annotated[
-            int, Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction.")
-        ] = 0,
+            int | None,
+            Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
+        ] = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:

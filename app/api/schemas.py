@@ -69,11 +69,12 @@ class SearchQuestion(Posted):
         examples=[["Africa", "Asia", "Europe"]],
     )
     value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
-    rerank: int = Field(
-        default=0,
+    rerank: int | None = Field(
+        default=None,
         ge=0,
         le=MAX_RERANK,
-        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none.",
+        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none. "
+        "Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
         examples=[50],
     )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")

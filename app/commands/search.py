@@ -52,8 +52,11 @@ def search(
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
     rerank: Annotated[
-        int, typer.Option(metavar="N", help="Look at the first N candidates again, under the instruction. 0: none.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 50."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.

@@ -45,7 +45,7 @@ def rerank(
 
     A re-ranker that does not answer as it should leaves the first ranking.
     """
-    looked_at = candidates[: request.rerank]
+    looked_at = candidates[: request.rerank or 0]
     if not looked_at:
         return Reranked(candidates)
     try:
@@ -80,9 +80,9 @@ def spread(scores: Sequence[float]) -> list[float]:
     return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
 
 
-def check_rerank(count: int) -> None:
+def check_rerank(count: int | None) -> None:
     """Raises InputError."""
-    if not 0 <= count <= MAX_RERANK:
+    if count is not None and not 0 <= count <= MAX_RERANK:
         raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
 
 

@@ -54,7 +54,7 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
     """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
     values, their stored vectors."""
-    most = max(request.limit, request.rerank)
+    most = max(request.limit, request.rerank or 0)
     if not request.values:
         return find_points(index, name, replace(request, limit=most), vectors)
     wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * most))

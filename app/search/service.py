@@ -34,6 +34,7 @@ from app.types.values import OTHER, LensValue, ValueSummary
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
+RERANK_CANDIDATES = 50
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)
@@ -48,10 +49,13 @@ class SearchService:
         embedder: Embedder,
         *,
         reranker: Reranker | None = None,
+        rerank_candidates: int = RERANK_CANDIDATES,
         observer: Observer = SILENT,
     ) -> None:
-        """Without `reranker` second looks are the embedder's own."""
+        """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
+        that does not say how many."""
         self._observer = observer
+        self._rerank_candidates = rerank_candidates
         self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
         self._index = index
@@ -71,6 +75,7 @@ class SearchService:
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
+            request = self._with_rerank(request, collection)
             query, vectors = _NOTHING, QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
@@ -115,9 +120,18 @@ class SearchService:
                 request.values,
                 collection=collection,
             )
-            most = max(request.limit, request.rerank)
+            most = max(request.limit, request.rerank or 0)
             ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
         return [Candidate(point, reading) for point, reading in ranked], read.summary
+
+    def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
+        """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
+        if request.rerank is not None:
+            return request
+        default = self._embedder.info.default_query_instruction
+        is_instructed = default if request.instruction is None else request.instruction
+        wants = request.mode is SearchMode.HYBRID and is_instructed and collection.has_plain_vectors
+        return replace(request, rerank=self._rerank_candidates if wants else 0)
 
     def _rerank(
         self, candidates: Sequence[Candidate], request: SearchRequest, timings_ms: dict[str, float]

@@ -35,8 +35,9 @@ def search_in_stages(service: Search, request: SearchRequest, *, steps: int, hig
         yield Stage(StageName.FIRST, service.search(replace(plain, steps=FIRST_STEPS), highlight=False))
     result = service.search(plain, highlight=False)
     yield Stage(StageName.RANKED, result)
-    if request.rerank and result.hits:
+    if result.hits and (request.rerank or (request.rerank is None and result.instruction)):
         result = service.search(request, highlight=False)
-        yield Stage(StageName.RERANKED, result)
+        if result.notes or any(hit.rerank_score is not None for hit in result.hits):
+            yield Stage(StageName.RERANKED, result)
     if highlight and result.hits:
         yield Stage(StageName.HIGHLIGHTED, service.highlight(result))

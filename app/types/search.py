@@ -48,7 +48,8 @@ class SearchRequest:
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
     value: str | None = None  # only passages of this one of them
-    rerank: int = 0  # so many of the first candidates are re-ranked under the instruction; 0: none
+    # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
+    rerank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

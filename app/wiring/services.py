@@ -42,7 +42,14 @@ def open_services(settings: Settings) -> Iterator[Services]:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder, reranker=reranker, observer=metrics),
+            search=SearchService(
+                catalog,
+                index,
+                embedder,
+                reranker=reranker,
+                rerank_candidates=settings.rerank_candidates,
+                observer=metrics,
+            ),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,
             checks={

@@ -79,7 +79,9 @@ def handlers(application: Any, noted: Noted) -> DocumentHandlers:
 @pytest.fixture
 def keeping(application: Any, noted: Noted) -> CollectionHandlers:
     services = application.services
-    return CollectionHandlers(catalog=services.catalog, collections=services.library, reindexing=noted, min_steps=1, max_steps=20)
+    return CollectionHandlers(
+        catalog=services.catalog, collections=services.library, reindexing=noted, min_steps=1, max_steps=20
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,79 @@
+"""Collections whose chunks have the vectors of the base model: how they are made, searched and looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.errors import InputError
+from app.search.service import RERANK_CANDIDATES
+from app.search.stages import StageName, search_in_stages
+from app.testing import ToyEmbedder
+from app.types.search import Leg, SearchMode, SearchRequest
+
+TEXTS = ("A heron stands in the river.", "The bank raised its rates.", "Boats cross the river at dawn.")
+
+
+@pytest.fixture
+def application(toy_services_factory: Callable[..., Any]) -> Any:
+    application = toy_services_factory(embedder=ToyEmbedder(dimension=4096, has_plain_vectors=True))
+    for text in TEXTS:
+        application.add(text)
+    return application
+
+
+def ask(**more: Any) -> SearchRequest:
+    return SearchRequest(**{"query": "the river bank", "collection": "library", "instruction": "boats", **more})
+
+
+def legs(result: Any) -> set[Leg]:
+    return {leg.leg for hit in result.hits for leg in hit.legs}
+
+
+def test_new_collections_have_them_unless_an_instruction_is_for_documents(application: Any) -> None:
+    library = application.services.library
+    assert application.services.catalog.collection("library").has_plain_vectors
+    assert library.create_collection("read", document_instruction="Name the topic.").document_steps == 2
+    assert not library.create_collection("refined", document_steps=3).has_plain_vectors
+    with pytest.raises(InputError, match="follows no instruction"):
+        library.create_collection("both", document_instruction="Name the topic.", document_steps=0)
+
+
+def test_a_hybrid_search_asks_the_base_model_as_well(application: Any) -> None:
+    search = application.services.search.search
+    assert legs(search(ask())) == set(Leg)
+    assert legs(search(ask(instruction=""))) == set(Leg)
+    plain = search(ask(mode=SearchMode.DENSE, instruction="", steps=0)).hits
+    found = {hit.chunk.id: leg.score for hit in search(ask()).hits for leg in hit.legs if leg.leg is Leg.PLAIN}
+    assert found == {hit.chunk.id: pytest.approx(hit.score) for hit in plain}
+
+
+def test_vectors_after_steps_are_not_compared_with_those_of_the_base(application: Any) -> None:
+    application.services.library.create_collection("refined", document_steps=3)
+    application.add(TEXTS[0], collection="refined")
+    assert legs(application.services.search.search(ask(collection="refined"))) == set(Leg) - {Leg.PLAIN}
+
+
+def test_0_steps_follow_no_instruction(application: Any) -> None:
+    with pytest.raises(InputError, match="follows no instruction"):
+        application.services.search.search(ask(steps=0))
+
+
+def test_an_instructed_hybrid_search_looks_again(application: Any) -> None:
+    search = application.services.search.search
+    assert all(hit.rerank_score is not None for hit in search(ask()).hits)
+    for without in (ask(rerank=0), ask(instruction=""), ask(mode=SearchMode.DENSE), ask(mode=SearchMode.SPARSE)):
+        assert all(hit.rerank_score is None for hit in search(without).hits)
+    assert [hit.chunk.id for hit in search(ask()).hits] == [
+        hit.chunk.id for hit in search(ask(rerank=RERANK_CANDIDATES)).hits
+    ]
+
+
+def test_its_stages_show_the_first_ranking_and_then_the_second(application: Any) -> None:
+    def names(request: SearchRequest) -> list[StageName]:
+        return [stage.name for stage in search_in_stages(application.services.search, request, steps=2)]
+
+    assert names(ask()) == [StageName.RANKED, StageName.RERANKED, StageName.HIGHLIGHTED]
+    assert names(ask(instruction="")) == names(ask(rerank=0)) == [StageName.RANKED, StageName.HIGHLIGHTED]
