@@ -29,7 +29,9 @@ def source() -> Source:
     source.names = {"place": np.eye(8)[:4], "topic": np.eye(8)[4:7]}
     source.index.create("made", dimension=8)
     points = [
-        benchmark.Point(str(row), source.plain[row].tolist(), {"page_content": f"text {row}", "metadata": {"text_hash": ""}})
+        benchmark.Point(
+            str(row), source.plain[row].tolist(), {"page_content": f"text {row}", "metadata": {"text_hash": ""}}
+        )
         for row in range(ROWS)
     ]
     source.index.upsert("made", points)
