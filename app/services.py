@@ -11,6 +11,7 @@ from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, SharedEmbedder, TokenCounter, VectorIndex
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
+from app.search.value_proposals import ValueProposer
 from app.settings import Settings
 
 
@@ -25,6 +26,7 @@ class Services:
     embedder: SharedEmbedder
     token_counter: TokenCounter
     search: SearchService
+    proposals: ValueProposer
     library: Library
     evaluations: Evaluations
     checks: Mapping[str, Callable[[], bool]]

@@ -28,6 +28,7 @@ from app.collections.fetching import Fetching
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
 from app.search.service import SearchService
+from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder
@@ -156,6 +157,7 @@ def openapi_schema() -> dict[str, Any]:
             embedder=model,
             token_counter=model,
             search=SearchService(catalog, index, model),
+            proposals=ValueProposer(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             checks={},

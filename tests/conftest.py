@@ -16,6 +16,7 @@ from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
+from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
@@ -49,6 +50,7 @@ class ToyServices:
             embedder=embedder,
             token_counter=embedder,
             search=SearchService(catalog, index, embedder, observer=metrics),
+            proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},

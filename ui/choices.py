@@ -1,4 +1,5 @@
-"""What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble.
+"""What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble,
+one of the lens's values.
 
 Travels as JSON in a hidden field and in the page's address, so it is checked like any untrusted input.
 """
@@ -27,16 +28,19 @@ class Choices:
     filters: Mapping[str, str] = field(default_factory=dict)
     like: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
+    value: str = ""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.bias or self.filters or self.like or self.unlike)
+        return not (self.bias or self.filters or self.like or self.unlike or self.value)
 
     def to_text(self) -> str:
         """Empty when nothing is chosen: an address then leaves it out."""
-        chosen = {
+        chosen: dict[str, object] = {
             name: dict(getattr(self, name)) for name in ("bias", "filters", "like", "unlike") if getattr(self, name)
         }
+        if self.value:
+            chosen["value"] = self.value
         return json.dumps(chosen, ensure_ascii=False, separators=(",", ":")) if chosen else ""
 
     def after(self, action: object, subject: object, value: object = None) -> Choices:
@@ -48,6 +52,8 @@ class Choices:
             return replace(self, bias={**self.bias, key.lower(): SUPPRESS})._checked()
         if action == "filter":
             return replace(self, filters={**self.filters, key: _text(value, "filter", 1000)})._checked()
+        if action in ("value", "drop-value"):
+            return replace(self, value=key if action == "value" else "")
         if action in ("like", "unlike"):
             title = _text("" if value is None else value, "title", 10_000)[:MAX_TITLE_CHARS]
             like, unlike = _without(self.like, key), _without(self.unlike, key)
@@ -56,7 +62,8 @@ class Choices:
             return replace(self, like=like, unlike={**unlike, key: title})._checked()
         if action in ("drop-bias", "drop-filters", "drop-like", "drop-unlike"):
             name = str(action).removeprefix("drop-")
-            return replace(self, **{name: _without(getattr(self, name), key)})
+            less: dict[str, Any] = {name: _without(getattr(self, name), key)}
+            return replace(self, **less)
         if action == "drop-all":
             return Choices()
         raise InputError("That choice does not exist. Load the page again.")
@@ -83,13 +90,14 @@ def read_choices(text: object) -> Choices:
         given = json.loads(text)
     except (ValueError, RecursionError):
         given = None
-    if not isinstance(given, dict) or not given.keys() <= {"bias", "filters", "like", "unlike"}:
+    if not isinstance(given, dict) or not given.keys() <= {"bias", "filters", "like", "unlike", "value"}:
         raise InputError("The choices of this address cannot be read. Start from the empty search page.")
     return Choices(
         bias={_text(word, "word", 1000): _number(bias) for word, bias in _items(given, "bias")},
         filters={_text(key, "filter", 1000): _text(value, "filter", 1000) for key, value in _items(given, "filters")},
         like={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "like")},
         unlike={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "unlike")},
+        value=_text(given.get("value", ""), "value", 1000),
     )._checked()
 
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.services import Search
 from app.search.lenses import lenses_of
+from app.types.documents import Lens
 from app.types.search import SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.handler_inputs import read_choice, read_text, read_whole_number
-from ui.lens_handlers import LensHandlers
+from ui.lens_handlers import LensHandlers, chosen_value, read_values
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode
@@ -25,7 +26,7 @@ LEFT, RIGHT = "A", "B"
 CompareView = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 """HTML, and None for what stays as it is: the summary, both ways of looking, both lists with the moves between them,
 and both readings."""
-FIELDS = 11
+FIELDS = 13
 NOTHING: CompareView = ("", "", "", "", "", "")
 AS_IT_IS: CompareView = (None,) * 6
 
@@ -38,6 +39,7 @@ class SideFields(NamedTuple):
     mode: object
     collection: object
     choices: object
+    values: object = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,10 @@ class CompareHandlers(LensHandlers):
     max_steps: int
 
     def compare(self, *values: object) -> Iterator[CompareView]:
-        """The query, then five values for each side. Left first, then right, then the sentences that matter."""
+        """The query, then six values for each side. Left first, then right, then the sentences that matter."""
         if len(values) != FIELDS:
             raise InputError("The page did not send all that is needed. Load it again.")
-        query, left, right = values[0], SideFields(*values[1:6]), SideFields(*values[6:])
+        query, left, right = values[0], SideFields(*values[1:7]), SideFields(*values[7:])
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
         answers: list[Answer | GircseError | None] = [None, None]
         for place, look in enumerate(looks):
@@ -92,7 +94,12 @@ class CompareHandlers(LensHandlers):
         first_look = SideFields("", self.default_steps, SearchMode.HYBRID.value, next(iter(names), None), "")
         left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
         # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
-        second_look = left._replace(instruction=self._other_instruction(str(left.instruction)))
+        other = self._other_lens(str(left.instruction))
+        second_look = left._replace(
+            instruction=other.query_instruction if other else "",
+            # Values go with an instruction: one that the address names has those that it names.
+            values=self.values_of(other.name) if other and "i2" not in params else "",
+        )
         right, errors_right = self._read_side(params, "2", RIGHT, second_look, names)
         return Address(clean(params.get("q", "")).strip(), left, right, (*errors_left, *errors_right))
 
@@ -101,6 +108,7 @@ class CompareHandlers(LensHandlers):
         if not text:
             raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
         chosen = read_choices(side.choices)
+        values = read_values(side.values, name=f"values of {name}")
         request = SearchRequest(
             query=text,
             collection=self._collection(name, side.collection),
@@ -112,6 +120,8 @@ class CompareHandlers(LensHandlers):
             filters=chosen.filters,
             like=tuple(chosen.like),
             unlike=tuple(chosen.unlike),
+            values=values,
+            value=chosen_value(chosen, values),
         )
         return Look(name=name, lens=self.lens_of(request.instruction), request=request, chosen=chosen)
 
@@ -138,16 +148,14 @@ class CompareHandlers(LensHandlers):
         except GircseError as error:
             return error
 
-    def _other_instruction(self, instruction: str) -> str:
-        """Of the first lens that looks in another way."""
-        return next(
-            (each.query_instruction for each in lenses_of(self.catalog) if each.query_instruction != instruction), ""
-        )
+    def _other_lens(self, instruction: str) -> Lens | None:
+        """The first one that looks in another way."""
+        return next((each for each in lenses_of(self.catalog) if each.query_instruction != instruction), None)
 
     def _read_side(
         self, params: Mapping[str, str], number: str, name: str, default: SideFields, collections: Sequence[str]
     ) -> tuple[SideFields, list[str]]:
-        instruction, steps, mode, collection, choices = (params.get(key + number) for key in "ikmcx")
+        instruction, steps, mode, collection, choices, values = (params.get(key + number) for key in "ikmcxv")
         errors = []
         if steps is not None and not _is_step(steps, self.max_steps):
             errors.append(f"Its number of steps for {name} is {steps[:20]!r}; 1 to {self.max_steps} can be made.")
@@ -164,12 +172,18 @@ class CompareHandlers(LensHandlers):
         except InputError:
             errors.append(f"What was chosen for {name} cannot be read.")
             choices = None
+        try:
+            read_values(values)
+        except InputError as error:
+            errors.append(f"The values of {name} cannot be read: {error}")
+            values = None
         return SideFields(
             default.instruction if instruction is None else "" if instruction == NO_INSTRUCTION else instruction,
             default.steps if steps is None else int(steps),
             mode or default.mode,
             collection or default.collection,
             default.choices if choices is None else choices,
+            default.values if values is None else values,
         ), errors
 
 

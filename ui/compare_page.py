@@ -13,14 +13,14 @@ from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
-from ui.search_page import ACT_SCRIPT, MODES
+from ui.search_page import ACT_SCRIPT, MODES, keeping_own_values
 from ui.streams import skipping_none
 
 # Passages, and the lines that join them, light up together.
 PAIR_SCRIPT = "gircse.lightPairs(element)"
 REMEMBER_SCRIPT = "(...values) => gircse.rememberComparison(values)"
-# Query, then lens and five values of A, then those of B.
-SWAP_SCRIPT = "(q, ...sides) => [q, ...sides.slice(6), ...sides.slice(0, 6)]"
+# Query, then lens and six values of A, then those of B.
+SWAP_SCRIPT = "(q, ...sides) => [q, ...sides.slice(7), ...sides.slice(0, 7)]"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -29,6 +29,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 class _Side:
     lens: gr.Dropdown
     instruction: gr.Textbox
+    values: gr.Textbox
     steps: gr.Slider
     mode: gr.Radio
     collection: gr.Dropdown
@@ -36,7 +37,7 @@ class _Side:
 
     @property
     def request(self) -> list[gr.components.Component]:
-        return [self.instruction, self.steps, self.mode, self.collection, self.choices]
+        return [self.instruction, self.steps, self.mode, self.collection, self.choices, self.values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +108,17 @@ def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
         submit = gr.Button("Compare", variant="primary", scale=0, min_width=112, elem_id="submit")
     names = handlers.lens_names()
     with gr.Row(elem_classes="ask-row sides"):
-        left_lens, left_words = _build_words(LEFT, names)
+        left_words = _build_words(LEFT, names)
         swap = gr.Button("Swap", scale=0, min_width=76, elem_id="swap")
-        right_lens, right_words = _build_words(RIGHT, names)
+        right_words = _build_words(RIGHT, names)
     settings = gr.Accordion("Steps, mode and collection of each side", open=False, elem_id="settings")
     with settings, gr.Row(elem_classes="ask-row sides"):
-        left = _Side(left_lens, left_words, *_build_settings(LEFT, parts))
-        right = _Side(right_lens, right_words, *_build_settings(RIGHT, parts))
+        left = _Side(*left_words, *_build_settings(LEFT, parts))
+        right = _Side(*right_words, *_build_settings(RIGHT, parts))
     return _Fields(query, submit, swap, left, right)
 
 
-def _build_words(name: str, lenses: list[str]) -> tuple[gr.Dropdown, gr.Textbox]:
+def _build_words(name: str, lenses: list[str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Textbox]:
     with gr.Column(elem_classes=f"side-fields is-{name.lower()}", min_width=260):
         lens = gr.Dropdown(
             lenses, value=lenses[0], label=f"Lens {name}", filterable=True, elem_id=f"lens-{name.lower()}"
@@ -129,7 +130,14 @@ def _build_words(name: str, lenses: list[str]) -> tuple[gr.Dropdown, gr.Textbox]
             max_lines=4,
             elem_id=f"instruction-{name.lower()}",
         )
-    return lens, instruction
+        values = gr.Textbox(
+            label=f"Values {name}",
+            placeholder="What it tells apart: Africa, Asia, Europe …",
+            lines=1,
+            max_lines=4,
+            elem_id=f"values-{name.lower()}",
+        )
+    return lens, instruction, values
 
 
 def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
@@ -173,6 +181,8 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
             fields.submit.click,
             fields.left.instruction.submit,
             fields.right.instruction.submit,
+            fields.left.values.submit,
+            fields.right.values.submit,
         ],
         **comparing(handlers.compare),
     ).then(**remember)
@@ -216,13 +226,23 @@ def _connect_lens(
     handlers: CompareHandlers, side: _Side, views: _Views, comparing: Any, remember: dict[str, Any]
 ) -> None:
     def fill(name: object) -> tuple[Any, ...]:
-        instruction = handlers.instruction_of(name)
-        return "", gr.skip() if instruction is None else instruction
+        filled = handlers.instruction_of(name), handlers.values_of(name)
+        return "", *(gr.skip() if each is None else each for each in filled)
 
-    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
-    side.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
+    # Typing an instruction of one's own takes the lens's name away, in the browser alone, and its values.
+    gr.on([side.instruction.input, side.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
+    side.instruction.input(
+        keeping_own_values(handlers),
+        [side.instruction, side.values],
+        [views.message, side.values],
+        trigger_mode="always_last",
+        **_QUIET,
+    )
     side.lens.input(
-        as_handler(fill, outputs=2, on_error=gr.skip()), side.lens, [views.message, side.instruction], **_QUIET
+        as_handler(fill, outputs=3, on_error=gr.skip()),
+        side.lens,
+        [views.message, side.instruction, side.values],
+        **_QUIET,
     ).success(**comparing(handlers.compare_again)).then(**remember)
 
 
@@ -256,6 +276,7 @@ def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ..
             side.mode,
             gr.Dropdown(choices=collections, value=None if side.collection is None else str(side.collection)),
             side.choices,
+            side.values,
         )
         for side in (asked.left, asked.right)
     ]

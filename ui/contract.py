@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.services import Collections, Fetching, Reindexing, Search, Texts
+from app.ports.services import Collections, Fetching, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -56,6 +56,7 @@ class PageParts:
     """
 
     search: Search
+    proposals: Proposals
     catalog: Catalog
     texts: Texts
     collections: Collections

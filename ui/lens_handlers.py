@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.ports.catalog import Catalog
 from app.search.lenses import find_lens, lenses_of
-from ui.choices import read_choices
-from ui.handler_inputs import read_choice
+from app.search.value_syntax import join_values, parse_values, split_values
+from app.types.values import OTHER, LensValue
+from ui.choices import Choices, read_choices
+from ui.handler_inputs import read_choice, read_text
 
 NO_LENS, OWN_WORDS = "No lens", "Own words"
+MAX_VALUES_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,32 @@ class LensHandlers:
             return ""
         return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
 
+    def values_of(self, name: object) -> str | None:
+        """The lens's values as a person writes them; None where the person's own stay."""
+        if name == OWN_WORDS:
+            return None
+        if name == NO_LENS:
+            return ""
+        written = find_lens(self.catalog, read_choice(name, name="lens")).values
+        return join_values([str(each) for each in parse_values(written)])
+
+    def values_beside(self, instruction: object, values: object) -> str | None:
+        """Empty where the values are those of a lens with another instruction; None where the person's own stay."""
+        given = read_text(values, name="values", max_chars=MAX_VALUES_CHARS)
+        others = (lens for lens in lenses_of(self.catalog) if lens.values and lens.query_instruction != instruction)
+        return "" if given and any(given == self.values_of(lens.name) for lens in others) else None
+
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
         """The choices so far, changed by a click."""
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
+
+
+def read_values(values: object, *, name: str = "values") -> tuple[LensValue, ...]:
+    """Raises InputError."""
+    return parse_values(split_values(read_text(values, name=name, max_chars=MAX_VALUES_CHARS)))
+
+
+def chosen_value(chosen: Choices, values: Sequence[LensValue]) -> str | None:
+    """A click on a value holds while the lens has it."""
+    is_there = values and chosen.value in (*(each.name for each in values), OTHER)
+    return chosen.value if is_there else None

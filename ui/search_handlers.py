@@ -10,11 +10,12 @@ from app.ports.services import Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
+from app.search.value_syntax import join_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
-from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers
+from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
 from ui.render.hits import render_results
 from ui.render.text import render_note
@@ -44,11 +45,13 @@ class SearchHandlers(LensHandlers):
         collection: object,
         limit: object,
         choices: object,
+        values: object = "",
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
             raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
         chosen = read_choices(choices)
+        named = read_values(values)
         return SearchRequest(
             query=text,
             collection=self.catalog.collection(read_choice(collection, name="collection")).name,
@@ -60,6 +63,8 @@ class SearchHandlers(LensHandlers):
             filters=chosen.filters,
             like=tuple(chosen.like),
             unlike=tuple(chosen.unlike),
+            values=named,
+            value=chosen_value(chosen, named),
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:
@@ -68,14 +73,15 @@ class SearchHandlers(LensHandlers):
         What could be narrowed down comes last: counting takes seconds in a collection of 100,000 documents.
         """
         request = self.request(*values)
-        chosen = read_choices(values[-1])
+        chosen = read_choices(values[6])
+        written = join_values([str(each) for each in request.values])
         first: SearchResult | None = None
         for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
             if stage.name is StageName.FIRST:
                 first = stage.result
-                yield *_view(first, chosen, total_steps=request.steps), None
+                yield *_view(first, chosen, written, total_steps=request.steps), None
             else:
-                yield *_view(stage.result, chosen, before=first), None
+                yield *_view(stage.result, chosen, written, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
         yield None, None, render_facets(facets, chosen.filters)
 
@@ -86,12 +92,13 @@ class SearchHandlers(LensHandlers):
         else:
             yield None, None, None  # with no answer at all Gradio would empty the page
 
-    def save_lens(self, name: object, instruction: object) -> str:
+    def save_lens(self, name: object, instruction: object, values: object = "") -> str:
         """The name under which it was kept."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         if not words:
             raise InputError("Write an instruction first: a lens is an instruction under a name.")
-        lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words)
+        named = [str(each) for each in read_values(values)]
+        lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words, values=named)
         if lens.name in (NO_LENS, OWN_WORDS):
             raise InputError(f"“{lens.name}” is no name for a lens here; choose another.")
         self.catalog.save_lens(lens)
@@ -121,10 +128,15 @@ def read_mode(value: object) -> SearchMode:
 
 
 def _view(
-    result: SearchResult, chosen: Choices, *, before: SearchResult | None = None, total_steps: int | None = None
+    result: SearchResult,
+    chosen: Choices,
+    values: str,
+    *,
+    before: SearchResult | None = None,
+    total_steps: int | None = None,
 ) -> tuple[str, str]:
     groups = group_refinement(result.refinement)
     return (
-        render_results(result, chosen, before=before, total_steps=total_steps),
+        render_results(result, chosen, values=values, before=before, total_steps=total_steps),
         render_refinement(groups, result.refinement, chosen, is_complete=total_steps is None),
     )

@@ -13,7 +13,8 @@ from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
-from ui.lens_handlers import OWN_WORDS
+from ui.lens_handlers import OWN_WORDS, LensHandlers
+from ui.proposal_handlers import ProposalHandlers
 from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
 from ui.streams import skipping_none
@@ -23,6 +24,8 @@ MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
 ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open'])"
+PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
+gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -34,6 +37,8 @@ class _Fields:
     submit: gr.Button
     lens: gr.Dropdown
     instruction: gr.Textbox
+    values: gr.Textbox
+    proposals: gr.HTML
     steps: gr.Slider
     mode: gr.Radio
     collection: gr.Dropdown
@@ -44,7 +49,8 @@ class _Fields:
 
     @property
     def request(self) -> list[gr.components.Component]:
-        return [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit, self.choices]
+        asked = [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit]
+        return [*asked, self.choices, self.values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,19 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             min_width=280,
             elem_id="instruction",
         )
-    return _Fields(query, submit, lens, instruction, *_build_settings(parts))
+    # No info of a field may hold another field's label: the browser's names for them would be one.
+    with gr.Row(elem_classes="ask-row"):
+        values = gr.Textbox(
+            handlers.values_of(names[FIRST_LENS]) or "",
+            label="Values",
+            info="Optional: name what should be told apart. Passages are ranked, counted and filtered by it.",
+            placeholder="Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral",
+            lines=1,
+            max_lines=6,
+            elem_id="values",
+        )
+    proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
+    return _Fields(query, submit, lens, instruction, values, proposals, *_build_settings(parts))
 
 
 def _build_settings(parts: PageParts) -> tuple[Any, ...]:
@@ -169,21 +187,22 @@ def _connect(
             "trigger_mode": "always_last",
         }
 
-    gr.on([fields.query.submit, fields.submit.click, fields.instruction.submit], **searching(handlers.search)).then(
-        **remember
-    )
+    submits = [fields.query.submit, fields.submit.click, fields.instruction.submit, fields.values.submit]
+    gr.on(submits, **searching(handlers.search)).then(**remember)
     gr.on(
         [fields.steps.release, fields.mode.input, fields.collection.input, fields.limit.release],
         **searching(handlers.search_again),
     ).then(**remember)
     for button, example in examples:
         button.click(
-            _fill(example, handlers.lens_of(example.instruction)),
-            outputs=[fields.query, fields.instruction, fields.lens],
+            _fill(example, handlers),
+            outputs=[fields.query, fields.instruction, fields.lens, fields.values],
             **_QUIET,
         ).success(**searching(handlers.search)).then(**remember)
-    _connect_lenses(handlers, fields, views, searching, remember)
+    filled = _connect_lenses(handlers, fields, views, searching, remember)
     _connect_clicks(handlers, fields, views, searching, remember)
+    proposing = ProposalHandlers(catalog=parts.catalog, proposals=parts.proposals)
+    _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again), remember)
 
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return _restore(handlers, parts, request)
@@ -193,30 +212,51 @@ def _connect(
 
 def _connect_lenses(
     handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
-) -> None:
-    def fill_instruction(name: object) -> tuple[Any, ...]:
-        instruction = handlers.instruction_of(name)
-        return "", gr.skip() if instruction is None else instruction
+) -> Any:
+    """The event after which the fields hold another lens."""
 
-    def save(name: object, instruction: object) -> tuple[Any, ...]:
-        saved = handlers.save_lens(name, instruction)
+    def fill_instruction(name: object) -> tuple[Any, ...]:
+        instruction, values = handlers.instruction_of(name), handlers.values_of(name)
+        return "", *(gr.skip() if each is None else each for each in (instruction, values))
+
+    def save(name: object, instruction: object, values: object) -> tuple[Any, ...]:
+        saved = handlers.save_lens(name, instruction, values)
         return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
 
-    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
-    fields.instruction.input(fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
-    fields.lens.input(
-        as_handler(fill_instruction, outputs=2, on_error=gr.skip()),
-        fields.lens,
-        [views.message, fields.instruction],
+    # Typing takes the lens's name away, in the browser alone; and an instruction of one's own the lens's values.
+    gr.on([fields.instruction.input, fields.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
+    fields.instruction.input(
+        keeping_own_values(handlers),
+        [fields.instruction, fields.values],
+        [views.message, fields.values],
+        trigger_mode="always_last",
         **_QUIET,
-    ).success(**searching(handlers.search_again)).then(**remember)
+    )
+    filled = fields.lens.input(
+        as_handler(fill_instruction, outputs=3, on_error=gr.skip()),
+        fields.lens,
+        [views.message, fields.instruction, fields.values],
+        **_QUIET,
+    )
+    filled.success(**searching(handlers.search_again)).then(**remember)
     gr.on(
         [fields.save_lens.click, fields.lens_name.submit],
         fn=as_handler(save, outputs=3, on_error=gr.skip()),
-        inputs=[fields.lens_name, fields.instruction],
+        inputs=[fields.lens_name, fields.instruction, fields.values],
         outputs=[views.message, fields.lens, fields.lens_name],
         **_QUIET,
     )
+    return filled
+
+
+def keeping_own_values(handlers: LensHandlers) -> Any:
+    """A handler of a message and of values, which go with their lens when another instruction is typed."""
+
+    def keep(instruction: object, values: object) -> tuple[Any, ...]:
+        kept = handlers.values_beside(instruction, values)
+        return "", gr.skip() if kept is None else kept
+
+    return as_handler(keep, outputs=2, on_error=gr.skip())
 
 
 def _connect_clicks(
@@ -237,8 +277,39 @@ def _connect_clicks(
     views.passages.judge(judge, [fields.query, fields.instruction, fields.collection], views.message, **_QUIET)
 
 
-def _fill(example: Example, lens: str) -> Any:
-    return lambda: (example.query, example.instruction, lens)
+def _connect_proposals(
+    handlers: ProposalHandlers,
+    fields: _Fields,
+    views: _Views,
+    filled: Any,
+    search_again: dict[str, Any],
+    remember: dict[str, Any],
+) -> None:
+    """`filled`: the event after which the fields hold another lens."""
+    propose = {
+        "fn": as_handler(lambda *asked: (handlers.propose(*asked),), outputs=1),
+        "inputs": [fields.instruction, fields.collection, fields.values],
+        "outputs": fields.proposals,
+        "trigger_mode": "always_last",
+        "concurrency_limit": 2,
+        "concurrency_id": "proposals",
+        **_QUIET,
+    }
+
+    def use(event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return as_handler(lambda: ("", handlers.use(data)), outputs=2, on_error=gr.skip())()
+
+    fields.proposals.typed(**propose)
+    fields.proposals.use(use, None, [views.message, fields.values], **_QUIET).success(**search_again).then(**remember)
+    fields.collection.input(**propose)
+    filled.success(**propose)
+
+
+def _fill(example: Example, handlers: SearchHandlers) -> Any:
+    lens = handlers.lens_of(example.instruction)
+    values = handlers.values_of(lens) or ""
+    return lambda: (example.query, example.instruction, lens, values)
 
 
 def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> tuple[Any, ...]:
@@ -248,6 +319,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
     instruction = "" if instruction == NO_INSTRUCTION else instruction
     lenses = handlers.lens_names()
     lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
+    values = asked["v"] if "v" in asked else "" if "i" in asked else handlers.values_of(lens)
     return (
         asked["q"] if "q" in asked else gr.skip(),  # the user may have typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
@@ -256,7 +328,8 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         choose_collection(parts.catalog, asked.get("c")),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
-        gr.Dropdown(choices=lenses, value=lens),
+        values,
+        gr.Dropdown(choices=lenses, value=OWN_WORDS if values and values != handlers.values_of(lens) else lens),
     )
 
 

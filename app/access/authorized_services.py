@@ -17,7 +17,7 @@ from app.evaluation.judged import Judged
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
 from app.ports.parts import Embedder
-from app.ports.services import Documents, Fetching, Reindexing, Search
+from app.ports.services import Documents, Fetching, Proposals, Reindexing, Search
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.services import Services
@@ -33,6 +33,7 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
+from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
@@ -70,6 +71,16 @@ class AuthorizedSearch:
     ) -> list[float]:
         self._authorizer.require_role()
         return self._search.rerank_texts(query, texts, instruction=instruction, values=values)
+
+
+class AuthorizedProposals:
+    def __init__(self, proposals: Proposals, authorizer: Authorizer) -> None:
+        self._proposals = proposals
+        self._authorizer = authorizer
+
+    def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
+        with self._authorizer.require_access(READER, collection):
+            return self._proposals.propose(instruction, collection)
 
 
 class AuthorizedLibrary:
@@ -274,6 +285,7 @@ class AuthorizedServices:
     metrics: Metrics
     catalog: Catalog
     search: Search
+    proposals: Proposals
     library: Documents
     judged: JudgedQueries
     evaluations: Evaluations
@@ -294,6 +306,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         metrics=services.metrics,
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
+        proposals=AuthorizedProposals(services.proposals, authorizer),
         library=AuthorizedLibrary(services.library, catalog, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),

@@ -25,7 +25,15 @@ from app.settings import Settings
 SEARCHES, OTHERS = "searches", "others"
 # What a model or an index has to work for.
 SEARCH_PATHS = frozenset(
-    {"/api/v1/search", "/api/v1/refine", "/api/v1/refine/words", "/v1/embeddings", "/v1/rerank", "/mcp"}
+    {
+        "/api/v1/search",
+        "/api/v1/refine",
+        "/api/v1/refine/words",
+        "/api/v1/lenses/proposals",
+        "/v1/embeddings",
+        "/v1/rerank",
+        "/mcp",
+    }
 )
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/")

@@ -26,6 +26,7 @@ from app.api.metrics import metrics_routes
 from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, describe, operation_id
 from app.api.problems import add_problem_handlers
+from app.api.proposals import proposal_routes
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.rerank import rerank_routes
@@ -69,6 +70,7 @@ def create_app(
     api.include_router(reindex_routes(services.catalog, services.reindexing))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
+    api.include_router(proposal_routes(services.proposals))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))

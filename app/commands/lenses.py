@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from app.api.proposals import ProposalsAnswer
+from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
-from app.commands.composition import open_catalog
+from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
-from app.search.value_syntax import split_values
+from app.search.value_syntax import join_values, split_values
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
@@ -57,6 +59,30 @@ def save_lens(
     with open_catalog() as catalog:
         catalog.save_lens(lens)
     typer.echo(f"Saved. Use it with: gircse search QUERY --lens {lens.name!r}")
+
+
+@lenses.command("propose")
+def propose_values(
+    instruction: Annotated[str, typer.Argument(help="What a lens should look at.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Whose texts it is for.")] = DEFAULT_COLLECTION,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+) -> None:
+    """Propose values that an instruction could tell apart, and say where they come from.
+
+    Example: gircse lenses propose "Which continent is it about?" -c sample
+    """
+    with open_services() as services:
+        proposals = services.proposals.propose(instruction, collection)
+    if as_json:
+        typer.echo(console.json_of(ProposalsAnswer.model_validate({"proposals": proposals})))
+    elif not proposals:
+        typer.echo("No values to propose. Name your own: gircse search QUERY -i INSTRUCTION --values 'a, b, c'")
+    else:
+        rows = [
+            (join_values(each.values), " ".join((each.source, each.name)).strip(), f"{each.fitting} of {each.texts}")
+            for each in proposals
+        ]
+        console.stdout.print(console.plain_table(("values", "from", "texts that fit"), rows))
 
 
 @lenses.command("delete")

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
@@ -38,6 +39,12 @@ class Search(Protocol):
         self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
     ) -> list[float]:
         """How well texts of the caller's own answer a query, in their order: higher is better."""
+        ...
+
+
+class Proposals(Protocol):
+    def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
+        """Values that the instruction could tell apart in the collection, best first."""
         ...
 
 

@@ -10,7 +10,14 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.runtime.lru import LRUCache
 from app.search.aspects import background_phrases
-from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from app.search.value_distributions import (
+    Clarity,
+    distributions,
+    fits,
+    measure_clarity,
+    similarities,
+    value_cosines,
+)
 from app.types.documents import Collection
 from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueSummary
 
@@ -59,6 +66,13 @@ class ValueReader:
         ]
         other = ValueCount(OTHER, named[1:].count(OTHER), None)
         return Readings(readings[1:], ValueSummary(named[0], (*counts, other), len(vectors)))
+
+    def clarity(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> Clarity:
+        """How clearly texts fall into the values. vectors: (n, D), as the collection's index holds them."""
+        owners = [at for at, value in enumerate(values) for _ in value.phrases]
+        phrases = [phrase for value in values for phrase in value.phrases]
+        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+        return measure_clarity(vectors, embedded[: len(phrases)], owners, embedded[len(phrases) :])
 
     def _embed(self, texts: Sequence[str], collection: Collection) -> np.ndarray:
         """(n, D) in the space of the collection's chunks."""

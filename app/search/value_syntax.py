@@ -25,6 +25,19 @@ def split_values(text: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
+def join_values(written: Sequence[str]) -> str:
+    """What `split_values` takes apart again; none of them may hold a line break.
+
+    >>> join_values(["Africa", "Asia"])
+    'Africa, Asia'
+    >>> join_values(["pleased = happy, delighted", "angry"])
+    'pleased = happy, delighted; angry'
+    """
+    held = "".join(written)
+    separator = ", " if not any(mark in held for mark in ",;·") else "; " if ";" not in held else "\n"
+    return separator.join(written)
+
+
 def parse_values(written: Sequence[str]) -> tuple[LensValue, ...]:
     """Values in their order; none for none. Raises InputError, which names the value and the limit."""
     values = tuple(_parse_value(each) for each in written)

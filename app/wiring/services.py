@@ -11,6 +11,7 @@ from app.evaluation.background import evaluations_over
 from app.runtime.metrics import Metrics
 from app.runtime.readiness import WhileBusy
 from app.search.service import SearchService
+from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
 from app.wiring.catalog import open_catalog
@@ -50,6 +51,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
                 rerank_candidates=settings.rerank_candidates,
                 observer=metrics,
             ),
+            proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             evaluations=evaluations,
             checks={

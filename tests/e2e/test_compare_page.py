@@ -88,6 +88,32 @@ def test_both_sides_show_what_the_api_answers(
 
 
 @SIZES
+def test_two_lenses_with_their_values_side_by_side(
+    open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize
+) -> None:
+    opened = open_page(address(q=QUERY, i1=PLACE, v1="sea, land", i2=FEELING, v2="anger; joy", k1=2, k2=2), size=size)
+    page = opened.page
+    wait_for_both(opened)
+    for side, instruction, values in (("a", PLACE, ["sea", "land"]), ("b", FEELING, ["anger", "joy"])):
+        answer = page_application.server.search(
+            QUERY, collection=LETTERS, instruction=instruction, steps=2, values=values
+        )
+        shown = page.locator(f".list.is-{side} li")
+        expect(shown.locator(".place-score")).to_have_text([f"{hit['score']:.3f}" for hit in answer["hits"]])
+        names = [hit["value"]["name"].replace("other", "Other") for hit in answer["hits"]]
+        expect(shown.locator(".value")).to_have_text(names)
+        counts = page.locator(f".look.is-{side} .values button b")
+        expect(counts).to_have_text([str(each["count"]) for each in answer["values"]["counts"]])
+    assert opened.overflows() == []
+    axe(opened)
+    page.get_by_role("button", name="Swap").click()
+    expect(page.get_by_label("Values A")).to_have_value("anger; joy")
+    wait_for_both(opened)
+    assert (asked_of(page)["v1"], asked_of(page)["v2"]) == ("anger; joy", "sea, land")
+    assert "v=sea" in str(page.get_by_role("link", name="Open B in search").get_attribute("href"))
+
+
+@SIZES
 def test_swapping_changes_sides_and_back_undoes_it(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, i1=PLACE, i2=FEELING, k1=2, k2=3), size=size)
     page = opened.page

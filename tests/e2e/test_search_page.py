@@ -16,6 +16,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 pytestmark = pytest.mark.xdist_group("pages")
 
 Open = Callable[..., OpenPage]
+Axe = Callable[[OpenPage], None]
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 QUERY = "I am angry about the ferry"
 FEELING = "Represent the emotion of this text."
@@ -69,8 +70,10 @@ def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
     page.get_by_role("option", name="Same feeling").click()
     expect(page.locator(".summary")).to_contain_text(FEELING)
     complete(opened)
-    assert shown(page) == answered(ask(page_application, instruction=FEELING))
+    values = page_application.server.ask("/api/v1/lenses/Same%20feeling").body["values"]
+    assert shown(page) == answered(ask(page_application, instruction=FEELING, values=values))
     expect(page.get_by_label("Instruction")).to_have_value(FEELING)
+    expect(page.locator("#values textarea")).to_have_value("; ".join(values))
     assert opened.overflows() == []
 
 
@@ -122,6 +125,88 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     expect(page.locator(".chosen")).to_have_count(0)
     complete(opened)
     assert shown(page) == plain
+
+
+def counts_shown(page: Page) -> list[list[str]]:
+    """Name and count of every value, in their order."""
+    return [each.inner_text().split("\n")[0].split() for each in page.locator(".values button").all()]
+
+
+@SIZES
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_values_are_counted_and_one_of_them_is_kept(
+    open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize, is_dark: bool
+) -> None:
+    values = ["anger = furious", "joy = delighted", "food"]
+    opened = open_page(address(i=FEELING, v="; ".join(values)), size=size, is_dark=is_dark)
+    page = complete(opened)
+    answer = ask(page_application, instruction=FEELING, values=values)
+    assert shown(page) == answered(answer)
+    counts = [[each["name"].replace("other", "Other"), str(each["count"])] for each in answer["values"]["counts"]]
+    assert [each[:2] for each in counts_shown(page)] == counts
+    chips = page.locator(".hit .chips .value").all_inner_texts()
+    assert chips == [hit["value"]["name"].replace("other", "Other") for hit in answer["hits"]]
+    kept = max(answer["values"]["counts"][:-1], key=lambda each: each["count"])
+    assert 0 < kept["count"] < answer["values"]["passages"], "one value for all would not tell a filter from none"
+    assert opened.overflows() == []
+    axe(opened)
+
+    page.locator(".values button", has_text=kept["name"]).click()
+    expect(page.locator(".chosen li", has_text=kept["name"])).to_be_visible()
+    complete(opened)
+    assert shown(page) == answered(ask(page_application, instruction=FEELING, values=values, value=kept["name"]))
+    assert len(shown(page)) == kept["count"]
+    assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"value": kept["name"]}
+    page.locator(".values button", has_text=kept["name"]).click()
+    expect(page.locator(".chosen")).to_have_count(0)
+    complete(opened)
+    assert shown(page) == answered(answer)
+
+
+@SIZES
+def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
+    open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize
+) -> None:
+    opened = open_page(address(i="-"), size=size)
+    page = complete(opened)
+    asked = "Which emotion does the writer feel?"
+    page.get_by_label("Instruction").press_sequentially(asked)
+    first = page.locator(".proposals button").first
+    first.wait_for(timeout=180_000)  # the first call embeds the bank
+    question = {"instruction": asked, "collection": LETTERS}
+    proposed = page_application.server.ask("/api/v1/lenses/proposals", question).body["proposals"]
+    expect(page.locator(".proposals button")).to_have_count(len(proposed))
+    expect(first).to_contain_text(proposed[0]["values"][0].partition(" =")[0])
+    expect(first).to_contain_text(f"{proposed[0]['fitting']} of {proposed[0]['texts']} texts fit")
+    assert opened.overflows() == []
+    axe(opened)
+
+    first.click()
+    expect(page.locator("#values textarea")).to_have_value(re.compile(re.escape(proposed[0]["values"][0])))
+    expect(page.locator(".values button")).to_have_count(len(proposed[0]["values"]) + 1)
+    complete(opened)
+    assert shown(page) == answered(ask(page_application, instruction=asked, values=proposed[0]["values"]))
+    expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
+
+
+def test_an_instruction_of_ones_own_takes_the_values_of_the_lens_away(open_page: Open) -> None:
+    opened = open_page(address(i="-"))
+    page = complete(opened)
+    page.locator("#lens input").click()
+    page.get_by_role("option", name="Same feeling").click()
+    expect(page.locator("#values textarea")).to_have_value(re.compile("joy"))
+    page.get_by_label("Instruction").fill("Which vehicle is it?")
+    expect(page.locator("#values textarea")).to_have_value("")
+    page.locator("#values textarea").fill("boat, train")
+    page.get_by_label("Instruction").fill("Which vehicle is used?")
+    expect(page.locator("#values textarea")).to_have_value("boat, train")
+    page.locator("#values textarea").press("Enter")
+    expect(page.locator(".values button")).to_have_count(3)
+
+
+def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
+    opened = open_page(address(i=FEELING, v="joy, joy"))
+    expect(opened.page.locator("#passages")).to_contain_text("'joy' stands there twice")
 
 
 @pytest.mark.parametrize(("label", "mode"), [("Words", "sparse"), ("Both", "hybrid")])

@@ -128,6 +128,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/lenses"): Case(
         EDITOR, at("/api/v1/lenses", json={"name": "mood", "query_instruction": "Mood."}), of_collection=False
     ),
+    ("POST", "/api/v1/lenses/proposals"): Case(
+        READER, at("/api/v1/lenses/proposals", json={"instruction": MARKER, "collection": "{collection}"})
+    ),
     ("GET", "/api/v1/lenses/{name:path}"): Case(READER, at("/api/v1/lenses/seen"), of_collection=False),
     ("DELETE", "/api/v1/lenses/{name:path}"): Case(EDITOR, at("/api/v1/lenses/seen"), of_collection=False),
     ("GET", "/api/v1/judgements"): Case(READER, at("/api/v1/judgements?collection={collection}")),

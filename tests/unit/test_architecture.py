@@ -51,6 +51,7 @@ FUNCTIONS = {
         "app.search.lenses",
         "app.search.soft_tokens",
         "app.search.stages",
+        "app.search.value_syntax",
     },
 }
 

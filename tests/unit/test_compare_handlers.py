@@ -14,6 +14,7 @@ from seen_html import Seen
 
 from app.errors import InputError, UnknownLensError, VectorIndexUnavailableError
 from app.search.lenses import STARTERS
+from app.search.value_syntax import join_values, parse_values
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
@@ -23,8 +24,8 @@ from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
 FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"
-A = ("", 2, "hybrid", "library", "")
-B = ("kettle kettle kettle", 3, "hybrid", "library", "")
+A = ("", 2, "hybrid", "library", "", "")
+B = ("kettle kettle kettle", 3, "hybrid", "library", "", "")
 
 
 class FallibleIndex(InMemoryVectorIndex):
@@ -72,7 +73,7 @@ def scores_of(html: str) -> list[str]:
 
 def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandlers, application: Any) -> None:
     bias = json.dumps({"bias": {"ferry": 5}})
-    *_, last = handlers.compare("ferry kettle", *A, *B[:4], bias)
+    *_, last = handlers.compare("ferry kettle", *A, *B[:4], bias, "")
     left = application.services.search.search(SearchRequest("ferry kettle", "library", "", 2))
     right = application.services.search.search(
         SearchRequest("ferry kettle", "library", B[0], 3, token_bias={"ferry": 5.0})
@@ -85,6 +86,20 @@ def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandler
                 assert f"{token.token} {token.probability:.3f}" in shown
     assert last[4] != last[5]
     assert 'data-action="drop-bias"' in last[2]
+
+
+def test_values_of_one_side_count_and_mark_its_passages_alone(handlers: CompareHandlers, application: Any) -> None:
+    chosen = json.dumps({"value": "kettle"})
+    *_, last = handlers.compare("ferry kettle", *A[:4], chosen, "", *B[:4], chosen, "ferry, kettle")
+    values = parse_values(["ferry", "kettle"])
+    found = application.services.search.search(
+        SearchRequest("ferry kettle", "library", B[0], 3, values=values, value="kettle")
+    )
+    assert scores_of(last[3])[-len(found.hits) :] == [f"{hit.score:.3f}" for hit in found.hits]
+    left, right = Seen(last[1]), Seen(last[2])
+    assert "by value" not in left.text
+    assert f"{found.values.passages} passages by value" in right.text
+    assert last[3].count('class="value"') == len(found.hits)
 
 
 def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandlers) -> None:
@@ -109,9 +124,11 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
         (("ferry", "", 0, *A[2:], *B), "steps of A must be a whole number from 1 to 20"),
         (("ferry", *A, "", 21, *B[2:]), "steps of B"),
         (("ferry", *A, "", 2, "psychic", *B[3:]), "dense, sparse, hybrid"),
-        (("ferry", *A, "", 2, "hybrid", "elsewhere", ""), "No collection named"),
-        (("ferry", "", 2, "hybrid", None, "", *B), "Choose a collection for A"),
-        (("ferry", *A[:4], "{", *B), "cannot be read"),
+        (("ferry", *A, "", 2, "hybrid", "elsewhere", "", ""), "No collection named"),
+        (("ferry", "", 2, "hybrid", None, "", "", *B), "Choose a collection for A"),
+        (("ferry", *A[:4], "{", "", *B), "cannot be read"),
+        (("ferry", *A[:5], "alone", *B), "2 to 200 values apart, not 1"),
+        (("ferry", *A, *B[:5], 7), "values of B must be text"),
         (("ferry", *A), "Load it again"),
     ],
 )
@@ -126,7 +143,7 @@ def test_bad_input_is_refused_before_any_search(
 
 def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandlers, index: FallibleIndex) -> None:
     index.away = "other"
-    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "")
+    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
     text = Seen(last[3]).text
     assert "B could not be answered" in text
     assert "The vector index is away. Start it again." in text
@@ -137,7 +154,7 @@ def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandle
 
 
 def test_the_same_text_in_two_collections_is_recognised(handlers: CompareHandlers) -> None:
-    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "")
+    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
     assert "In two collections it is the same passage" in last[0]
 
 
@@ -158,10 +175,12 @@ def test_an_address_gives_the_left_no_lens_and_the_right_the_first(handlers: Com
 def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: CompareHandlers) -> None:
     first, second = STARTERS[0].query_instruction, STARTERS[1].query_instruction
     asked = handlers.read_address({"q": "x", "i1": first, "k1": "7", "m1": "sparse", "c1": "other"})
-    assert asked.right == SideFields(second, 7, "sparse", "other", "")
+    assert asked.right == SideFields(second, 7, "sparse", "other", "", join_values(STARTERS[1].values))
     asked = handlers.read_address({"q": "x", "i1": first, "i2": "-", "k1": "7", "k2": "3", "c2": "other"})
     assert asked.right == SideFields("", 3, "hybrid", "other", "")
     assert asked.left.collection == "library"
+    asked = handlers.read_address({"q": "x", "i1": first, "v1": "sea, land", "i2": second, "v2": "calm; loud"})
+    assert (asked.left.values, asked.right.values) == ("sea, land", "calm; loud")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +191,7 @@ def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: Compa
         ({"k2": "²"}, "number of steps for B"),
         ({"m1": "psychic"}, "mode for A is 'psychic'"),
         ({"x2": "{"}, "What was chosen for B cannot be read"),
+        ({"v2": "alone"}, "The values of B cannot be read"),
     ],
 )
 def test_an_address_that_cannot_be_followed_says_so_and_asks_nothing(
@@ -204,6 +224,14 @@ def test_lenses_fill_the_instruction_and_own_words_keep_it(handlers: CompareHand
     assert {NO_LENS, OWN_WORDS, "Same place"} <= set(handlers.lens_names())
 
 
+def test_values_of_a_lens_go_with_its_instruction_and_own_ones_stay(handlers: CompareHandlers) -> None:
+    place = handlers.values_of("Same place")
+    assert handlers.values_beside("Which continent is it about?", place) == ""
+    assert handlers.values_beside(handlers.instruction_of("Same place"), place) is None
+    assert handlers.values_beside("Which continent is it about?", "sea, land") is None
+    assert handlers.values_beside("Which continent is it about?", "") is None
+
+
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())
 GOOD = (st.just("ferry"), st.sampled_from(["dense", "sparse", "hybrid"]), st.just("library"), st.integers(1, 20))
 
@@ -217,7 +245,7 @@ def lasting_application(toy_services_class: Any, tmp_path_factory: pytest.TempPa
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=12))
+@given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=14))
 def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[object]) -> None:
     for view in as_stream_handler(handlers_of(lasting_application).compare, outputs=len(NOTHING))(*values):
         assert "incident" not in str(view[0])
@@ -225,7 +253,7 @@ def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[o
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcx" for side in ("", "1", "2")]), st.text()))
+@given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcxv" for side in ("", "1", "2")]), st.text()))
 def test_no_address_reaches_the_unforeseen(lasting_application: Any, params: dict[str, str]) -> None:
     for view in as_stream_handler(handlers_of(lasting_application).compare_address, outputs=len(NOTHING))(params):
         assert "incident" not in str(view[0])

@@ -16,7 +16,7 @@ from app.search.aspects import aspects, background_phrases
 from app.search.fusion import RankedPoint
 from app.search.value_distributions import distributions, fits, similarities, value_cosines
 from app.search.value_ranking import rank_by_values
-from app.search.value_syntax import MAX_VALUES, parse_values, split_values
+from app.search.value_syntax import MAX_VALUES, join_values, parse_values, split_values
 from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from app.types.values import OTHER, LensValue, ValueReading
@@ -78,6 +78,7 @@ def test_values_come_back_as_they_are_written(written: list[str]) -> None:
     except InputError:
         return
     assert parse_values([str(value) for value in values]) == values
+    assert parse_values(split_values(join_values([str(value) for value in values]))) == values
 
 
 def test_of_a_values_phrases_the_nearest_counts() -> None:

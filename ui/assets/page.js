@@ -66,9 +66,9 @@ window.gircse = (() => {
   }
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
-  function rememberSearch([q, i, k, m, c, n, x], results) {
+  function rememberSearch([q, i, k, m, c, n, x, v], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x });
+    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -84,15 +84,31 @@ window.gircse = (() => {
         data.grade = Number(data.grade);
         for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button));
       }
+      if (data.values !== undefined) {
+        for (const each of element.querySelectorAll("button[data-values]")) each.setAttribute("aria-pressed", String(each === button));
+      }
       trigger(name, data);
     });
   }
 
-  /* Query, then instruction, steps, mode, collection and choices of A, then those of B. */
+  /* Once nobody has typed into the field for a moment; as long as the element is in the page. */
+  const TYPING_MS = 500;
+  function afterTyping(field, element, act) {
+    let timer;
+    const onInput = (event) => {
+      if (!element.isConnected) { document.removeEventListener("input", onInput); return; }
+      if (!event.target.closest(field)) return;
+      clearTimeout(timer);
+      timer = setTimeout(act, TYPING_MS);
+    };
+    document.addEventListener("input", onInput);
+  }
+
+  /* Query, then instruction, steps, mode, collection, choices and values of A, then those of B. */
   function rememberComparison([q, ...sides]) {
     if (!q || !q.trim()) return;
-    const side = ([i, k, m, c, x], n) => ({ ["i" + n]: i || "-", ["k" + n]: k, ["m" + n]: m === "hybrid" ? "" : m, ["c" + n]: c, ["x" + n]: x });
-    remember({ q, ...side(sides.slice(0, 5), 1), ...side(sides.slice(5), 2) });
+    const side = ([i, k, m, c, x, v], n) => ({ ["i" + n]: i || "-", ["v" + n]: v, ["k" + n]: k, ["m" + n]: m === "hybrid" ? "" : m, ["c" + n]: c, ["x" + n]: x });
+    remember({ q, ...side(sides.slice(0, 6), 1), ...side(sides.slice(6), 2) });
   }
 
   /* What is under the pointer, or has the focus, lights up with all else that has the same data-pair. */
@@ -221,5 +237,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { remember, rememberSearch, rememberComparison, lightPairs, listen, keepFocus, openDialog };
+  return { remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
 })();

@@ -9,11 +9,13 @@ from markupsafe import Markup
 
 from app.errors import GircseError
 from app.search.soft_tokens import group_refinement
+from app.search.value_syntax import join_values
 from app.types.search import Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
 from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
+from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.moves import render_moves
 from ui.render.text import join, render_error, render_note, shorten
 from ui.render.tokens import render_refinement
@@ -118,7 +120,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
     return Markup(
         '<section class="look is-{lower}"><h2><span class="side">{name}</span> <span dir="auto">{lens}</span></h2>'
         '<p class="look-sense" dir="auto">{sense}</p><p class="look-details">{details}{collection} · '
-        '<a href="{address}">Open {name} in search</a></p>{thought}{choices}</section>'
+        '<a href="{address}">Open {name} in search</a></p>{thought}{choices}{counts}</section>'
     ).format(
         lower=look.name.lower(),
         name=look.name,
@@ -131,6 +133,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         if thought
         else "",
         choices=render_choices(look.chosen) if isinstance(outcome, Answer) or not look.chosen.is_empty else "",
+        counts=render_value_counts(outcome.result.values, look.chosen.value) if isinstance(outcome, Answer) else "",
     )
 
 
@@ -143,6 +146,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
         "m": "" if request.mode is SearchMode.HYBRID else request.mode,
         "c": request.collection,
         "x": chosen.to_text(),
+        "v": join_values([str(each) for each in request.values]),
     }
     given = {name: value for name, value in asked.items() if value != ""}
     return f"{SEARCH.path}?{urlencode(given, errors='replace')}"
@@ -206,7 +210,7 @@ def _render_place(look: Look, place: Place, others: Sequence[Place], other: str,
         move="" if depth is None else _render_move(look, place, others, other, depth),
         number=number,
         title=shorten(hit.document.title or hit.document.uri, 120),
-        source=render_source(hit),
+        source=_render_source(hit),
         snippet=_render_snippet(hit),
         score=_render_score(hit, look.request.mode),
         whole=_render_whole(hit, number),
@@ -236,6 +240,15 @@ def _move(kind: str, shown: str, said: str) -> Markup:
     return Markup(
         '<span class="move {}" title="{}"><span aria-hidden="true">{}</span><span class="sr-only">{}</span></span>'
     ).format(kind, said, shown, said)
+
+
+def _render_source(hit: Hit) -> Markup:
+    """In one line, after the value that the passage has."""
+    if hit.value is None:
+        return render_source(hit)
+    return Markup('<div class="place-line">{}{}</div>').format(
+        render_value_chip(hit.value, is_button=False), render_source(hit)
+    )
 
 
 def _render_score(hit: Hit, mode: SearchMode) -> Markup:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from app.types.search import Highlight, Hit, Leg, SearchMode, SearchResult
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
+from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.text import clean, join, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
@@ -25,22 +26,37 @@ def render_welcome() -> str:
 
 
 def render_results(
-    result: SearchResult, chosen: Choices, *, before: SearchResult | None = None, total_steps: int | None = None
+    result: SearchResult,
+    chosen: Choices,
+    *,
+    values: str = "",
+    before: SearchResult | None = None,
+    total_steps: int | None = None,
 ) -> str:
-    """`before` is the first look, against which moves are shown; `total_steps` is given while more are to come."""
+    """`values` as they were written. `before` is the first look, against which moves are shown; `total_steps` is given
+    while more are to come."""
     choices = render_choices(chosen)
     if not result.hits:
-        return choices + render_note(_nothing_found(result, chosen))
+        return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
     chunks = {*chosen.like, *chosen.unlike}
     hits = join(
         _render_hit(hit, result.mode, move=_render_move(hit, ranks), is_chosen=hit.chunk.id in chunks)
         for hit in result.hits
     )
-    return choices + _render_summary(result, chosen, total_steps) + Markup('<ol class="hits">{}</ol>').format(hits)
+    counts = render_value_counts(result.values, chosen.value)
+    return (
+        choices
+        + _render_summary(result, chosen, total_steps, values)
+        + counts
+        + Markup('<ol class="hits">{}</ol>').format(hits)
+    )
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:
+    if chosen.value and result.values is not None and result.values.passages:
+        named = name_value(chosen.value)
+        return f"None of the {result.values.passages} passages is “{named}”. Choose another value above."
     if chosen.filters:
         return "No passage has all of these filters. Take one away above."
     if result.mode is SearchMode.SPARSE:
@@ -60,6 +76,7 @@ def render_choices(chosen: Choices) -> Markup:
         *(_chip(key, value, "drop-filters", key) for key, value in chosen.filters.items()),
         *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
         *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
+        *([_chip("value", name_value(chosen.value), "drop-value", chosen.value)] if chosen.value else []),
     ]
     clear = Markup(
         '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
@@ -77,7 +94,7 @@ def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 
-def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None) -> Markup:
+def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None, values: str) -> Markup:
     count = len(result.hits)
     sense = (
         Markup("read as <q>{}</q>").format(shorten(result.instruction, 160))
@@ -98,16 +115,16 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
         sense,
         steps,
         f"{round(_total_ms(result.timings_ms)):,}",
-        _compare_address(result, chosen),
+        _compare_address(result, chosen, values),
     )
 
 
-def _compare_address(result: SearchResult, chosen: Choices) -> str:
+def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
     """This search on the right, the same without an instruction on the left."""
     asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
     sides = {"c": result.collection, "m": result.mode.value, "k": str(result.steps or ""), "x": chosen.to_text()}
     both = {f"{name}{side}": value for name, value in sides.items() for side in (1, 2) if value}
-    return f"{COMPARE.path}?{urlencode({**asked, **both}, errors='replace')}"
+    return f"{COMPARE.path}?{urlencode({**asked, **({'v2': values} if values else {}), **both}, errors='replace')}"
 
 
 def _total_ms(timings_ms: Mapping[str, float]) -> float:
@@ -148,7 +165,7 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
         title=shorten(hit.document.title or hit.document.uri, 160),
         source=render_source(hit),
         snippet=_render_snippet(hit.chunk.text, hit.why),
-        chips=_render_chips(hit.document.metadata),
+        chips=_render_chips(hit),
         actions=_render_actions(hit),
         score=_render_score(hit, mode),
     )
@@ -252,18 +269,17 @@ def render_marked(text: str, first: int, start: int, end: int, last: int) -> Mar
     return Markup("{}<mark>{}</mark>{}").format(clean(before), clean(marked), clean(after))
 
 
-def _render_chips(metadata: Mapping[str, object]) -> Markup:
-    """Each of them filters by itself when it is clicked."""
-    if not metadata:
-        return Markup("")
+def _render_chips(hit: Hit) -> Markup:
+    """Its value and its metadata: each of them filters by itself when it is clicked."""
     chips = [
         Markup(
             '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
             'data-value="{value}" title="Only documents with this"><span>{key}</span> {shown}</button></li>'
         ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
-        for key, value in list(metadata.items())[:METADATA_CHIPS]
+        for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
-    return Markup('<ul class="chips" aria-label="Metadata">{}</ul>').format(join(chips))
+    every = render_value_chip(hit.value) + join(chips)
+    return Markup('<ul class="chips" aria-label="Value and metadata">{}</ul>').format(every) if every else every
 
 
 def _filter_text(value: object) -> str:

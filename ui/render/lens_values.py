@@ -1,0 +1,98 @@
+"""Lens values as a person sees them: what the query is among them, counts to filter by, a chip on every passage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from app.types.values import OTHER, ValueCount, ValueReading, ValueSummary
+from ui.render.text import clean, join, shorten
+
+VALUES_SHOWN = 14  # of more, those with the most passages; the rest unfolds
+
+
+def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
+    """Buttons with counts, in the lens's order, `other` last; nothing for a search without values."""
+    if values is None:
+        return Markup("")
+    shown, rest = _split(values, chosen)
+    more = (
+        Markup('<details class="value-rest"><summary>{} more</summary><ul>{}</ul></details>').format(
+            len(rest), join(_render_count(each, values, chosen) for each in rest)
+        )
+        if rest
+        else Markup("")
+    )
+    return Markup(
+        '<section class="values" aria-label="Passages by value"><p><span>{}</span> <span>{} by value</span></p>'
+        "<ul>{}</ul>{}</section>"
+    ).format(
+        _tell_query(values),
+        "1 passage" if values.passages == 1 else f"{values.passages:,} passages",
+        join(_render_count(each, values, chosen) for each in shown),
+        more,
+    )
+
+
+def _split(values: ValueSummary, chosen: str) -> tuple[Sequence[ValueCount], Sequence[ValueCount]]:
+    """What is shown at once, and the rest."""
+    if len(values.counts) <= VALUES_SHOWN + 1:
+        return values.counts, ()
+    ahead = {chosen, values.query, OTHER}
+    ranked = sorted(values.counts, key=lambda each: (each.name not in ahead, -each.count, -(each.probability or 0)))
+    names = {each.name for each in ranked[:VALUES_SHOWN]}
+    return [each for each in values.counts if each.name in names], [
+        each for each in values.counts if each.name not in names
+    ]
+
+
+def _tell_query(values: ValueSummary) -> Markup:
+    if values.query == OTHER:
+        return Markup("Your query fits none of the values")
+    probability = next((each.probability or 0.0 for each in values.counts if each.name == values.query), 0.0)
+    return Markup('Your query: <b dir="auto">{}</b> {}').format(shorten(values.query, 40), f"{probability:.0%}")
+
+
+def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup:
+    """The bar below the name is the share of the query that has this value."""
+    is_chosen = each.name == chosen
+    own = "fits none of the values" if each.probability is None else f"{each.probability:.0%} of your query"
+    bar = (
+        Markup("")
+        if each.probability is None
+        else Markup('<meter min="0" max="1" value="{}" aria-hidden="true"></meter>').format(f"{each.probability:.3f}")
+    )
+    return Markup(
+        '<li{own}><button type="button" data-event="choose" data-action="{action}" data-subject="{name}" '
+        'aria-pressed="{pressed}" title="{title}"{disabled}><span dir="auto">{shown}</span> <b>{count}</b>'
+        '<span class="sr-only">, {title}</span>{bar}</button></li>'
+    ).format(
+        own=Markup(' class="is-query"') if each.name == values.query else "",
+        action="drop-value" if is_chosen else "value",
+        name=clean(each.name),
+        pressed="true" if is_chosen else "false",
+        title=own,
+        disabled="" if each.count or is_chosen else Markup(" disabled"),
+        shown=name_value(each.name),
+        count=f"{each.count:,}",
+        bar=bar,
+    )
+
+
+def render_value_chip(reading: ValueReading | None, *, is_button: bool = True) -> Markup:
+    """An entry of a list of chips; nothing for a search without values."""
+    if reading is None:
+        return Markup("")
+    sure = "it fits none of the values" if reading.name == OTHER else f"{reading.probability:.0%} sure"
+    kind = "value is-other" if reading.name == OTHER else "value"
+    if not is_button:
+        return Markup('<span class="{}" dir="auto" title="{}">{}</span>').format(kind, sure, name_value(reading.name))
+    return Markup(
+        '<li class="{kind}" dir="auto"><button type="button" data-event="choose" data-action="value" '
+        'data-subject="{name}" title="Only passages of this value ({sure})">{shown}</button></li>'
+    ).format(kind=kind, name=clean(reading.name), sure=sure, shown=name_value(reading.name))
+
+
+def name_value(name: str) -> str:
+    return "Other" if name == OTHER else shorten(name, 40)

@@ -1,0 +1,52 @@
+"""Values that are proposed for an instruction, as buttons that say where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from app.search.value_syntax import join_values
+from app.types.proposals import ProposalSource, ValueProposal
+from ui.render.text import clean, join, shorten
+
+VALUES_SHOWN = 6
+
+
+def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str:
+    """Nothing where nothing is proposed. `given` are the values that stand in the field."""
+    if not proposals:
+        return ""
+    return Markup(
+        '<section class="proposals" aria-label="Proposed values"><p>Tell apart, if you wish:</p><ul>{}</ul></section>'
+    ).format(join(_render_proposal(each, given) for each in proposals))
+
+
+def _render_proposal(proposal: ValueProposal, given: str) -> Markup:
+    values = join_values(proposal.values)
+    names = [each.partition("=")[0].strip() for each in proposal.values]
+    more = len(names) - VALUES_SHOWN
+    return Markup(
+        '<li><button type="button" data-event="use" data-values="{values}" aria-pressed="{pressed}">'
+        '<span dir="auto">{shown}{more}</span><small dir="auto">{source}{texts}</small></button></li>'
+    ).format(
+        values=clean(values),
+        pressed="true" if values == given else "false",
+        shown=" · ".join(shorten(name, 40) for name in names[:VALUES_SHOWN]),
+        more=f" and {more} more" if more > 0 else "",
+        source=_tell_source(proposal),
+        texts=f" · {proposal.fitting} of {proposal.texts} texts fit" if proposal.texts else "",
+    )
+
+
+def _tell_source(proposal: ValueProposal) -> str:
+    name = shorten(proposal.name.replace("_", " "), 50)
+    match proposal.source:
+        case ProposalSource.LENS:
+            return f"Lens: {name}"
+        case ProposalSource.BANK:
+            return f"Known aspect: {name}"
+        case ProposalSource.METADATA:
+            return f"Metadata of this collection: {name}"
+        case ProposalSource.TEXTS:
+            return "The model's words on texts of this collection"
