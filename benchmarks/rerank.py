@@ -6,7 +6,7 @@ instruction of one of them. Relevant is what has the query's label there and ano
 has both alike is left out, so that nothing but the instruction tells what is wanted. Weights are chosen on the tuning
 half of the queries (even SHA-1 of the text); the table reports the other half.
 
-    python -m benchmarks.rerank --data FOLDER [--only cost | quality] [--into docs/evaluation]
+    python -m benchmarks.rerank --data FOLDER [--only cost | quality | retrieval] [--into docs/evaluation]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -27,12 +27,15 @@ from app.search import reranking
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import STEPS, GircseReranker
 from app.search.reranking import Candidate, rerank
+from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
 from app.search.value_distributions import distributions, similarities, value_cosines
 from app.search.value_ranking import rank_by_values
-from app.types.documents import ScoredPoint
-from app.types.search import SearchRequest
+from app.testing import InMemoryVectorIndex
+from app.types.documents import Point, ScoredPoint
+from app.types.search import SearchMode, SearchRequest
 from app.types.values import LensValue, ValueReading
 from app.wiring.embedding import LocalEmbedder
+from benchmarks.hybrid import COLLECTIONS, Judged, per_query, read_judged
 from embedder import Encoder, load_encoder
 from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
@@ -40,16 +43,18 @@ from embedder.evaluation.data import files_of, is_tuning, name_of, read_instruct
 from embedder.evaluation.evaluate import cpu_name
 
 CANDIDATES, DEPTH = 50, 10
-NONE, TODAY, LOOK, VALUES, BOTH = "no instruction", "instruction", "second look", "values", "values and second look"
-# The same over candidates that were found without an instruction, by the vectors of the base model on both sides.
-PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH = "plain, second look", "plain, values", "plain, both"
-SYSTEMS = (NONE, TODAY, LOOK, VALUES, BOTH, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
-PLAIN = (NONE, PLAIN_LOOK, PLAIN_VALUES, PLAIN_BOTH)
+PLAIN, NONE, TODAY = "MiniLM alone", "no instruction", "instruction"
+LOOK, VALUES, BOTH = "second look", "values", "values and second look"
+SYSTEMS = (PLAIN, NONE, TODAY, LOOK, VALUES, BOTH)
+PAIRS = ((TODAY, NONE), (LOOK, TODAY), (LOOK, NONE), (VALUES, NONE), (BOTH, VALUES), (BOTH, NONE))
 HELD_OUT = ("crossner_literature", "viggo_games", "composed")  # of none of them a model of ours was trained
 WEIGHTS = [round(0.1 * step, 1) for step in range(11)]
 RESAMPLES = 2_000
 _TEXTS, _CHARACTERS, _ASPECTS, _QUERIES, _LEAST = 150, 400, 4, 12, 5
 _COMPOSED, _COMPOSED_VALUES = 16, 8
+_METADATA = dict.fromkeys(CHUNK_KEYS, "")
+_PAYLOAD = {"page_content": "", "metadata": _METADATA}
+_JUDGED_QUERIES, _JUDGED_CHARACTERS = 60, 700  # characters: about as long as a chunk
 
 
 @dataclass(slots=True)
@@ -61,9 +66,11 @@ class Source:
     labels: dict[str, list[frozenset[str]]]
     instructions: dict[str, str]
     plain: np.ndarray = field(default_factory=lambda: np.empty(0))  # (n, D)
-    asked: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as queries at the model's own steps
+    asked: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, "" for none, as queries at default steps
     seen: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as second looks
     names: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, of its values in their order
+    index: InMemoryVectorIndex = field(default_factory=InMemoryVectorIndex)
+    found: dict[tuple[int, str], Sequence[RankedPoint]] = field(default_factory=dict)
 
     def values(self, aspect: str) -> list[str]:
         return sorted(frozenset().union(*self.labels[aspect]))
@@ -85,12 +92,16 @@ class Question:
 class Looked:
     """Implements `Reranker` by vectors that are there."""
 
-    def __init__(self, vectors: np.ndarray, row: int) -> None:
+    def __init__(self, vectors: np.ndarray, row: int, rows: Mapping[int, int] | None = None) -> None:
+        """row: of the query; rows: of a passage by its id, where they are not the same."""
         self._vectors = vectors
         self._row = row
+        self._rows = rows
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
-        return (self._vectors[[int(each.id) for each in passages]] @ self._vectors[self._row]).astype(float).tolist()
+        ids = [int(each.id) for each in passages]
+        rows = ids if self._rows is None else [self._rows[each] for each in ids]
+        return (self._vectors[rows] @ self._vectors[self._row]).astype(float).tolist()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -161,14 +172,23 @@ def _question(
 
 def embed(encoder: Encoder, source: Source) -> None:
     source.plain = encoder.encode_documents(source.texts, instruction="", steps=0)
-    for aspect, instruction in source.instructions.items():
-        source.seen[aspect] = encoder.encode_documents(source.texts, instruction=instruction, steps=STEPS)
-        source.names[aspect] = encoder.encode_documents(source.values(aspect), instruction="", steps=0)
-        rows = sorted({each.row for each in source_questions(source) if each.aspect == aspect})
+    for aspect, instruction in {"": "", **source.instructions}.items():
+        rows = sorted({each.row for each in source_questions(source) if aspect in ("", each.aspect)})
         source.asked[aspect] = np.zeros_like(source.plain)
         if rows:
             texts = [source.texts[row] for row in rows]
             source.asked[aspect][rows] = encoder.encode_queries(texts, instruction=instruction)
+    for aspect, instruction in source.instructions.items():
+        source.seen[aspect] = encoder.encode_documents(source.texts, instruction=instruction, steps=STEPS)
+        source.names[aspect] = encoder.encode_documents(source.values(aspect), instruction="", steps=0)
+    source.index.create(source.name, dimension=encoder.dimension)
+    source.index.upsert(
+        source.name,
+        [
+            Point(str(row), source.plain[row].tolist(), {"page_content": text, "metadata": _METADATA})
+            for row, text in enumerate(source.texts)
+        ],
+    )
 
 
 def source_questions(source: Source) -> list[Question]:
@@ -178,26 +198,32 @@ def source_questions(source: Source) -> list[Question]:
 def rank(question: Question, system: str) -> list[int]:
     """Rows, best first, by the code of the product. What is not among the candidates of a second look is left out."""
     source, aspect = question.source, question.aspect
-    asked = source.plain if system in PLAIN else source.asked[aspect]
-    rows = np.array(question.rows)
-    first = source.plain[rows] @ asked[question.row]
-    order = np.argsort(-first, kind="stable")
-    points = [RankedPoint(_point(int(rows[at]), float(first[at]))) for at in order]
-    candidates = [Candidate(each) for each in points]
+    if system == PLAIN:
+        rows = np.array(question.rows)
+        return rows[np.argsort(-(source.plain[rows] @ source.plain[question.row]), kind="stable")].tolist()
+    points = first_ranking(question, "" if system == NONE else aspect)
+    candidates: Sequence[Candidate] = [Candidate(each) for each in points]
     request = SearchRequest("", "", rerank=CANDIDATES)
-    if system in (VALUES, BOTH, PLAIN_VALUES, PLAIN_BOTH):
+    if system in (VALUES, BOTH):
         readings = _readings(question, [int(each.point.id) for each in points])
         ranked = rank_by_values(points, readings, value=None, limit=len(points))
         candidates = [Candidate(point, reading) for point, reading in ranked]
         request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
-    if system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
+    if system in (LOOK, BOTH):
         look = Looked(source.seen[aspect], question.row)
-        candidates = list(rerank(look, candidates[:CANDIDATES], request, instruction="").candidates)
+        candidates = rerank(look, candidates[:CANDIDATES], request, instruction="").candidates
     return [int(each.ranked.point.id) for each in candidates]
 
 
-def _point(row: int, score: float) -> ScoredPoint:
-    return ScoredPoint(str(row), score, {"page_content": "", "metadata": {"text_hash": ""}})
+def first_ranking(question: Question, aspect: str) -> list[RankedPoint]:
+    """As a search in its default mode finds them; `aspect` is whose instruction it has, "" without one."""
+    source = question.source
+    if (question.row, aspect) not in source.found:
+        text = source.texts[question.row]
+        request = SearchRequest(text, source.name, limit=len(source.texts), mode=SearchMode.HYBRID)
+        vectors = QueryVectors(source.asked[aspect][question.row].tolist(), source.plain[question.row].tolist())
+        source.found[question.row, aspect] = find_points(source.index, source.name, request, vectors).points
+    return [each for each in source.found[question.row, aspect] if int(each.point.id) in question.rows]
 
 
 def _readings(question: Question, rows: Sequence[int]) -> list[ValueReading]:
@@ -218,7 +244,7 @@ def tune(questions: Sequence[Question]) -> dict[str, dict[float, float]]:
     tuning = [each for each in questions if each.is_tuning]
     found: dict[str, dict[float, float]] = {}
     kept = reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES
-    for system in (LOOK, BOTH, PLAIN_LOOK, PLAIN_BOTH):
+    for system in (LOOK, BOTH):
         for weight in WEIGHTS:
             reranking.RERANK_WEIGHT = reranking.RERANK_WEIGHT_WITH_VALUES = weight
             values = [precision(each, rank(each, system)) for each in tuning]
@@ -277,14 +303,7 @@ def quality(folder: Path, model: str) -> tuple[str, dict[str, object]]:
         figures[name] = {system: float(each[system][0]) for system in SYSTEMS}
     lines += [""]
     for name, members in groups.items():
-        for system, other in (
-            (LOOK, TODAY),
-            (LOOK, NONE),
-            (VALUES, NONE),
-            (BOTH, VALUES),
-            (BOTH, NONE),
-            (PLAIN_BOTH, NONE),
-        ):
+        for system, other in PAIRS:
             gain = estimate(np.mean([found[member][system] - found[member][other] for member in members], axis=0))
             lines.append(f"{name}: {system} minus {other}: {gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]  ")
     lines += ["", "Tuning half, by weight of the second look:", ""]
@@ -294,29 +313,81 @@ def quality(folder: Path, model: str) -> tuple[str, dict[str, object]]:
     return "\n".join(lines), figures
 
 
+def retrieval(folder: Path, model: str) -> tuple[str, dict[str, object]]:
+    """nDCG@10 of collections with judged queries, of the base model's vectors and with a second look under the
+    collection's instruction, which only says to find what answers."""
+    encoder = load_encoder(model, dtype="float32")
+    lines = [f"| nDCG@{DEPTH}, odd half | queries | {PLAIN} | {LOOK} | difference |", "| --- | --- | --- | --- | --- |"]
+    figures: dict[str, object] = {}
+    for name in COLLECTIONS:
+        judged = read_judged(folder, name)
+        keys = [key for key, text in judged.queries.items() if not is_tuning(text)][:_JUDGED_QUERIES]
+        places = list(judged.documents)
+        texts = [text[:_JUDGED_CHARACTERS] for text in judged.documents.values()]
+        documents = encoder.encode_documents(texts, instruction="", steps=0)
+        asked = encoder.encode_documents([judged.queries[key] for key in keys], instruction="", steps=0)
+        found = [
+            _first_and_second(encoder, judged, key, query, documents, texts)
+            for key, query in zip(keys, asked, strict=True)
+        ]
+        first, second = (
+            per_query(judged, {key: [places[at] for at in each[way]] for key, each in zip(keys, found, strict=True)})
+            for way in (0, 1)
+        )
+        weights = draw_weights(name, len(keys), resamples=RESAMPLES, seed=0)
+        values = [100 * means(weights, np.array([each["ndcg@10"][key] for key in keys])) for each in (first, second)]
+        gain = estimate(values[1] - values[0])
+        told = f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+        lines.append(f"| {name} | {len(keys)} | {values[0][0]:.1f} | {values[1][0]:.1f} | {told} |")
+        figures[name] = {PLAIN: float(values[0][0]), LOOK: float(values[1][0]), "low": gain.low, "high": gain.high}
+    return "\n".join(lines), figures
+
+
+def _first_and_second(
+    encoder: Encoder, judged: Judged, key: str, query: np.ndarray, documents: np.ndarray, texts: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """Rows, best first, of both rankings."""
+    scores = documents @ query
+    order = np.argsort(-scores, kind="stable")[:CANDIDATES]
+    candidates = [Candidate(RankedPoint(ScoredPoint(str(at), float(scores[at]), _PAYLOAD))) for at in order]
+    instruction = judged.instructions[key]
+    asked = encoder.encode_queries([judged.queries[key]], instruction=instruction, steps=STEPS)
+    seen = encoder.encode_documents([texts[at] for at in order], instruction=instruction, steps=STEPS)
+    rows = {int(at): row for row, at in enumerate(order, start=1)}
+    look = Looked(np.concatenate([asked, seen]), 0, rows)
+    again = rerank(look, candidates, SearchRequest("", "", rerank=CANDIDATES), instruction=instruction).candidates
+    return order.tolist(), [int(each.ranked.point.id) for each in again]
+
+
 def cost(model: str, *, rounds: int) -> tuple[str, Mapping[str, float]]:
     """Of 50 passages as long as chunks are, with new ones in every round; and of the same again."""
     texts = [json.loads(line)["text"] for line in _sample_lines()]
     words = " ".join(texts).split()
     step = 130  # words: about the 200 tokens of a chunk
     chunks = [" ".join(words[at : at + step]) for at in range(0, len(words) - step, step)]
-    cold, kept = [], []
-    embedder = LocalEmbedder(model, limits=Limits(cache_mb=0))
+    cold, kept, busy = [], [], []
+    embedder = LocalEmbedder(model, dtype="auto", limits=Limits(cache_mb=0))
     for turn in range(rounds + 1):
         texts = [chunks[(turn * CANDIDATES + at) % len(chunks)] for at in range(CANDIDATES)]
         passages = [Passage(f"{turn}-{at}", text, "") for at, text in enumerate(texts)]
         reranker = GircseReranker(embedder)
-        spent = []
+        spent, worked = [], []
         for _ in range(2):
-            started = perf_counter()
+            started, began = perf_counter(), process_time()
             reranker.scores("Which islands live of fishing?", passages, instruction="Identify the region of the world.")
             spent.append(1000 * (perf_counter() - started))
+            worked.append(1000 * (process_time() - began))
         if turn:  # the first is for warming up
             cold.append(spent[0])
             kept.append(spent[1])
+            busy.append(worked[0])
     embedder.close()
-    figures = {"cold_ms": statistics.median(cold), "kept_ms": statistics.median(kept)}
-    new = f"{figures['cold_ms']:.0f} ms new (best {min(cold):.0f})"
+    figures = {
+        "cold_ms": statistics.median(cold),
+        "kept_ms": statistics.median(kept),
+        "cold_cpu_ms": statistics.median(busy),  # of all threads: what it takes where nothing else runs beside it
+    }
+    new = f"{figures['cold_ms']:.0f} ms new (best {min(cold):.0f}, CPU {figures['cold_cpu_ms']:.0f})"
     again = f"{figures['kept_ms']:.1f} ms kept (best {min(kept):.1f})"
     return f"{cpu_name()}; median of {rounds} rounds of {CANDIDATES} passages of {step} words: {new}, {again}", figures
 
@@ -329,18 +400,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of labels.*.jsonl.gz and aspects.jsonl.gz")
     parser.add_argument("--model", default="gircse-mini")
-    parser.add_argument("--only", choices=("cost", "quality"))
+    parser.add_argument("--only", choices=("cost", "quality", "retrieval"))
     parser.add_argument("--rounds", type=int, default=9, help="of the cost")
     parser.add_argument("--into", type=Path, help="write rerank.json there, as it stands in the documentation")
     options = parser.parse_args()
     content: dict[str, object] = {}
-    if options.only != "quality":
+    if options.only in (None, "cost"):
         told, content["cost"] = cost(options.model, rounds=options.rounds)
         print(told, flush=True)
-    if options.only != "cost":
-        if options.data is None:
-            parser.error("--data is needed for the quality")
+    if options.only != "cost" and options.data is None:
+        parser.error("--data is needed for the quality")
+    if options.only in (None, "quality"):
         told, content["quality"] = quality(options.data, options.model)
+        print(told, flush=True)
+    if options.only in (None, "retrieval"):
+        told, content["retrieval"] = retrieval(options.data, options.model)
         print(told)
     if options.into:
         (options.into / "rerank.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -395,8 +395,5 @@ class Encoder:
         if not isinstance(steps, int) or not least <= steps <= self.max_steps:
             raise TextError(f"steps is {steps!r}, but must be a whole number within {least} and {self.max_steps}.")
         if steps == 0 and instruction:
-            raise TextError(
-                "0 steps give the vector of the base model, which follows no instruction. Take a step, or leave the "
-                "instruction out."
-            )
+            raise TextError("0 steps give the vector of the base model, which follows no instruction: leave it out.")
         return steps

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants_events
-from app.api.schemas import ReadingAnswer, RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
+from app.api.search_schemas import ReadingAnswer, RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
 from app.ports.catalog import LensesAndJudgements
 from app.ports.services import Search
 from app.search.lenses import look_through

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.api.schemas import RefinementAnswer, SearchAnswer
+from app.api.search_schemas import RefinementAnswer, SearchAnswer
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import embedder_of, open_services

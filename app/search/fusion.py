@@ -51,7 +51,7 @@ def _shared_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dic
     for kind in ([leg for leg in weights if leg is not Leg.SPARSE], [Leg.SPARSE]):
         present = sum(weights.get(leg, 0.0) for leg in kind if leg in found)
         whole = sum(weights.get(leg, 0.0) for leg in kind)
-        shared |= {leg: weights[leg] * whole / present for leg in kind if leg in found}
+        shared |= {leg: weights[leg] * (whole / present) for leg in kind if leg in found}
     total = sum(shared.values())
     return {leg: weight / total for leg, weight in shared.items()}
 

@@ -77,9 +77,9 @@ def find_points(
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
     filters = request.filters or None
-    has_words = request.mode is SearchMode.DENSE or index.has_sparse(name)
+    has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
-        if not has_words:
+        if not has_sparse:
             raise ConflictError(
                 f"The collection {request.collection!r} was indexed by a release that could not search by words. "
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
@@ -92,7 +92,7 @@ def find_points(
         return Retrieved([RankedPoint(each) for each in found], vectors.dense)
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
-    words = request.query if has_words else ""
+    words = request.query if has_sparse else ""
     dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
     legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
     fused = fuse(legs)

@@ -79,7 +79,7 @@ def test_no_texts_give_no_vectors(tiny):
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
-    [({"query_steps": 0}, "query_steps"), ({"unknown": 1}, "unknown"), ({"batch_size": 0}, "batch_size")],
+    [({"query_steps": -1}, "query_steps"), ({"unknown": 1}, "unknown"), ({"batch_size": 0}, "batch_size")],
 )
 def test_wrong_fields_are_refused_by_name(fields, complaint):
     with pytest.raises(ValueError, match=complaint):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.schemas import SearchAnswer
+from app.api.search_schemas import SearchAnswer
 from app.commands.console import json_of
 from app.errors import (
     EmptyQueryError,

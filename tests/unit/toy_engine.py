@@ -25,7 +25,7 @@ class ToyEncoder:
         self.info, self.dimension = toy.info, toy.dimension
         self.batches: list[list[str]] = []
 
-    def check_steps(self, steps: int) -> int:
+    def check_steps(self, steps: int, instruction: str = "") -> int:
         return steps
 
     def read_prompts(self, texts: Sequence[str], instruction: str) -> list[PromptIds]:

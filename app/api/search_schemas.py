@@ -1,0 +1,177 @@
+"""What searches, refinements and highlights look like over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from app.api.schemas import Answer, Posted
+from app.collections.library import DEFAULT_COLLECTION
+from app.search.value_syntax import MAX_VALUES
+from app.types.documents import MetadataValue
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, SearchMode
+from embedder.refinement import MAX_BIAS
+
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+
+
+class RefineQuestion(Posted):
+    text: str = Field(examples=["I still haven't received my new card"])
+    instruction: str | None = Field(default=None, description="Left out: the model's own. Empty: none.")
+    steps: int | None = Field(
+        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
+    )
+    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+
+
+class SearchQuestion(Posted):
+    query: str = Field(examples=["I still haven't received my new card"])
+    collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
+    instruction: str | None = Field(
+        default=None,
+        description="How to look at the query. Left out: the model's own. Empty: none.",
+        examples=["Identify the feeling that the message expresses"],
+    )
+    lens: str | None = Field(default=None, description="A saved lens, in place of an instruction.")
+    steps: int | None = Field(
+        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
+    )
+    limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
+    filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
+    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    mode: SearchMode = Field(
+        default=SearchMode.HYBRID, description="By vectors and words (hybrid), by one vector (dense), or by words."
+    )
+    like: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
+    )
+    unlike: list[str] = Field(
+        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."
+    )
+    values: list[str] | None = Field(
+        default=None,
+        max_length=MAX_VALUES,
+        description="Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: hits are "
+        "ranked by being alike among them, too, and counted by value. Left out: those of the lens. Empty: none.",
+        examples=[["Africa", "Asia", "Europe"]],
+    )
+    value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
+    rerank: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_RERANK,
+        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none. "
+        "Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
+        examples=[50],
+    )
+    explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
+
+
+class TokenAnswer(Answer):
+    token: str
+    probability: float
+
+
+class RefinementStepAnswer(Answer):
+    step: int
+    tokens: list[TokenAnswer]
+    remaining: float = Field(description="1 - cosine of the vector after this step and the final one.")
+
+
+class RefinementAnswer(Answer):
+    instruction: str
+    steps: int = Field(validation_alias="step_count")
+    refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
+    vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
+
+
+class HitDocumentAnswer(Answer):
+    id: str
+    title: str
+    uri: str
+    metadata: dict[str, MetadataValue]
+
+
+class HitChunkAnswer(Answer):
+    id: str
+    text: str
+    start: int
+    end: int
+    page: int | None
+
+
+class HighlightAnswer(Answer):
+    start: int
+    end: int
+    score: float
+
+
+class LegRankAnswer(Answer):
+    leg: Leg = Field(description="dense: under the instruction. plain: by the base model. sparse: by the words.")
+    rank: int
+    score: float = Field(description="A cosine, or the BM25 of the leg sparse.")
+
+
+class ValueAnswer(Answer):
+    name: str = Field(description="`other` where none fits.")
+    probability: float = Field(description="Of the most probable value.")
+    similarity: float = Field(description="Cosine of the passage's distribution over the values and the query's.")
+
+
+class ValueCountAnswer(Answer):
+    name: str
+    count: int
+    probability: float | None = Field(description="For the query; null for `other`.")
+
+
+class ValueSummaryAnswer(Answer):
+    query: str = Field(description="The query's own value.")
+    counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
+    passages: int = Field(description="How many candidates were counted.")
+
+
+class HitAnswer(Answer):
+    rank: int
+    score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
+    document: HitDocumentAnswer
+    chunk: HitChunkAnswer
+    why: HighlightAnswer | None
+    legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
+    value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
+    rerank_score: float | None = Field(description="Of the second look alone, where there was one.")
+    moved_from: int | None = Field(description="The rank before the second look.")
+
+
+class SearchAnswer(Answer):
+    query: str
+    instruction: str
+    steps: int
+    collection: str
+    hits: list[HitAnswer]
+    refinement: list[RefinementStepAnswer]
+    timings_ms: dict[str, float]
+    mode: SearchMode
+    values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
+    notes: list[str] = Field(description="What was asked for and could not be done, and why.")
+
+
+class GroupTokenAnswer(Answer):
+    token: str
+    weight: float = Field(description="Its probability, summed over the steps of the group.")
+    is_stop_word: bool
+    is_new: bool = Field(description="No earlier group holds it.")
+
+
+class RefinementGroupAnswer(Answer):
+    first_step: int
+    last_step: int
+    tokens: list[GroupTokenAnswer] = Field(description="The heaviest first.")
+
+
+class ReadingAnswer(Answer):
+    instruction: str
+    steps: int
+    settled_step: int | None
+    groups: list[RefinementGroupAnswer]
