@@ -117,7 +117,7 @@ class Settings(LogSettings):
         "cross-encoder in this process (extra [rerank]), or a server.",
     )
     rerank_candidates: int = Field(
-        default=50,
+        default=20,
         ge=0,
         le=200,
         description="So many of the first candidates of a hybrid search with an instruction are looked at again, where "

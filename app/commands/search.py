@@ -54,7 +54,7 @@ def search(
     rerank: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 50."
+            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -13,7 +13,7 @@ from app.search.fusion import RankedPoint
 from app.types.search import MAX_RERANK, SearchRequest
 from app.types.values import ValueReading
 
-# Of 1, the first score has the rest. docs/decisions/0034-a-second-look.md
+# Of 1, the first score has the rest. docs/decisions/0032-a-second-look.md
 RERANK_WEIGHT = 0.6
 RERANK_WEIGHT_WITH_VALUES = 0.5  # these are part of the first score
 

@@ -34,7 +34,7 @@ from app.types.values import OTHER, LensValue, ValueSummary
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
 MAX_QUERY_CHARACTERS = 100_000
-RERANK_CANDIDATES = 50
+RERANK_CANDIDATES = 20
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
 _log = logging.getLogger(__name__)

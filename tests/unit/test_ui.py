@@ -129,8 +129,8 @@ def catalog() -> OneDocumentCatalog:
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
     list(handlers.search("  card  ", " Same topic. ", 7.0, "hybrid", "library", 3, ""))
     assert search.requests == [
-        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3),
-        SearchRequest("card", "library", "Same topic.", 7, 3),
+        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0),
+        SearchRequest("card", "library", "Same topic.", 7, 3, rerank=0),  # which finds nothing to look at again
     ]
 
 
@@ -236,6 +236,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
             token_bias={"fish": 5.0, "cattle": -10.0},
             like=("c1",),
             unlike=("c2",),
+            rerank=0,
         )
     ]
 
