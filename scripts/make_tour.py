@@ -1,4 +1,4 @@
-"""Measures the tour of README.md: three searches of the sample library, each seen through two instructions.
+"""Measures the tour of README.md: three searches of the sample library, each through two lenses.
 
 Asks the real service over HTTP and writes what it answers between the tour's markers. Without --url it starts one.
 """
@@ -21,18 +21,16 @@ README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"
 TITLES, WORDS = 3, 8
 
-# (query, two ways of looking at it)
-PLACE = "Identify the region of the world the text is about."
-TOPIC = "Identify the topic of the text, such as economy, government or geography."
+# (query, two lenses that come with the product)
 TOUR = (
-    ("The central bank of Nigeria raised interest rates to slow inflation and protect the currency.", (PLACE, TOPIC)),
-    ("The navy of Samoa has no warships, only patrol boats.", (PLACE, TOPIC)),
+    (
+        "The central bank of Nigeria raised interest rates to slow inflation and protect the currency.",
+        ("Same place", "Same topic"),
+    ),
+    ("The navy of Samoa has no warships, only patrol boats.", ("Same place", "Same topic")),
     (
         "What does the hippocampus do? store new memories; move the legs; see colours; pump blood",
-        (
-            "Identify the academic subject of the text.",
-            "Identify what kind of text this is, such as a definition, a question or a summary.",
-        ),
+        ("Same field of study", "Same kind of text"),
     ),
 )
 
@@ -49,18 +47,19 @@ def main() -> None:
     README.write_text(f"{before}{START}\n{shown}\n{END}{after}", encoding="utf-8")
 
 
-def stop(client: httpx.Client, number: int, query: str, instructions: Sequence[str]) -> list[str]:
+def stop(client: httpx.Client, number: int, query: str, lenses: Sequence[str]) -> list[str]:
     """One query of the tour as Markdown."""
-    rows = [view_row(client, query, instruction) for instruction in instructions]
-    head = ["| instruction | first three hits | words that the model added |", "| --- | --- | --- |"]
+    rows = [view_row(client, query, lens) for lens in lenses]
+    head = ["| lens | first three hits, and which value each has | words that the model added |", "| --- | --- | --- |"]
     return [f"**{number}. “{query}”**\n", *head, *rows, ""]
 
 
-def view_row(client: httpx.Client, query: str, instruction: str) -> str:
-    asked = {"query": query, "collection": "sample", "instruction": instruction, "limit": TITLES, "explain": False}
+def view_row(client: httpx.Client, query: str, lens: str) -> str:
+    asked = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
     answer = client.post("/api/v1/search", json=asked).raise_for_status().json()
-    titles = "<br>".join(hit["document"]["title"] for hit in answer["hits"])
-    return f"| {instruction} | {titles} | {', '.join(added_words(query, instruction, answer))} |".replace("\n", " ")
+    hits = "<br>".join(f"{hit['document']['title']} *({hit['value']['name']})*" for hit in answer["hits"])
+    words = ", ".join(added_words(query, answer["instruction"], answer))
+    return f"| {lens} | {hits} | {words} |".replace("\n", " ")
 
 
 def added_words(query: str, instruction: str, answer: dict[str, Any]) -> list[str]:
