@@ -9,8 +9,10 @@ from pydantic import BeforeValidator, Field
 
 from app.api.schemas import Answer, Posted
 from app.collections.library import DEFAULT_COLLECTION
+from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import MetadataValue
+from app.types.proposals import ProposalSource
 from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, SearchMode
 from embedder.refinement import MAX_BIAS
 
@@ -175,3 +177,28 @@ class ReadingAnswer(Answer):
     steps: int
     settled_step: int | None
     groups: list[RefinementGroupAnswer]
+
+
+class ProposalQuestion(Posted):
+    instruction: str = Field(
+        min_length=1, max_length=MAX_INSTRUCTION_CHARACTERS, examples=["Which continent is it about?"]
+    )
+    collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
+
+
+class ProposalAnswer(Answer):
+    values: list[str] = Field(description="As a search or a lens takes them: `name` or `name = synonym, synonym`.")
+    source: ProposalSource = Field(
+        description="lens: saved ones and those of the product. bank: aspects that come with it. metadata: of the "
+        "collection's documents. texts: the model's soft tokens on texts of the collection."
+    )
+    name: str = Field(description="Of the lens, the aspect or the metadata key; empty for texts.")
+    similarity: float | None = Field(
+        description="Cosine of the instruction and the wordings nearest to it; null for texts."
+    )
+    fitting: int = Field(description="How many of the texts fit one of the values.")
+    texts: int = Field(description="How many texts of the collection were looked at.")
+
+
+class ProposalsAnswer(Answer):
+    proposals: list[ProposalAnswer] = Field(description="At most three, best first.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.api.proposals import ProposalsAnswer
+from app.api.search_schemas import ProposalsAnswer
 from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import open_catalog, open_services

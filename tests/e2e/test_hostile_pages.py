@@ -84,7 +84,7 @@ def test_documents_that_are_opened(open_hostile: Open) -> None:
 
 
 def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
-    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=5, k=1))
+    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=5, k=1, m="dense"))
     for selector in (".thumbs button", ".hit-actions button", ".chips button"):
         opened.page.locator(selector).first.click()
         judge(opened)

@@ -194,7 +194,7 @@ def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
     expect(opened.page.locator("#passages")).to_contain_text("'joy' stands there twice")
 
 
-@pytest.mark.parametrize(("label", "mode"), [("Words", "sparse"), ("Both", "hybrid")])
+@pytest.mark.parametrize(("label", "mode"), [("Words", "sparse"), ("Meaning", "dense")])
 def test_every_mode_gives_what_the_api_gives(
     open_page: Open, page_application: PageApplication, label: str, mode: str
 ) -> None:
@@ -209,9 +209,16 @@ def test_every_mode_gives_what_the_api_gives(
         {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": 20, "mode": mode},
     ).body
     assert shown(page) == answered(answer)
-    if mode == "hybrid":
-        legs = page.locator(".hit").first.locator(".legs li").all_inner_texts()
-        assert len(legs) == len(answer["hits"][0]["legs"]) == 2
+
+
+def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
+    open_page: Open, page_application: PageApplication
+) -> None:
+    page = complete(open_page(address("ferry quay", i="-")))
+    answer = ask(page_application, query="ferry quay", instruction="")
+    assert (answer["mode"], shown(page)) == ("hybrid", answered(answer))
+    legs = page.locator(".hit").first.locator(".legs li").all_inner_texts()
+    assert len(legs) == len(answer["hits"][0]["legs"]) >= 3
 
 
 @SIZES

@@ -49,7 +49,7 @@ def facts(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_home_of_the_first_schema_is_migrated_searched_and_served(old: Gircse, tmp_path: Path) -> None:
-    found = json.loads(old.call("search", QUERY, "-c", "animals", "--steps", "2", "--json").stdout)
+    found = json.loads(old.call("search", QUERY, "-c", "animals", "--steps", "2", "--mode", "dense", "--json").stdout)
     assert facts(found["hits"]) == THEN
     assert revision(old.home / "catalog.db") > "0001"
     [backup] = old.home.glob("catalog.db.0001.*.backup")
@@ -60,7 +60,7 @@ def test_a_home_of_the_first_schema_is_migrated_searched_and_served(old: Gircse,
     assert "agree" in old.call("check").stdout
 
     with old.serving("--no-open", log=tmp_path / "up.log") as server:
-        served = server.search(QUERY, collection="animals", steps=2)
+        served = server.search(QUERY, collection="animals", steps=2, mode="dense")
         assert facts(served["hits"]) == THEN
         documents = server.ask("/api/v1/documents?collection=animals").body
         assert [document["state"] for document in documents] == ["ready"] * 3

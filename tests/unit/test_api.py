@@ -41,6 +41,7 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "timings_ms",
         "mode",
         "values",
+        "notes",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
@@ -286,7 +287,9 @@ def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
         "/api/v1/collections/{name}/fetches",
         "/api/v1/collections/{name}/fetches/retry",
         "/api/v1/lenses",
+        "/api/v1/lenses/proposals",
         "/api/v1/lenses/{name}",
+        "/v1/rerank",
         "/api/v1/judgements",
         "/api/v1/judgements/import",
         "/api/v1/judgements/sources",

@@ -176,8 +176,19 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "timings_ms",
         "mode",
         "values",
+        "notes",
     ]
-    assert list(result["hits"][0]) == ["rank", "score", "document", "chunk", "why", "legs", "value"]
+    assert list(result["hits"][0]) == [
+        "rank",
+        "score",
+        "document",
+        "chunk",
+        "why",
+        "legs",
+        "value",
+        "rerank_score",
+        "moved_from",
+    ]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]
     assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page"]
     assert list(result["refinement"][0]) == ["step", "tokens", "remaining"]
