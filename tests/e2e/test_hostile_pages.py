@@ -6,6 +6,7 @@ After each step a page is judged at both widths: nothing ran or was fetched, not
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from urllib.parse import urlencode
@@ -84,9 +85,10 @@ def test_documents_that_are_opened(open_hostile: Open) -> None:
 
 
 def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
-    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=5, k=1, m="dense"))
+    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=5, k=1))
     for selector in (".thumbs button", ".hit-actions button", ".chips button"):
-        opened.page.locator(selector).first.click()
+        # A field with double quotes or backslashes is refused, whatever else it is.
+        opened.page.locator(selector).filter(has_not_text=re.compile(r'["\\]')).first.click()
         judge(opened)
     expect(opened.page.locator(".chosen li").first).to_be_visible()
 
