@@ -109,7 +109,7 @@ def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float
     vectors = np.asarray(list(asked.values()), dtype=np.float64)
     query = np.average(vectors, axis=0, weights=[WEIGHTS[leg] for leg in asked])
     query /= max(float(np.linalg.norm(query)), _SHORTEST)
-    moved = query + weight * np.mean(np.asarray(like, dtype=np.float64), axis=0) if like else query
+    moved = _add_means(query, (weight, like))
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
 
 
@@ -131,14 +131,19 @@ def move_vector(
     vector: Sequence[float], *, like: Sequence[Sequence[float]], unlike: Sequence[Sequence[float]]
 ) -> list[float]:
     """Rocchio: towards the mean of what is liked, away from the mean of what is not; a unit vector again."""
-    moved = np.asarray(vector, dtype=np.float64)
-    for weight, others in ((LIKE_WEIGHT, like), (-UNLIKE_WEIGHT, unlike)):
-        if others:
-            moved = moved + weight * np.mean(np.asarray(others, dtype=np.float64), axis=0)
+    moved = _add_means(np.asarray(vector, dtype=np.float64), (LIKE_WEIGHT, like), (-UNLIKE_WEIGHT, unlike))
     length = float(np.linalg.norm(moved))
     if length < _SHORTEST:
         raise InputError("What is liked and unliked leaves nothing of the query to search with: take one back.")
     return (moved / length).tolist()
+
+
+def _add_means(vector: np.ndarray, *weighted: tuple[float, Sequence[Sequence[float]]]) -> np.ndarray:
+    """Rocchio's sum: the vector and the weighted mean of each of the others that has any."""
+    for weight, others in weighted:
+        if others:
+            vector = vector + weight * np.mean(np.asarray(others, dtype=np.float64), axis=0)
+    return vector
 
 
 def _moved_vectors(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:

@@ -128,9 +128,7 @@ class SearchService:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
         if request.rerank is not None:
             return request
-        default = self._embedder.info.default_query_instruction
-        is_instructed = default if request.instruction is None else request.instruction
-        wants = request.mode is SearchMode.HYBRID and is_instructed and collection.has_plain_vectors
+        wants = request.mode is SearchMode.HYBRID and self._instruction(request) and collection.has_plain_vectors
         return replace(request, rerank=self._rerank_candidates if wants else 0)
 
     def _rerank(
@@ -138,12 +136,12 @@ class SearchService:
     ) -> Reranked:
         if not request.rerank:
             return Reranked(candidates)
-        instruction = request.instruction
         with self._timed(timings_ms, "rerank"):
-            default = self._embedder.info.default_query_instruction
-            return rerank(
-                self._reranker, candidates, request, instruction=default if instruction is None else instruction
-            )
+            return rerank(self._reranker, candidates, request, instruction=self._instruction(request))
+
+    def _instruction(self, request: SearchRequest) -> str:
+        default = self._embedder.info.default_query_instruction
+        return default if request.instruction is None else request.instruction
 
     def highlight(self, result: SearchResult) -> SearchResult:
         """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.

@@ -13,7 +13,7 @@ from app.ports.rerank import Passage, Reranker
 from app.search.value_distributions import distributions, similarities, value_cosines
 from app.search.value_ranking import VALUE_WEIGHT
 from app.types.documents import require_text
-from app.types.values import LensValue
+from app.types.values import LensValue, flatten_phrases
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents
@@ -46,8 +46,7 @@ def value_similarities(embedder: Embedder, texts: Sequence[str], values: Sequenc
     instruction, steps = (
         ("", 0) if info.min_steps == 0 else (info.default_document_instruction, info.default_document_steps)
     )
-    phrases = [phrase for value in values for phrase in value.phrases]
-    owners = [at for at, value in enumerate(values) for _ in value.phrases]
+    phrases, owners = flatten_phrases(values)
     found = np.asarray(
         embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps), dtype=np.float32
     )

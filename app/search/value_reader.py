@@ -19,7 +19,7 @@ from app.search.value_distributions import (
     value_cosines,
 )
 from app.types.documents import Collection
-from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueSummary
+from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueSummary, flatten_phrases
 
 KEPT_PHRASES = 4096
 _BACKGROUND_PHRASES = 256
@@ -44,8 +44,7 @@ class ValueReader:
 
     def read(self, vectors: np.ndarray, query: str, values: Sequence[LensValue], *, collection: Collection) -> Readings:
         """vectors: (n, D), L2-normalised, as the collection's index holds them."""
-        owners = [at for at, value in enumerate(values) for _ in value.phrases]
-        phrases = [phrase for value in values for phrase in value.phrases]
+        phrases, owners = flatten_phrases(values)
         embedded = self._embed([query, *phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
         own, background = embedded[1 : 1 + len(phrases)], embedded[1 + len(phrases) :]
         texts = np.concatenate([embedded[:1], vectors.astype(np.float32)])
@@ -69,8 +68,7 @@ class ValueReader:
 
     def clarity(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> Clarity:
         """How clearly texts fall into the values. vectors: (n, D), as the collection's index holds them."""
-        owners = [at for at, value in enumerate(values) for _ in value.phrases]
-        phrases = [phrase for value in values for phrase in value.phrases]
+        phrases, owners = flatten_phrases(values)
         embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
         return measure_clarity(vectors, embedded[: len(phrases)], owners, embedded[len(phrases) :])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 OTHER = "other"  # what fits none of the values
@@ -48,3 +49,9 @@ class ValueSummary:
     query: str
     counts: tuple[ValueCount, ...]
     passages: int
+
+
+def flatten_phrases(values: Sequence[LensValue]) -> tuple[list[str], list[int]]:
+    """The phrases of all values, and the number of the value that each belongs to, ascending."""
+    pairs = [(phrase, at) for at, value in enumerate(values) for phrase in value.phrases]
+    return [phrase for phrase, _ in pairs], [at for _, at in pairs]
