@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from embedder.errors import ContractError
-from embedder.pretrained import PreTrainedModel
 
 WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 
@@ -48,12 +48,13 @@ _NO_MATTER = {
 }
 
 
-def merge_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+def merge_adapter(model: nn.Module, folder: Path) -> nn.Module:
     """`model` with the adapter in `folder` folded into its weights, computed in fp32: merging in bf16 drifts."""
-    config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    config = _read_config(folder)
     weights = {name.removeprefix(_PREFIX): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
-    if not _is_plain_lora(config, weights, model):
-        merged: PreTrainedModel = import_module("embedder.peft_adapter").merge_with_peft(model, folder)
+    others = {name for name, layer in model.named_modules() if type(layer) is not nn.Linear}
+    if not _is_plain_config(config) or not all(_is_plain_weight(each, others) for each in weights):
+        merged: nn.Module = import_module("embedder.peft_adapter").merge_with_peft(model, folder)
         return merged
     try:
         _fold(model, weights, scaling=config["lora_alpha"] / config["r"])
@@ -62,14 +63,25 @@ def merge_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     return model
 
 
-def _is_plain_lora(config: Mapping[str, Any], weights: Mapping[str, Tensor], model: nn.Module) -> bool:
-    others = {name for name, layer in model.named_modules() if type(layer) is not nn.Linear}
-    are_plain_weights = all(
-        name.startswith(_HEAD) or (name.endswith((_A, _B)) and name[: -len(_A)] not in others) for name in weights
-    )
-    return are_plain_weights and all(
-        value in _PLAIN.get(entry, _UNSET) for entry, value in config.items() if entry not in _NO_MATTER
-    )
+def is_plain_lora(folder: Path) -> bool:
+    """Whether PEFT is not needed, of a model whose adapted layers are all plain linear ones."""
+    with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
+        names = [name.removeprefix(_PREFIX) for name in file.keys()]  # noqa: SIM118
+    return _is_plain_config(_read_config(folder)) and all(_is_plain_weight(each, set()) for each in names)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    return config
+
+
+def _is_plain_config(config: Mapping[str, Any]) -> bool:
+    return all(value in _PLAIN.get(entry, _UNSET) for entry, value in config.items() if entry not in _NO_MATTER)
+
+
+def _is_plain_weight(name: str, others: Collection[str]) -> bool:
+    """others: the layers that are not linear."""
+    return name.startswith(_HEAD) or (name.endswith((_A, _B)) and name[: -len(_A)] not in others)
 
 
 @torch.no_grad()

@@ -1,55 +1,54 @@
-"""Loads a decoder of any family and offers the few operations that the soft-token loop needs."""
+"""A decoder of any family, and the few operations that the soft-token loop needs."""
 
 from __future__ import annotations
 
 import copy
 import importlib.metadata
 import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors import safe_open
 from torch import Tensor, nn
 
-from embedder.adapter import WEIGHTS_FILE, merge_adapter
+from embedder.adapter import WEIGHTS_FILE, is_plain_lora, merge_adapter
+from embedder.bert import BertModules, load_bert
 from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gpu.cuda_graphs import GraphedDecoder
-from embedder.heads import SoftHead
+from embedder.heads import SoftHead, attach_soft_head
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
-from embedder.pretrained import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel, transformers_logging
 from embedder.vocabulary import build_vocabulary
 from embedder.weight_formats import Product, fastest_format, in_int8
+
+if TYPE_CHECKING:
+    from embedder.pretrained import DynamicCache
 
 logger = logging.getLogger(__name__)
 
 # What is computed in. int8: weights of eight bits, which the decoder of ours alone can read.
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
-SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
 _CANARY_TOKENS = 9
-# An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
-_UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
 
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
     """A causal language model taken apart: embedding E, body, head.
 
+    model: transformers' own, or of the BERT layout one that holds weights alone and is read by `decoder`.
     attention: `causal`, or `prefix` (prompt positions see each other both ways, generated ones are causal).
     soft_head: replaces the model's own head where there is none (BERT layout).
     """
 
-    model: PreTrainedModel
+    model: Any
     body: nn.Module
     embedding: nn.Embedding
     head: nn.Module
@@ -77,7 +76,8 @@ class Backbone:
         return int(getattr(self.model.config, "max_position_embeddings", None) or 1_000_000)
 
     def new_cache(self) -> DynamicCache:
-        return DynamicCache(config=self.model.config)
+        cache: DynamicCache = import_module("embedder.pretrained").DynamicCache(config=self.model.config)
+        return cache
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.embedding(ids)  # (B, N, D)
@@ -167,14 +167,10 @@ def load_backbone(
 
     keep_base: so that the base can be read by itself, too, at the cost of its layers in memory.
     """
-    pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
-    model: Any = load_causal_model(
-        base, with_soft_head=with_soft_head, pieces=pieces, dtype="float32" if with_soft_head else dtype
-    )
+    model: Any = _load_model(base, with_soft_head=with_soft_head, adapter=adapter, dtype=dtype)
     base_model: Any = _copy_of_layers(model) if keep_base and adapter is not None else None
     if adapter is not None:
-        with _loading_quietly():
-            model = merge_adapter(model, adapter)
+        model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
     weight_format = in_int8 if dtype == "int8" else fastest_format
     backbone = with_decoder(
@@ -194,7 +190,20 @@ def load_backbone(
     return backbone
 
 
-def _copy_of_layers(model: PreTrainedModel) -> PreTrainedModel:
+def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype: str) -> nn.Module:
+    pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
+    if with_soft_head and (adapter is None or is_plain_lora(adapter)):
+        bert = load_bert(base)
+        if bert is not None:
+            attach_soft_head(bert, base, pieces)
+            return bert
+    model: nn.Module = import_module("embedder.causal_model").load_causal_model(
+        base, with_soft_head=with_soft_head, pieces=pieces, dtype=torch.float32 if with_soft_head else DTYPES[dtype]
+    )
+    return model
+
+
+def _copy_of_layers(model: nn.Module) -> nn.Module:
     """A copy whose embeddings are those of `model`, which an adapter leaves as they are."""
     inner: Any = model
     shared = {id(weight): weight for weight in inner.get_input_embeddings().parameters()}
@@ -225,57 +234,7 @@ def _saved_pieces(adapter: Path) -> Tensor | None:
         return None if name is None else file.get_tensor(name)
 
 
-def load_causal_model(
-    base: Path, *, with_soft_head: bool, pieces: Tensor | None = None, dtype: str = "float32"
-) -> PreTrainedModel:
-    """AutoModelForCausalLM from safetensors only, without remote code; attaches a SoftHead if asked.
-
-    pieces: token ids of an untrained head's soft tokens; None takes the head that lies beside the weights, or where
-    there is none an untrained one over the whole vocabulary.
-    """
-    if not any(base.glob("*.safetensors")):
-        raise ModelNotFoundError(
-            f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
-        )
-    loaded: Any  # transformers' annotation leaves out the pair that output_loading_info gives
-    try:
-        config = AutoConfig.from_pretrained(base, trust_remote_code=False)
-        if with_soft_head:
-            config.is_decoder = True
-        with _loading_quietly():
-            loaded = AutoModelForCausalLM.from_pretrained(
-                base,
-                config=config,
-                dtype=DTYPES[dtype],
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelNotFoundError(f"{base} cannot be loaded as a causal language model: {error}") from error
-    model, info = loaded
-    _check_loaded_keys(base, info, with_soft_head=with_soft_head)
-    if with_soft_head:
-        trained = load_file(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
-        pieces = trained.get("pieces", torch.arange(model.config.vocab_size)) if pieces is None else pieces
-        model.soft_head = SoftHead(model.config.hidden_size, pieces)
-        if trained:
-            model.soft_head.load_state_dict(trained)
-    return model
-
-
-def _check_loaded_keys(base: Path, info: dict, *, with_soft_head: bool) -> None:
-    allowed = _UNUSED_HEAD if with_soft_head else ()
-    faults = {
-        kind: wrong
-        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")
-        if (wrong := sorted(str(key) for key in info.get(kind, ()) if not str(key).startswith(allowed)))
-    }
-    if faults:
-        raise ContractError(f"The weights in {base} do not fit its config.json: {faults}. Get the model again.")
-
-
-def take_apart(model: PreTrainedModel, *, attention: str) -> Backbone:
+def take_apart(model: nn.Module, *, attention: str) -> Backbone:
     """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
     inner: Any = model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
@@ -324,7 +283,7 @@ def with_decoder(
     kinds = [GraphedDecoder, Decoder] if cuda_graphs and backbone.device.type == "cuda" else [Decoder]
     for kind in kinds:
         decoder = kind(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
-        if _agrees(decoder, backbone):
+        if isinstance(backbone.model, BertModules) or _agrees(decoder, backbone):
             return replace(backbone, decoder=decoder)
     return backbone
 
@@ -368,21 +327,3 @@ def _check_plain_decoder(backbone: Backbone) -> None:
         raise ContractError(
             f"Models of type {kind!r} scale embeddings or logits; soft tokens are not defined for them here."
         )
-
-
-@contextmanager
-def _loading_quietly() -> Iterator[None]:
-    """transformers warns at length about the head we replace, and PEFT uses a name that transformers retires; we check
-    the keys ourselves instead."""
-    level = transformers_logging.get_verbosity()
-    was_shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity(logging.CRITICAL)
-    transformers_logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
-    finally:
-        transformers_logging.set_verbosity(level)
-        if was_shown:
-            transformers_logging.enable_progress_bar()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 
 
 class SoftHead(nn.Module):
@@ -33,3 +39,14 @@ class SoftHead(nn.Module):
         """state (B, D), embedding E[pieces] (n, D) -> logits (B, n)."""
         transformed = self.norm(state + self.outer(F.gelu(self.inner(state))))
         return F.linear(transformed, embedding, self.bias)
+
+
+def attach_soft_head(model: Any, base: Path, pieces: Tensor | None) -> None:
+    """An untrained head of these token ids; None takes the trained one that lies in `base`, or where there is none an
+    untrained one over the whole vocabulary."""
+    trained = load_file(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
+    if pieces is None:
+        pieces = trained.get("pieces", torch.arange(model.config.vocab_size))
+    model.soft_head = SoftHead(model.config.hidden_size, pieces)
+    if trained:
+        model.soft_head.load_state_dict(trained)

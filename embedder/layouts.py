@@ -1,4 +1,4 @@
-"""Two layouts of a decoder's body, read from transformers' modules: that of BERT, and that of Llama and its relatives
+"""Two layouts of a decoder's body, read from its modules: that of BERT, and that of Llama and its relatives
 (Mistral, Qwen2, Qwen3 and others of the same parts)."""
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from embedder.pretrained import ACT2FN, PreTrainedModel
 from embedder.weight_formats import Linear, Product, linear_of
 
 
@@ -87,7 +86,7 @@ def with_products(layout: Layout, weight_format: Callable[[Product], Product]) -
     return replace(layout, layers=layers)
 
 
-def read_layout(model: PreTrainedModel) -> Layout:
+def read_layout(model: nn.Module) -> Layout:
     """Raises UnknownLayoutError. Parts that belong together are packed; the modules of `model` keep views of them."""
     body: Any = model.base_model
     try:
@@ -154,7 +153,7 @@ def _read_llama(body: Any) -> Layout:
         key_heads=config.num_key_value_heads,
         head_size=attention.head_dim,
         scaling=attention.scaling,
-        gate=ACT2FN[config.hidden_act],
+        gate=feed.act_fn,
         is_norm_first=True,
         places=None,
         rotary=body.rotary_emb,

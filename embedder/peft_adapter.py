@@ -10,12 +10,14 @@ from peft import LoraConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
+from embedder.causal_model import loading_quietly
 from embedder.pretrained import PreTrainedModel
 
 
 def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """Layer by layer in fp32, whatever the layers' dtype."""
-    adapted: Any = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
+    with loading_quietly():
+        adapted: Any = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
     layer: nn.Module
     for layer in adapted.modules():
         if isinstance(layer, BaseTunerLayer):

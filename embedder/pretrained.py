@@ -4,10 +4,8 @@ it from two places could find it half empty. Python lets the second thread wait 
 
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
 from transformers import logging as transformers_logging
-from transformers.activations import ACT2FN
 
 __all__ = [
-    "ACT2FN",
     "AutoConfig",
     "AutoModelForCausalLM",
     "AutoTokenizer",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from embedder.errors import ModelNotFoundError, TextError
-from embedder.pretrained import AutoTokenizer
 from embedder.templates import Template
 
 logger = logging.getLogger(__name__)
@@ -115,9 +115,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     if file.is_file():
         return Tokenizer.from_file(str(file))
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False).backend_tokenizer
+        slow = import_module("embedder.pretrained").AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer: Tokenizer = slow.backend_tokenizer
     except (OSError, ValueError, AttributeError) as error:
         raise ModelNotFoundError(f"{folder} has no usable tokenizer ({error}). It needs a tokenizer.json.") from error
+    return tokenizer
 
 
 def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

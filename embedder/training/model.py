@@ -13,7 +13,9 @@ from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
 from torch import Tensor
 
-from embedder.backbone import SOFT_HEAD_FILE, Backbone, load_backbone, load_causal_model
+from embedder.backbone import DTYPES, Backbone, take_apart
+from embedder.causal_model import load_causal_model
+from embedder.heads import SOFT_HEAD_FILE
 from embedder.peft_adapter import lora_config
 from embedder.pretrained import PreTrainedModel
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
@@ -27,7 +29,9 @@ def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch
     soft = config.head == "soft_head"
     # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
-    model: Any = load_causal_model(base, with_soft_head=soft, pieces=pieces, dtype="bfloat16" if small else "float32")
+    model: Any = load_causal_model(
+        base, with_soft_head=soft, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"]
+    )
     if config.tuning == "lora":
         return _with_lora(model, config).to(device)
     model.requires_grad_(True)
@@ -56,14 +60,10 @@ def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Back
     """The untouched base, where a term of the loss or the mask of false negatives looks at it."""
     if not config.distillation_weight and config.false_negative_margin is None:
         return None
-    return load_backbone(
-        base,
-        attention=config.attention,
-        with_soft_head=config.head == "soft_head",
-        adapter=None,
-        device=str(device),
-        dtype="bfloat16" if config.precision == "bf16" and device.type == "cuda" else "float32",
-    )
+    soft = config.head == "soft_head"
+    model: Any = load_causal_model(base, with_soft_head=soft)
+    dtype = torch.bfloat16 if config.precision == "bf16" and device.type == "cuda" else torch.float32
+    return take_apart(model.to(device, dtype).eval().requires_grad_(False), attention=config.attention)
 
 
 def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from peft import PeftModel
 from safetensors.torch import save_file
 
-from embedder.backbone import SOFT_HEAD_FILE, locate_model
+from embedder.backbone import locate_model
 from embedder.checkpoint import load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files
+from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
 from embedder.prompts import load_tokenizer
 from embedder.training.card import CARD_FILE, write_card

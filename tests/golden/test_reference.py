@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from embedder.backbone import load_causal_model, take_apart, with_decoder
+from embedder.backbone import take_apart, with_decoder
 from embedder.batching import PADDING_SIDES, pad
+from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint
 from embedder.contract import Contract
 from embedder.encoder import Encoder

@@ -85,6 +85,8 @@ IMPORTS_BY_NAME = {
     "app.wiring.training": "runs the training, a program of its own",
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",
+    "embedder.backbone": "brings in transformers for every layout but BERT's",
+    "embedder.prompts": "brings in transformers where a model has no tokenizer.json",
     "embedder.gpu.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
 LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}

@@ -6,7 +6,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PretrainedConfig, Qwen2Config, Qwen3Config
 
-from embedder.backbone import DTYPES, Backbone, load_causal_model, locate_model, take_apart, with_decoder
+from embedder.backbone import DTYPES, Backbone, locate_model, take_apart, with_decoder
+from embedder.causal_model import load_causal_model
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.prompts import load_tokenizer
@@ -65,7 +66,7 @@ def bert_backbone(*, attention: str = "prefix", seed: int = 0, dtype: str = "flo
 
 
 def family_backbone(folder: Path, *, dtype: str = "float32") -> Backbone:
-    return take_apart(load_causal_model(folder, with_soft_head=False, dtype=dtype).eval(), attention="causal")
+    return take_apart(load_causal_model(folder, with_soft_head=False, dtype=DTYPES[dtype]).eval(), attention="causal")
 
 
 def family_encoder(

@@ -1,0 +1,120 @@
+"""The weights of a BERT model under the names of its file, for `layouts` to read. transformers has these modules, but
+importing it takes longer than all else of a start.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from embedder.errors import ModelNotFoundError
+
+_BODY = "bert."  # before every name in some files, and before those of adapters
+_UNREAD = ("cls.", "pooler.", "embeddings.position_ids")  # a head of its own, and numbers that count up
+# Another value, where one is given, means parts that are not built here.
+_REQUIRED: dict[str, tuple[object, ...]] = {
+    "model_type": ("bert",),
+    "hidden_act": ("gelu",),
+    "position_embedding_type": (None, "absolute"),
+    "is_decoder": (None, False),
+    "add_cross_attention": (None, False),
+}
+
+
+class BertModules(nn.Module):
+    """Named as transformers' BertLMHeadModel names them. Holds weights; a `Decoder` computes with them."""
+
+    def __init__(self, config: SimpleNamespace) -> None:
+        super().__init__()
+        self.config = config
+        self.bert = _modules(
+            embeddings=_modules(
+                word_embeddings=_embedding(config.vocab_size, config.hidden_size),
+                position_embeddings=_embedding(config.max_position_embeddings, config.hidden_size),
+                token_type_embeddings=_embedding(config.type_vocab_size, config.hidden_size),
+                LayerNorm=nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
+            ),
+            encoder=_modules(layer=nn.ModuleList([_layer(config) for _ in range(config.num_hidden_layers)])),
+        )
+        body: Any = self.bert
+        body.config = config
+
+    @property
+    def base_model(self) -> nn.Module:
+        return self.bert
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.get_submodule("bert.embeddings.word_embeddings")  # type: ignore[return-value]
+
+    def get_output_embeddings(self) -> None:
+        """Its soft head stands for one."""
+
+
+def load_bert(folder: Path) -> BertModules | None:
+    """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
+    config = _read_config(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    if len(files) != 1 or any(config.get(entry) not in allowed for entry, allowed in _REQUIRED.items()):
+        return None
+    try:
+        with torch.device("meta"):  # the file's tensors take the place of all
+            model = BertModules(SimpleNamespace(**config))
+    except AttributeError:
+        return None  # an entry left to transformers' defaults
+    weights = {
+        name.removeprefix(_BODY): tensor.float()
+        for name, tensor in load_file(files[0]).items()
+        if not name.removeprefix(_BODY).startswith(_UNREAD)
+    }
+    if {name: tensor.shape for name, tensor in weights.items()} != _shapes_of(model.bert):
+        return None
+    model.bert.load_state_dict(weights, assign=True)
+    return model
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelNotFoundError(f"{folder / 'config.json'} cannot be read: {error}. Get the model again.") from error
+    return found
+
+
+def _shapes_of(module: nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in module.state_dict().items()}
+
+
+def _layer(config: SimpleNamespace) -> nn.Module:
+    size = config.hidden_size
+    attention = _modules(query=nn.Linear(size, size), key=nn.Linear(size, size), value=nn.Linear(size, size))
+    shape: Any = attention
+    shape.num_attention_heads = config.num_attention_heads
+    shape.attention_head_size = size // config.num_attention_heads
+    shape.scaling = shape.attention_head_size**-0.5
+    return _modules(
+        attention=_modules(self=attention, output=_output(size, size, config)),
+        intermediate=_modules(dense=nn.Linear(size, config.intermediate_size)),
+        output=_output(config.intermediate_size, size, config),
+    )
+
+
+def _output(inputs: int, outputs: int, config: SimpleNamespace) -> nn.Module:
+    return _modules(dense=nn.Linear(inputs, outputs), LayerNorm=nn.LayerNorm(outputs, eps=config.layer_norm_eps))
+
+
+def _embedding(rows: int, size: int) -> nn.Embedding:
+    # Initialising one without memory would import torch's compiler.
+    return nn.Embedding.from_pretrained(torch.empty(rows, size))
+
+
+def _modules(**children: nn.Module) -> nn.Module:
+    module = nn.Module()
+    for name, child in children.items():
+        module.add_module(name, child)
+    return module
