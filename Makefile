@@ -32,8 +32,8 @@ run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
 	$(BIN)/gircse up --sample
 
 test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
-	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 \
-		|| echo "No chromium here: the tests of the page are skipped."
+	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 \
+		|| command -v chromium-browser >/dev/null 2>&1 || echo "No chromium here: the tests of the page are skipped."
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
 check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -171,6 +172,7 @@ class _AnnouncingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
+        gc.freeze()  # what is there by now stays; full collections would stop every request to look through it
         typer.echo(f"Ready: {self._url}   (API: {self._url}/docs, Ctrl-C stops)")
         if self._open_page:
             webbrowser.open(self._url)

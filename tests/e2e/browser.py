@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# The headless shell is the same Chromium without a browser's own windows: it takes half the processor time.
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
 TIMEOUT_MS = 30_000
 RENDER_MS = 150

@@ -6,7 +6,6 @@ folder that `make secrets` filled, /data one folder. PostgreSQL is real; the emb
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import subprocess
@@ -19,7 +18,8 @@ from typing import Any
 
 import httpx
 import yaml
-from gircse_program import _NOT_INHERITED, GIRCSE
+from forked import ForkedProgram
+from gircse_program import _NOT_INHERITED
 from postgres_server import free_port, postgres_server
 from sqlalchemy import create_engine, text
 
@@ -28,12 +28,6 @@ from app.edge import EdgeProcess
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 _DEADLINE_S = 240
-
-
-@functools.cache
-def has_embedder() -> bool:
-    """Whether this release has the command `gircse embedder`."""
-    return subprocess.run([*GIRCSE, "embedder", "--help"], capture_output=True, check=False).returncode == 0
 
 
 @dataclass
@@ -46,15 +40,13 @@ class ComposeApplication:
     ports: dict[str, int] = field(default_factory=lambda: {"postgres": free_port(), "embedder": free_port()})
     web_port: int = field(default_factory=free_port)
     metrics_port: int = field(default_factory=free_port)
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, ForkedProgram] = field(default_factory=dict)
 
     def secret(self, name: str) -> str:
         return (self.folder / "secrets" / name).read_text("ascii")
 
     def environment(self, service: str) -> dict[str, str]:
         given = {name: self._here(str(value)) for name, value in COMPOSE["services"][service]["environment"].items()}
-        if not has_embedder():
-            given = {name: value for name, value in given.items() if not name.startswith("GIRCSE_EMBEDDER")}
         if "GIRCSE_HOST" in given:
             given |= {"GIRCSE_HOST": "127.0.0.1", "GIRCSE_PORT": str(self.web_port)}
         if "GIRCSE_WORKER_METRICS_PORT" in given:
@@ -69,14 +61,14 @@ class ComposeApplication:
         value = value.replace("//qdrant:6333", f"//127.0.0.1:{self.qdrant_port}")
         return value.replace("//embedder:7861", f"//127.0.0.1:{self.ports['embedder']}")
 
-    def start(self, service: str) -> subprocess.Popen[bytes]:
+    def start(self, service: str) -> ForkedProgram:
         program, *arguments = COMPOSE["services"][service]["command"]
         assert program == "gircse"
         here = {"0.0.0.0": "127.0.0.1", "7861": str(self.ports["embedder"])}
         with self._log_file(service).open("ab") as log:
-            process = subprocess.Popen(
-                [*GIRCSE, *(here.get(argument, argument) for argument in arguments)],
-                env=self.environment(service), stdout=log, stderr=log,
+            process = ForkedProgram(
+                [here.get(argument, argument) for argument in arguments],
+                environment=self.environment(service), stdout=log, stderr=log,
             )  # fmt: skip
         self.processes[service] = process
         self.opened.callback(_stop, process)
@@ -118,7 +110,7 @@ class ComposeApplication:
         return httpx.Client(base_url=f"http://127.0.0.1:{self.web_port}", headers=shown, timeout=60, trust_env=False)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: ForkedProgram) -> None:
     process.terminate()
     try:
         process.wait(timeout=30)

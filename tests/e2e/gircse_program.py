@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 from click.testing import Result
+from forked import ForkedProgram
 from typer.testing import CliRunner
 
 from app.cli import app
@@ -69,12 +70,9 @@ class Gircse:
     @contextmanager
     def serving(self, *options: str, log: Path | None = None) -> Iterator[Server]:
         """`gircse up` with these options, once it answers. Its log goes to the file `log`, or to our own."""
-        command = [*GIRCSE, "up", "--port", "0", *options]
         with (
             log.open("wb") if log else nullcontext() as errors,
-            subprocess.Popen(
-                command, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True
-            ) as process,
+            ForkedProgram(["up", "--port", "0", *options], environment=self.environment, stderr=errors) as process,
         ):
             try:
                 yield Server(_announced_url(process))
@@ -86,7 +84,7 @@ class Gircse:
                     process.kill()
 
 
-def _announced_url(process: subprocess.Popen[str]) -> str:
+def _announced_url(process: ForkedProgram) -> str:
     assert process.stdout is not None
     said = []
     for line in process.stdout:

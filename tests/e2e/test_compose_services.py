@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from compose_application import ComposeApplication, compose_application, has_embedder
+from compose_application import ComposeApplication, compose_application
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("compose")]
 
@@ -23,8 +23,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeApp
         for service in ("web", "worker"):
             application.wait_for_log(service, "Waiting: The catalog")
         application.start_postgres()
-        if has_embedder():
-            application.start("embedder")
+        application.start("embedder")
         application.wait_for_log("web", "Ready: ")
         application.wait_for_log("worker", "Working.")
         yield application

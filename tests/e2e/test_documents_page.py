@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import itertools
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,14 +14,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from documents_application import serving_documents
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from app.types.documents import DocumentState, JobState
 from ui.documents_handlers import PAGE_SIZE
 
 pytestmark = pytest.mark.xdist_group("documents-page")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 PATIENCE_MS = 60_000
 DESKTOP, PHONE = 1280, 390
 HOSTILE = "<img src=x onerror=window.attacked=1> ${window.attacked=1} {{value}}"
@@ -56,17 +54,6 @@ def service(toy_services_class: Any, tmp_path_factory: pytest.TempPathFactory) -
         yield Service(url, application)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 class Shown:
     """The page of one collection, as a person sees it."""
 
@@ -97,11 +84,11 @@ class Shown:
 
 
 @pytest.fixture
-def shown_factory(browser: Browser, service: Service) -> Iterator[Callable[..., Shown]]:
+def shown_factory(chromium: Browser, service: Service) -> Iterator[Callable[..., Shown]]:
     opened: list[Shown] = []
 
     def open_page(collection: str = "", *, width: int = DESKTOP) -> Shown:
-        page = browser.new_page(viewport={"width": width, "height": 844})
+        page = chromium.new_page(viewport={"width": width, "height": 844})
         page.set_default_timeout(PATIENCE_MS)
         page.on("dialog", lambda dialog: dialog.accept())
         shown = Shown(page)
@@ -365,11 +352,11 @@ def test_untrusted_names_and_reasons_stay_text(
 
 
 def test_the_first_files_of_all_make_a_collection(
-    browser: Browser, toy_services_class: Any, tmp_path: Path, papers: Path
+    chromium: Browser, toy_services_class: Any, tmp_path: Path, papers: Path
 ) -> None:
     (tmp_path / "home").mkdir()
     with serving_documents(toy_services_class, tmp_path / "home") as (url, _):
-        page = browser.new_page()
+        page = chromium.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/documents")
         expect(page.locator("#documents-list")).to_contain_text("Nothing here yet")

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 from gircse_program import Gircse, Server
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 BEST = 5
 LEAST_WITH_LABEL = 3
 CHUNKS = 20  # asked for, so that among them are five documents
@@ -96,19 +93,9 @@ def test_instruction_decides_on_the_command_line(
     assert_instruction_decides(planted, ask)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def page(browser: Browser, sample_server: Server) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(30_000)
     page.goto(sample_server.url)
     page.get_by_label("Search for").wait_for()
