@@ -15,11 +15,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import httpx
 import psutil
@@ -37,6 +37,31 @@ _COMMANDS = {EMBEDDER: ["embedder"], WEB: ["serve"], WORKER: ["worker"]}
 _START_S = 240
 
 
+class Program(Protocol):
+    """A process of ours; subprocess.Popen is one."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Start(Protocol):
+    """Begins `gircse` with these arguments; all that it says goes to `log`."""
+
+    def __call__(self, arguments: Sequence[str], *, environment: Mapping[str, str], log: IO[bytes]) -> Program: ...
+
+
+def start_command(arguments: Sequence[str], *, environment: Mapping[str, str], log: IO[bytes]) -> Program:
+    return subprocess.Popen(
+        [*GIRCSE, *arguments], env=environment, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+    )
+
+
 @dataclass
 class ServiceApplication:
     """`start`, `kill` and `pause` know the parts by their names."""
@@ -47,7 +72,8 @@ class ServiceApplication:
     postgres: KillablePostgres | None
     settings: Mapping[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, Program] = field(default_factory=dict)
+    start_program: Start = start_command
     has_embedder: bool = True
     embedder_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
@@ -88,10 +114,7 @@ class ServiceApplication:
             return
         port = [] if part == WORKER else ["--port", str(self.ports[part])]
         with self._log_file(part).open("ab") as log:
-            process = subprocess.Popen(
-                [*GIRCSE, *_COMMANDS[part], *port],
-                env=self.environment, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            process = self.start_program([*_COMMANDS[part], *port], environment=self.environment, log=log)
         self.processes[part] = process
         self.opened.callback(_stop, process)
 
@@ -192,7 +215,12 @@ class ServiceApplication:
 
 @contextmanager
 def service_application(
-    folder: Path, *, model: str = "gircse-mini", has_embedder: bool = True, **settings: str
+    folder: Path,
+    *,
+    model: str = "gircse-mini",
+    has_embedder: bool = True,
+    start_program: Start = start_command,
+    **settings: str,
 ) -> Iterator[ServiceApplication]:
     """All parts started and ready, with an empty collection; `settings` are further variables of the environment.
 
@@ -202,7 +230,14 @@ def service_application(
         postgres = opened.enter_context(KillablePostgres()) if _has_postgres() else None
         ports = {part: _free_port() for part in (EMBEDDER, WEB)}
         application = ServiceApplication(
-            folder, opened, model, postgres, settings=settings, ports=ports, has_embedder=has_embedder
+            folder,
+            opened,
+            model,
+            postgres,
+            settings=settings,
+            ports=ports,
+            has_embedder=has_embedder,
+            start_program=start_program,
         )
         for part in (EMBEDDER, WEB, WORKER) if has_embedder else (WEB, WORKER):
             application.start(part)
@@ -238,7 +273,7 @@ def _own_memory(process: psutil.Process) -> int:
         return 0
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: Program) -> None:
     process.terminate()
     try:
         process.wait(timeout=20)

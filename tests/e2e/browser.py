@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
 
 # The headless shell is the same Chromium without a browser's own windows: it takes half the processor time.
@@ -20,8 +21,22 @@ CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") o
 AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
 TIMEOUT_MS = 30_000
 RENDER_MS = 150
+POLL_MS = 100  # each frame, as Playwright would, is work that delays what is waited for
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+# What a page does is tested at one width, and at the other one with --long; what it looks like at both.
+SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
+ON_DESKTOP = pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone", marks=pytest.mark.long)]
+)
+ON_PHONE = pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, id="desktop", marks=pytest.mark.long), pytest.param(PHONE, id="phone")]
+)
+# Colours are judged by the theme and the layout by the width: two looks have all of both.
+LOOKS = pytest.mark.parametrize(
+    ("size", "is_dark"),
+    [pytest.param(DESKTOP, False, id="desktop-light"), pytest.param(PHONE, True, id="phone-dark")],
+)
 # Gradio's complaints where a page is left while an answer is on its way.
 _BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
 SEVERE = ("serious", "critical")
@@ -96,9 +111,9 @@ class OpenPage:
     def wait_until_still(self) -> None:
         """Until no answer is on its way; one look could fall between two handlers of a chain."""
         for _ in range(2):
-            self.page.wait_for_function(_IS_STILL)
+            self.page.wait_for_function(_IS_STILL, polling=POLL_MS)
             self.page.wait_for_timeout(RENDER_MS)
-        self.page.wait_for_function(_IS_STILL)
+        self.page.wait_for_function(_IS_STILL, polling=POLL_MS)
 
     def search(self, query: str) -> None:
         """Types and sends a query on the search page, until its passages are complete."""

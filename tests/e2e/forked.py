@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.reduction import DupFd
-from typing import Any, Self
+from typing import IO, Any, Self
 
 _programs = multiprocessing.get_context("forkserver")
 _programs.set_forkserver_preload(
@@ -74,6 +74,11 @@ class ForkedProgram:
         if self.stdout is not None:
             self.stdout.close()
         self.wait()
+
+
+def start_forked(arguments: Sequence[str], *, environment: Mapping[str, str], log: IO[bytes]) -> ForkedProgram:
+    """For benchmarks.load.application."""
+    return ForkedProgram(arguments, environment=environment, stdout=log, stderr=log)
 
 
 class _Files:

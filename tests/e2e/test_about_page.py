@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from browser import DESKTOP, PHONE, OpenPage, opened_page
+from browser import ON_DESKTOP, ON_PHONE, SIZES, OpenPage, opened_page
 from page_application import LETTERS
 from playwright.sync_api import Browser, ViewportSize, expect
 from served import served
@@ -16,8 +16,6 @@ from served import served
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
 from app.testing import ToyEmbedder
 from app.wiring.web import open_web
-
-SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
 
 
 class Faults:
@@ -96,7 +94,7 @@ def test_the_page_tells_what_runs_here_and_that_it_works(
     axe(opened)
 
 
-@SIZES
+@ON_PHONE
 def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
     failing_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
 ) -> None:
@@ -112,7 +110,7 @@ def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
     expect(health).to_contain_text("Every part works.")
 
 
-@SIZES
+@ON_DESKTOP
 def test_collections_that_cannot_be_counted_take_nothing_else_away(
     failing_page: Callable[..., OpenPage], faults: Faults, size: ViewportSize
 ) -> None:
@@ -123,7 +121,7 @@ def test_collections_that_cannot_be_counted_take_nothing_else_away(
     expect(page.locator("#health .part")).to_have_count(2)
 
 
-@SIZES
+@ON_PHONE
 def test_a_model_without_a_card_says_so(failing_page: Callable[..., OpenPage], size: ViewportSize) -> None:
     opened = failing_page(size)
     expect(opened.page.locator("#card")).to_contain_text("brings no card of its own")

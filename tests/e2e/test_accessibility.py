@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from browser import DESKTOP, PHONE, OpenPage
+from browser import LOOKS, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import ViewportSize, expect
 
-# Colours are judged by the theme and the layout by the width: two looks have all of both.
-LOOKS = pytest.mark.parametrize(
-    ("size", "is_dark"),
-    [pytest.param(DESKTOP, False, id="desktop-light"), pytest.param(PHONE, True, id="phone-dark")],
-)
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
 

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import pytest
-from browser import DESKTOP, PHONE, OpenPage
+from browser import DESKTOP, ON_DESKTOP, ON_PHONE, SIZES, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
-SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
 QUERY = "I am angry about the ferry"
 PLACE, FEELING = "Identify the region of the world the text is about.", "Represent the emotion of this text."
 Open = Callable[..., OpenPage]
@@ -62,7 +60,7 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
     axe(opened)
 
 
-@SIZES
+@ON_DESKTOP
 def test_both_sides_show_what_the_api_answers(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
@@ -87,7 +85,7 @@ def test_both_sides_show_what_the_api_answers(
     assert plain["refinement"] != answer["refinement"], "the bias changed nothing, so this test would not notice it"
 
 
-@SIZES
+@ON_PHONE
 def test_two_lenses_with_their_values_side_by_side(
     open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize
 ) -> None:
@@ -113,7 +111,7 @@ def test_two_lenses_with_their_values_side_by_side(
     assert "v=sea" in str(page.get_by_role("link", name="Open B in search").get_attribute("href"))
 
 
-@SIZES
+@ON_PHONE
 def test_swapping_changes_sides_and_back_undoes_it(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, i1=PLACE, i2=FEELING, k1=2, k2=3), size=size)
     page = opened.page
@@ -171,7 +169,7 @@ def test_a_whole_passage_opens_and_closes_by_keys(open_page: Open) -> None:
     expect(whole).to_be_hidden()
 
 
-@SIZES
+@ON_PHONE
 def test_an_empty_query_gets_advice(open_page: Open, axe: Axe, size: ViewportSize) -> None:
     opened = open_page(f"/compare?c1={LETTERS}", size=size)
     opened.page.get_by_role("button", name="Compare", exact=True).click()
@@ -180,7 +178,7 @@ def test_an_empty_query_gets_advice(open_page: Open, axe: Axe, size: ViewportSiz
     axe(opened)
 
 
-@SIZES
+@ON_DESKTOP
 def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2="<b>gone</b>"), size=size)
     alert = opened.page.get_by_role("alert")
@@ -191,7 +189,7 @@ def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: O
     assert opened.overflows() == []
 
 
-@SIZES
+@ON_PHONE
 def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY), size=size)
     wait_for_both(opened)
@@ -201,7 +199,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
     expect(opened.page.locator(".list")).to_have_count(0)
 
 
-@SIZES
+@ON_DESKTOP
 def test_a_side_that_cannot_be_answered_leaves_the_other_one_standing(open_page: Open, size: ViewportSize) -> None:
     choices = json.dumps({"bias": {"qqxyzzyq": 5}})
     opened = open_page(address(q=QUERY, k1=1, k2=1, x2=choices), size=size)
@@ -212,7 +210,7 @@ def test_a_side_that_cannot_be_answered_leaves_the_other_one_standing(open_page:
     assert opened.overflows() == []
 
 
-@SIZES
+@ON_PHONE
 def test_a_collection_without_passages_leaves_the_other_side_standing(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2=EMPTY, k1=1, k2=1), size=size)
     expect(opened.page.locator(".list.is-a mark").first).to_be_visible()
@@ -220,7 +218,7 @@ def test_a_collection_without_passages_leaves_the_other_side_standing(open_page:
     expect(opened.page.locator(".verdict")).to_contain_text("0 of")
 
 
-@SIZES
+@ON_DESKTOP
 def test_a_collection_that_was_deleted_meanwhile_is_said_so(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.xdist_group("documents-page")
 
 PATIENCE_MS = 60_000
 DESKTOP, PHONE = 1280, 390
+# What the page does is tested at one width, and at the other one with --long.
+ON_DESKTOP = pytest.mark.parametrize("width", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.long)])
+ON_PHONE = pytest.mark.parametrize("width", [pytest.param(DESKTOP, marks=pytest.mark.long), PHONE])
 HOSTILE = "<img src=x onerror=window.attacked=1> ${window.attacked=1} {{value}}"
 BROKEN = b"%PDF-1.4 is all there is"
 
@@ -153,7 +156,7 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     assert [each.title for each in service.catalog.find_documents(name, state=DocumentState.READY)] == ["harbour"]
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@ON_PHONE
 def test_a_failure_says_why_and_can_be_tried_again(
     shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
 ) -> None:
@@ -202,7 +205,7 @@ def web(tmp_path: Path) -> Iterator[str]:
     thread.join(timeout=10)
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@ON_DESKTOP
 def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
     shown_factory: Callable[..., Shown], service: Service, web: str, width: int
 ) -> None:
@@ -224,7 +227,7 @@ def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
     expect(failed).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@ON_PHONE
 def test_a_collection_is_made_and_deleted_only_by_its_own_name(
     shown_factory: Callable[..., Shown], service: Service, width: int
 ) -> None:

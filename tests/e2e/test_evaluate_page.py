@@ -80,7 +80,7 @@ def server_url(
         yield opened.enter_context(served(opened.enter_context(open_web(application.services))))
 
 
-@pytest.fixture(params=["desk", "phone"])
+@pytest.fixture(params=["desk", pytest.param("phone", marks=pytest.mark.long)])
 def opened(
     request: pytest.FixtureRequest, chromium: Browser, server_url: str, embedder: PatientEmbedder
 ) -> Iterator[OpenPage]:
@@ -117,6 +117,7 @@ def expect_report(page: Page) -> None:
     expect(page.locator("#evaluate-progress .progress")).to_have_count(0)
 
 
+@pytest.mark.parametrize("opened", ["desk", "phone"], indirect=True)
 def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage], None]) -> None:
     page = opened.page
     choose_collection(page, "kitchen")

@@ -33,6 +33,15 @@ _SMUGGLED = """() => {
 }"""
 
 Open = Callable[[str], OpenPage]
+KINDS = (SCRIPTS, LINKS, FETCHES, LAYOUT, [LONG_WORD])
+
+
+def of_kinds(*kinds: list[str]) -> pytest.MarkDecorator:
+    """Of these by default, of all with --long."""
+    return pytest.mark.parametrize(
+        "attacks",
+        [pytest.param(each, id=each[0][:12], marks=() if each in kinds else pytest.mark.long) for each in KINDS],
+    )
 
 
 @pytest.fixture
@@ -93,7 +102,7 @@ def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
     expect(opened.page.locator(".chosen li").first).to_be_visible()
 
 
-@pytest.mark.parametrize("attacks", [SCRIPTS, LINKS, FETCHES, LAYOUT, [LONG_WORD]], ids=lambda each: each[0][:12])
+@of_kinds(SCRIPTS, LINKS)
 def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
     whole = " ".join(attacks)
     titled = {f"passage {place}": each[:900] for place, each in enumerate(attacks)}
@@ -138,7 +147,7 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
     judge(opened)
 
 
-@pytest.mark.parametrize("attacks", [SCRIPTS, LINKS, FETCHES, LAYOUT, [LONG_WORD]], ids=lambda each: each[0][:12])
+@of_kinds(FETCHES, LAYOUT, [LONG_WORD])
 def test_compare_page(open_hostile: Open, attacks: list[str]) -> None:
     whole, first = " ".join(attacks)[:1900], attacks[0][:5000]
     sides = {"c1": HOSTILE, "c2": HOSTILE, "k1": 1, "k2": 2, "m2": "hybrid", "x1": json.dumps({"bias": {"script": 10}})}

@@ -15,6 +15,7 @@ from typing import Self
 
 import httpx
 import pytest
+from forked import start_forked
 
 from benchmarks.load.__main__ import DRAIN_S, depth_of, found_by
 from benchmarks.load.application import (
@@ -77,7 +78,7 @@ class Traffic:
 
     def _go_on(self, what: object) -> None:
         with self.application.client(timeout_s=CLIENT_S) as client:
-            while not self._ended.wait(0.05):
+            while not self._ended.wait(0.2):
                 what(client)  # type: ignore[operator]
 
     def _search(self, client: httpx.Client) -> None:
@@ -112,7 +113,8 @@ class Traffic:
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceApplication]:
     folder = tmp_path_factory.mktemp("kills")
-    with service_application(folder, model=str(tiny_model(folder / "tiny")), GIRCSE_LEASE_S="2") as application:
+    model = str(tiny_model(folder / "tiny"))
+    with service_application(folder, model=model, start_program=start_forked, GIRCSE_LEASE_S="2") as application:
         if application.postgres is None:
             pytest.skip("PostgreSQL is not installed (package postgresql)")
         yield application

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import start_forked
 
 from benchmarks.load.__main__ import run_load
 from benchmarks.load.application import service_application
@@ -24,7 +25,8 @@ from chaos_model import tiny_model
 @pytest.mark.xdist_group("service under load")
 @pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.long)])
 def test_a_mixed_load_is_served_and_nothing_is_lost(tmp_path: Path, seconds: int) -> None:
-    with service_application(tmp_path, model=str(tiny_model(tmp_path / "tiny"))) as application:
+    model = str(tiny_model(tmp_path / "tiny"))
+    with service_application(tmp_path, model=model, start_program=start_forked) as application:
         load = run_load(application, seconds=seconds, users=8, rows=50)
     assert not load.faults, "\n".join(load.faults)
     assert {"search", "search, hybrid", "add text", "add file", "delete", "embeddings"} <= set(load.kinds), load.kinds

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from browser import DESKTOP, PHONE, OpenPage
+from browser import LOOKS, ON_DESKTOP, ON_PHONE, SIZES, OpenPage
 from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.xdist_group("pages")
 
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
-SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 QUERY = "I am angry about the ferry"
 FEELING = "Represent the emotion of this text."
 
@@ -77,7 +76,7 @@ def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
     assert opened.overflows() == []
 
 
-@SIZES
+@ON_DESKTOP
 def test_the_address_holds_the_search_and_back_undoes(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
@@ -98,7 +97,7 @@ def test_the_address_holds_the_search_and_back_undoes(
     assert shown(complete(shared)) == before
 
 
-@SIZES
+@ON_PHONE
 def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
@@ -132,8 +131,7 @@ def counts_shown(page: Page) -> list[list[str]]:
     return [each.inner_text().split("\n")[0].split() for each in page.locator(".values button").all()]
 
 
-@SIZES
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@LOOKS
 def test_values_are_counted_and_one_of_them_is_kept(
     open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize, is_dark: bool
 ) -> None:
@@ -163,7 +161,7 @@ def test_values_are_counted_and_one_of_them_is_kept(
     assert shown(page) == answered(answer)
 
 
-@SIZES
+@ON_DESKTOP
 def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize
 ) -> None:
@@ -221,7 +219,7 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
     assert len(legs) == len(answer["hits"][0]["legs"]) >= 3
 
 
-@SIZES
+@ON_PHONE
 def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(i="-"), size=size)
     page = complete(opened)
@@ -266,7 +264,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     assert lens["query_instruction"] == "Identify the vehicle."
 
 
-@SIZES
+@ON_DESKTOP
 def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(PDF_PAGES[1], i="-"), size=size)
     page = complete(opened)
@@ -288,7 +286,7 @@ def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: V
     expect(page.get_by_label("Search for")).to_be_focused()
 
 
-@SIZES
+@ON_PHONE
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
