@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from app.ports.parts import Embedder
+from app.search.aspect_vectors import kept_vectors
 from app.search.aspects import Aspect, aspects
 
 # One wording alone is near to many instructions, three are near to those that mean the same.
@@ -33,8 +35,13 @@ def mean_of_nearest(cosines: np.ndarray, count: int) -> float:
     return float(np.sort(cosines)[-count:].mean())
 
 
+def bank_wordings(bank: Sequence[Aspect] | None = None) -> list[str]:
+    return [wording for aspect in (aspects() if bank is None else bank) for wording in aspect.instructions]
+
+
 class AspectSearch:
-    """Safe to use from several threads. The bank's wordings are embedded at the first call, and kept."""
+    """Safe to use from several threads. The bank's wordings are embedded at the first call, unless their vectors came
+    along, and kept."""
 
     def __init__(self, embedder: Embedder, bank: tuple[Aspect, ...] | None = None) -> None:
         self._embedder = embedder
@@ -53,7 +60,9 @@ class AspectSearch:
     def _vectors(self) -> np.ndarray:
         with self._embedding:
             if self._wordings is None:
-                wordings = [wording for aspect in self._bank for wording in aspect.instructions]
-                parts = [wordings[at : at + _TEXTS_AT_ONCE] for at in range(0, len(wordings), _TEXTS_AT_ONCE)]
-                self._wordings = np.concatenate([embed_plainly(self._embedder, part) for part in parts])
+                wordings = bank_wordings(self._bank)
+                self._wordings = kept_vectors(self._embedder.info, wordings)
+                if self._wordings is None:
+                    parts = [wordings[at : at + _TEXTS_AT_ONCE] for at in range(0, len(wordings), _TEXTS_AT_ONCE)]
+                    self._wordings = np.concatenate([embed_plainly(self._embedder, part) for part in parts])
             return self._wordings

@@ -47,10 +47,8 @@ def planted_id(planted: Planted) -> str:
 
 
 every_pair = pytest.mark.parametrize("planted", PLANTED, ids=planted_id)
-first_pairs = pytest.mark.parametrize(
-    "planted", [*PLANTED[:FIRST_PAIRS], *(pytest.param(each, marks=pytest.mark.long) for each in PLANTED[FIRST_PAIRS:])],
-    ids=planted_id,
-)  # fmt: skip
+other_pairs = (pytest.param(each, marks=pytest.mark.long) for each in PLANTED[FIRST_PAIRS:])
+first_pairs = pytest.mark.parametrize("planted", [*PLANTED[:FIRST_PAIRS], *other_pairs], ids=planted_id)
 
 
 def best_documents(row_ids: Sequence[str]) -> list[str]:
