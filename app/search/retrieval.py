@@ -28,8 +28,8 @@ CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end"
 class QueryVectors(NamedTuple):
     """Of one query; both empty in sparse mode."""
 
-    dense: Sequence[float] = ()  # under the instruction
-    plain: Sequence[float] = ()  # of the base model; empty where the collection has no vectors of that
+    dense: Sequence[float] = ()  # under the instruction; of the base model where nothing steers it
+    plain: Sequence[float] = ()  # of the base model; empty where `dense` is that, and where no chunk has one of it
 
 
 class Retrieved(NamedTuple):

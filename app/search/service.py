@@ -200,10 +200,12 @@ class SearchService:
         read = self.refine(
             request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
         )
-        plain: Sequence[float] = ()
-        if request.mode is SearchMode.HYBRID and collection.has_plain_vectors and read.steps:
-            plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
-        return read, QueryVectors(read.vector.tolist(), plain)
+        if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or not read.steps:
+            return read, QueryVectors(read.vector.tolist())
+        plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
+        # Soft tokens that no instruction and no person steers find less than the base model: docs/evaluation/hybrid.md
+        is_steered = read.instruction or request.token_bias
+        return read, QueryVectors(read.vector.tolist(), plain) if is_steered else QueryVectors(plain)
 
     def _ask_index(
         self, collection: Collection, request: SearchRequest, vectors: QueryVectors

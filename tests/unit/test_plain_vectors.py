@@ -44,10 +44,20 @@ def test_new_collections_have_them_unless_an_instruction_is_for_documents(applic
 def test_a_hybrid_search_asks_the_base_model_as_well(application: Any) -> None:
     search = application.services.search.search
     assert legs(search(ask())) == set(Leg)
-    assert legs(search(ask(instruction=""))) == set(Leg)
     plain = search(ask(mode=SearchMode.DENSE, instruction="", steps=0)).hits
     found = {hit.chunk.id: leg.score for hit in search(ask()).hits for leg in hit.legs if leg.leg is Leg.PLAIN}
     assert found == {hit.chunk.id: pytest.approx(hit.score) for hit in plain}
+
+
+def test_without_an_instruction_the_base_model_alone_is_asked(application: Any) -> None:
+    search = application.services.search.search
+    [plain, *_] = search(ask(mode=SearchMode.DENSE, instruction="", steps=0)).hits
+    unsteered = search(ask(instruction="", steps=2))
+    assert legs(unsteered) == {Leg.DENSE, Leg.SPARSE, Leg.FEEDBACK}
+    found = {hit.chunk.id: leg.score for hit in unsteered.hits for leg in hit.legs if leg.leg is Leg.DENSE}
+    assert found[plain.chunk.id] == pytest.approx(plain.score)
+    assert unsteered.refinement  # what the model makes of the query is shown all the same
+    assert legs(search(ask(instruction="", token_bias={"boat": 2.0}))) == set(Leg)  # steered by a word
 
 
 def test_vectors_after_steps_are_not_compared_with_those_of_the_base(application: Any) -> None:
