@@ -138,5 +138,11 @@ def _view(
     groups = group_refinement(result.refinement)
     return (
         render_results(result, chosen, values=values, before=before, total_steps=total_steps),
-        render_refinement(groups, result.refinement, chosen, is_complete=total_steps is None),
+        render_refinement(
+            groups,
+            result.refinement,
+            chosen,
+            is_complete=total_steps is None,
+            is_ranking=result.is_ranked_by_refinement,
+        ),
     )

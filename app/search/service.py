@@ -98,6 +98,7 @@ class SearchService:
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
+            is_ranked_by_refinement=_is_ranked_by_refinement(request, query.instruction, collection),
         )
         return self.highlight(result) if highlight else result
 
@@ -203,9 +204,8 @@ class SearchService:
         if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or not read.steps:
             return read, QueryVectors(read.vector.tolist())
         plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
-        # Soft tokens that no instruction and no person steers find less than the base model: docs/evaluation/hybrid.md
-        is_steered = read.instruction or request.token_bias
-        return read, QueryVectors(read.vector.tolist(), plain) if is_steered else QueryVectors(plain)
+        is_refined = _is_ranked_by_refinement(request, read.instruction, collection)
+        return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
 
     def _ask_index(
         self, collection: Collection, request: SearchRequest, vectors: QueryVectors
@@ -220,6 +220,13 @@ class SearchService:
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
+
+
+def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
+    """Soft tokens that neither an instruction nor a person steers find less than the base model does, where a
+    collection has vectors of that (docs/evaluation/hybrid.md)."""
+    is_steered = bool(instruction or request.token_bias)
+    return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
 
 
 def refine_query(

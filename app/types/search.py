@@ -116,3 +116,4 @@ class SearchResult:
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)
     has_plain_vectors: bool = field(default=False, repr=False)
+    is_ranked_by_refinement: bool = field(default=True, repr=False)  # or by the base model's vector, and words

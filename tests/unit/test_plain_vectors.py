@@ -57,7 +57,10 @@ def test_without_an_instruction_the_base_model_alone_is_asked(application: Any) 
     found = {hit.chunk.id: leg.score for hit in unsteered.hits for leg in hit.legs if leg.leg is Leg.DENSE}
     assert found[plain.chunk.id] == pytest.approx(plain.score)
     assert unsteered.refinement  # what the model makes of the query is shown all the same
-    assert legs(search(ask(instruction="", token_bias={"boat": 2.0}))) == set(Leg)  # steered by a word
+    assert not unsteered.is_ranked_by_refinement
+    by_word = search(ask(instruction="", token_bias={"boat": 2.0}))
+    assert legs(by_word) == set(Leg)
+    assert by_word.is_ranked_by_refinement
 
 
 def test_vectors_after_steps_are_not_compared_with_those_of_the_base(application: Any) -> None:

@@ -282,6 +282,13 @@ def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
     assert "still: card" in text
 
 
+def test_words_that_decide_nothing_are_not_said_to() -> None:
+    steps = [RefinementStep(1, (Token("river", 0.5),))]
+    said = "They decide nothing yet"
+    assert said not in render_refinement(group_refinement(steps), steps)
+    assert said in render_refinement(group_refinement(steps), steps, is_ranking=False)
+
+
 def test_every_step_lists_its_words_with_probabilities() -> None:
     steps = [RefinementStep(1, (Token("card", 0.5),)), RefinementStep(2, (Token("seek", 0.25),))]
     seen = Tags(render_refinement(group_refinement(steps), steps))

@@ -288,9 +288,9 @@ def render_reading(look: Look, outcome: Outcome) -> str:
     """The words of each step on one side, which can be boosted and suppressed there."""
     if not isinstance(outcome, Answer):
         return ""
-    steps = outcome.result.refinement
+    result, steps = outcome.result, outcome.result.refinement
     reading = (
-        render_refinement(group_refinement(steps), steps, look.chosen)
+        render_refinement(group_refinement(steps), steps, look.chosen, is_ranking=result.is_ranked_by_refinement)
         if steps
         else render_note("This look goes by the words of the query alone: the model did not read it.")
     )

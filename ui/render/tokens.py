@@ -24,17 +24,22 @@ def render_refinement(
     chosen: Choices | None = None,
     *,
     is_complete: bool = True,
+    is_ranking: bool = True,
 ) -> str:
-    """`chosen` marks words that are boosted or suppressed; without it (a page that only shows) none can be."""
+    """`chosen` marks words that are boosted or suppressed; without it (a page that only shows) none can be.
+
+    is_ranking: whether the words took part in the ranking.
+    """
     if not groups:
         return ""
     return Markup(
         '<section class="refinement{}"><h2>How your query was read</h2><p class="hint">Before it searches, the model '
-        "thinks of words. Larger is more probable; pale words carry little meaning.{}</p>{}{}"
+        "thinks of words. Larger is more probable; pale words carry little meaning.{}{}</p>{}{}"
         '<details class="every-step"><summary>Every step</summary>{}</details></section>'
     ).format(
         "" if is_complete else " is-unfinished",
         "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
+        "" if is_ranking else " They decide nothing yet: no instruction was given, and no word chosen.",
         join(
             _render_group(
                 group, None if chosen is None else chosen.bias, is_first=index == 0, heaviest=_heaviest(groups)
