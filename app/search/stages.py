@@ -12,6 +12,7 @@ from app.search.reranking import check_rerank
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
+LONG_STEPS = 8  # which are waited for; the default's rest takes less than a look of its own
 
 
 class StageName(StrEnum):
@@ -31,7 +32,7 @@ def search_in_stages(service: Search, request: SearchRequest, *, steps: int, hig
     """`steps` are those that the request will take. The last stage holds the whole answer."""
     check_rerank(request.rerank)
     plain = replace(request, rerank=0)
-    if request.mode is not SearchMode.SPARSE and steps > 2 * FIRST_STEPS:
+    if request.mode is not SearchMode.SPARSE and steps > LONG_STEPS:
         yield Stage(StageName.FIRST, service.search(replace(plain, steps=FIRST_STEPS), highlight=False))
     result = service.search(plain, highlight=False)
     yield Stage(StageName.RANKED, result)

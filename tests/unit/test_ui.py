@@ -127,10 +127,10 @@ def catalog() -> OneDocumentCatalog:
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
-    list(handlers.search("  card  ", " Same topic. ", 7.0, "hybrid", "library", 3, ""))
+    list(handlers.search("  card  ", " Same topic. ", 17.0, "hybrid", "library", 3, ""))
     assert search.requests == [
         SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0),
-        SearchRequest("card", "library", "Same topic.", 7, 3, rerank=0),  # which finds nothing to look at again
+        SearchRequest("card", "library", "Same topic.", 17, 3, rerank=0),  # which finds nothing to look at again
     ]
 
 
