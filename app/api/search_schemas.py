@@ -13,7 +13,7 @@ from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import MetadataValue
 from app.types.proposals import ProposalSource
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, SearchMode
+from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
 from embedder.refinement import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -144,6 +144,10 @@ class HitAnswer(Answer):
     value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
     rerank_score: float | None = Field(description="Of the second look alone, where there was one.")
     moved_from: int | None = Field(description="The rank before the second look.")
+    match: Match | None = Field(
+        description="How well it answers, on one scale for all modes and collections: a weak match is no nearer than "
+        "what off-topic queries find. Null in mode sparse where the model is away."
+    )
 
 
 class SearchAnswer(Answer):
@@ -157,6 +161,7 @@ class SearchAnswer(Answer):
     mode: SearchMode
     values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
     notes: list[str] = Field(description="What was asked for and could not be done, and why.")
+    match: Match | None = Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
 
 
 class GroupTokenAnswer(Answer):

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
-from app.types.search import Hit, SearchResult
+from app.types.search import Hit, Match, SearchResult
 from app.types.values import ValueSummary
 from embedder.refinement import Refinement, RefinementStep
 
@@ -39,6 +39,8 @@ def print_search(result: SearchResult) -> None:
         stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
     if result.values is not None:
         stdout.print(_value_counts(result.values))
+    if result.match is Match.WEAK:
+        stdout.print(Text("Nothing here may answer this: no passage is nearer than chance finds.\n", style="yellow"))
     for note in result.notes:
         stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
@@ -100,6 +102,8 @@ def _hit(hit: Hit) -> RenderableType:
     title.append(printable(hit.document.title), style="bold")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    if hit.match is Match.WEAK:
+        title.append("  weak match", style="yellow")
     if hit.value is not None:
         title.append(f"  {printable(hit.value.name)}", style="magenta")
     for leg in hit.legs:

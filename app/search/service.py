@@ -12,12 +12,13 @@ from typing import cast
 
 import numpy as np
 
-from app.errors import EmptyQueryError, FilterError, InputError, NotFoundError
+from app.errors import EmbedderUnavailableError, EmptyQueryError, FilterError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
+from app.search.calibration import MatchCalibration, best_match
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import GircseReranker
@@ -29,7 +30,17 @@ from app.search.text_reranking import rerank_texts
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.documents import Collection, Metadata, require_text
-from app.types.search import MAX_FILTERS, MAX_LIMIT, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
+from app.types.search import (
+    MAX_FILTERS,
+    MAX_LIMIT,
+    Hit,
+    HitChunk,
+    HitDocument,
+    Leg,
+    SearchMode,
+    SearchRequest,
+    SearchResult,
+)
 from app.types.values import OTHER, LensValue, ValueSummary
 from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
 
@@ -62,12 +73,13 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
         """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
 
-        By words alone the model is not asked: there is no refinement, and `steps` is 0.
+        By words alone the model takes no part in the ranking: there is no refinement, and `steps` is 0.
         """
         timings_ms: dict[str, float] = {}
         with self._timed(timings_ms, "total"):
@@ -84,17 +96,20 @@ class SearchService:
                 collection, found = self._ask_index(collection, request, vectors)
             candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
+            with self._timed(timings_ms, "match"):
+                hits = self._with_matches(_hits(ranked.candidates[: request.limit]), request, collection)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(ranked.candidates[: request.limit]),
+            hits=hits,
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
+            match=best_match(hit.match for hit in hits),
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -143,6 +158,23 @@ class SearchService:
     def _instruction(self, request: SearchRequest) -> str:
         default = self._embedder.info.default_query_instruction
         return default if request.instruction is None else request.instruction
+
+    def _with_matches(self, hits: tuple[Hit, ...], request: SearchRequest, collection: Collection) -> tuple[Hit, ...]:
+        """How well each hit answers, by the query embedded as the documents are."""
+        if not hits:
+            return hits
+        try:
+            query = self.refine(
+                request.query, instruction=collection.document_instruction, steps=collection.document_steps
+            )
+            found = self._calibration.matches(
+                query.vector.tolist(), [hit.chunk.id for hit in hits], collection, known=_plain_cosines(hits, request)
+            )
+        except EmbedderUnavailableError:
+            if request.mode is not SearchMode.SPARSE:
+                raise
+            return hits  # words are found without the model, too
+        return tuple(replace(hit, match=found.get(hit.chunk.id)) for hit in hits)
 
     def highlight(self, result: SearchResult) -> SearchResult:
         """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
@@ -227,6 +259,13 @@ def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collectio
     collection has vectors of that (docs/evaluation/hybrid.md)."""
     is_steered = bool(instruction or request.token_bias)
     return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
+
+
+def _plain_cosines(hits: Sequence[Hit], request: SearchRequest) -> dict[str, float]:
+    """Those of the query, which feedback by a person would have moved, that the search has told."""
+    if request.like or request.unlike:
+        return {}
+    return {hit.chunk.id: leg.score for hit in hits for leg in hit.legs if leg.leg is Leg.PLAIN}
 
 
 def refine_query(

@@ -34,6 +34,14 @@ class Leg(StrEnum):
     FEEDBACK = "feedback"  # a vector between the query and what the others found first
 
 
+class Match(StrEnum):
+    """How well a passage answers a query, whatever it was found by."""
+
+    WEAK = "weak"  # no better than what off-topic queries find
+    FAIR = "fair"
+    STRONG = "strong"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     query: str
@@ -98,6 +106,7 @@ class Hit:
     value: ValueReading | None = None  # where the request names values
     rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
     moved_from: int | None = None  # its rank before that, from 1
+    match: Match | None = None  # None by words alone, where the model is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,7 @@ class SearchResult:
     mode: SearchMode = SearchMode.HYBRID
     values: ValueSummary | None = None  # where the request names values
     notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
+    match: Match | None = None  # of the hit that answers best
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

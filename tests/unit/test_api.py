@@ -42,6 +42,7 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "mode",
         "values",
         "notes",
+        "match",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."

@@ -75,6 +75,7 @@ def test_passages_tell_where_they_stand(server_url: str) -> None:
         "end": len(found.page_content),
         "page": None,
         "why": found.page_content,
+        "match": found.metadata["match"],
     }
 
 

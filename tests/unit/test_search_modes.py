@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.errors import ConflictError, EmptyQueryError, FilterError, InputError
+from app.errors import ConflictError, EmbedderUnavailableError, EmptyQueryError, FilterError, InputError
 from app.search.retrieval import LIKE_WEIGHT, UNLIKE_WEIGHT, move_vector
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.search import MAX_FEEDBACK, Leg, LegRank, SearchMode, SearchRequest
@@ -55,14 +55,15 @@ def test_sparse_finds_only_what_shares_a_word(application: Any) -> None:
     assert result.hits[0].score > result.hits[1].score > 0
 
 
-def test_sparse_never_asks_the_model(application: Any) -> None:
+def test_sparse_ranks_and_highlights_without_the_model(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_away(*_: object, **__: object) -> None:
+        raise EmbedderUnavailableError("The embedder does not answer.")
+
+    for name in ("embed_query", "embed_documents"):
+        monkeypatch.setattr(application.embedder, name, is_away)
     search = application.services.search.search
     bare = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3), highlight=False)
-    assert application.embedder.queries == 0
-    application.embedder.embedded_texts.clear()
     full = search(ask("bank", SearchMode.SPARSE, instruction="river", steps=3))
-    assert application.embedder.queries == 0
-    assert application.embedder.embedded_texts == []
     for result in (bare, full):
         assert (result.refinement, result.steps, result.instruction) == ((), 0, "")
     assert texts(full) == texts(bare)

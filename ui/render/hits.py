@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from app.types.search import Highlight, Hit, Leg, SearchMode, SearchResult
+from app.types.search import Highlight, Hit, Leg, Match, SearchMode, SearchResult
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
@@ -48,6 +48,7 @@ def render_results(
     return (
         choices
         + _render_summary(result, chosen, total_steps, values)
+        + (render_note(_WEAK) if result.match is Match.WEAK else "")
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
     )
@@ -171,6 +172,17 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
     )
 
 
+_WEAK = (
+    "Nothing here seems to answer this. These passages are the nearest, but no nearer than what questions about other "
+    "things find. Try other words, or another collection."
+)
+_MATCHES = {
+    Match.WEAK: "No nearer than what questions about other things find",
+    Match.FAIR: "Nearer than what questions about other things find",
+    Match.STRONG: "Much nearer than what questions about other things find",
+}
+
+
 _SCORES = {
     SearchMode.DENSE: "Cosine similarity of query and passage",
     SearchMode.SPARSE: "BM25: how much the words of the query say about the passage",
@@ -191,10 +203,14 @@ def _render_score(hit: Hit, mode: SearchMode) -> Markup:
         )
         for leg in hit.legs
     )
-    return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}</div>').format(
+    match = hit.match and Markup('<span class="match is-{0}" title="{1}">{0} match</span>').format(
+        hit.match.value, _MATCHES[hit.match]
+    )
+    return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}{}</div>').format(
         _SCORES[mode],
         shown,
         "" if mode is SearchMode.SPARSE else meter,
+        match or "",
         Markup('<ul class="legs">{}</ul>').format(legs) if legs else "",
     )
 

@@ -1,0 +1,106 @@
+"""Says of passages how well they answer, on one scale for all modes and collections: how far the cosine of query and
+passage stands above what off-topic queries find there at best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.ports.parts import Embedder, VectorIndex
+from app.runtime.lru import LRUCache
+from app.search.aspect_search import bank_wordings
+from app.search.aspect_vectors import kept_vectors
+from app.types.documents import Collection
+from app.types.search import Match
+
+# Standard deviations above the mean of the best cosines of off-topic queries: docs/evaluation/calibration.md
+WEAK_BELOW, STRONG_FROM = 3.0, 6.0
+_OFF_TOPIC_QUERIES = 64  # wordings of the bank of aspects, which ask of a text what it is, and nothing that is in it
+_LEAST_DEVIATION = 0.02  # of an index with a handful of passages, or of a toy's vectors
+_KEPT, _AGE_S = 64, 300.0  # a collection may be growing
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Of the best cosines that off-topic queries reach in an index."""
+
+    mean: float
+    deviation: float
+
+    def match(self, cosine: float) -> Match:
+        distance = (cosine - self.mean) / max(self.deviation, _LEAST_DEVIATION)
+        return Match.WEAK if distance < WEAK_BELOW else Match.FAIR if distance < STRONG_FROM else Match.STRONG
+
+
+def best_match(found: Iterable[Match | None]) -> Match | None:
+    present = set(found)
+    return next((each for each in (Match.STRONG, Match.FAIR, Match.WEAK) if each in present), None)
+
+
+class MatchCalibration:
+    """Safe to use from several threads. Scales of the last indexes are kept for minutes."""
+
+    def __init__(self, index: VectorIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._clock = clock
+        self._scales: LRUCache[str, tuple[Scale, float]] = LRUCache(_KEPT)
+        self._off_topic: LRUCache[tuple[str, str, int], np.ndarray] = LRUCache(_KEPT)
+
+    def matches(
+        self,
+        query: Sequence[float],
+        passages: Sequence[str],
+        collection: Collection,
+        *,
+        known: Mapping[str, float] | None = None,
+    ) -> dict[str, Match]:
+        """By point id; a passage that was deleted meanwhile is left out.
+
+        query: embedded as the collection's documents are, (D,). known: cosines with it that a search has told.
+        """
+        if not passages:
+            return {}
+        cosines = {each: known[each] for each in passages if known and each in known}
+        unknown = [each for each in passages if each not in cosines]
+        if unknown:
+            asked = np.asarray(query, dtype=np.float64)
+            for point in self._index.retrieve(collection.active_index, unknown):
+                cosines[point.id] = float(np.dot(asked, point.vector))
+        scale = self._scale(collection)
+        return {each: scale.match(cosine) for each, cosine in cosines.items()}
+
+    def _scale(self, collection: Collection) -> Scale:
+        name = collection.active_index
+        kept = self._scales.get(name)
+        if kept is not None and self._clock() - kept[1] < _AGE_S:
+            return kept[0]
+        off_topic = self._off_topic_vectors(collection)
+        found, _ = self._index.search_legs(name, off_topic.tolist(), "", limit=1)
+        best = [points[0].score for points in found if points]
+        scale = Scale(float(np.mean(best)), float(np.std(best))) if best else Scale(0.0, 0.0)
+        if best:
+            self._scales.keep({name: (scale, self._clock())})
+        return scale
+
+    def _off_topic_vectors(self, collection: Collection) -> np.ndarray:
+        """(n, D), embedded as the collection's documents are."""
+        space = collection.fingerprint, collection.document_instruction, collection.document_steps
+        known = self._off_topic.get(space)
+        if known is None:
+            every = bank_wordings()
+            step = len(every) // _OFF_TOPIC_QUERIES
+            known = kept_vectors(self._embedder.info, every) if collection.has_plain_vectors else None
+            known = self._embed(every[::step], collection) if known is None else known[::step]
+            self._off_topic.keep({space: known})
+        return known
+
+    def _embed(self, texts: list[str], collection: Collection) -> np.ndarray:
+        found = self._embedder.embed_documents(
+            texts, instruction=collection.document_instruction, steps=collection.document_steps
+        )
+        return np.asarray(found, dtype=np.float32)

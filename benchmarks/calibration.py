@@ -1,0 +1,61 @@
+"""How often a question that belongs elsewhere is told to have no answer, and one that has an answer is told so too:
+each query of three collections is asked of all three. python -m benchmarks.calibration --data FOLDER [--home FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from app.services import Services
+from app.settings import Settings
+from app.types.search import Match, SearchMode, SearchRequest
+from app.wiring.services import open_services
+from benchmarks.hybrid import COLLECTIONS, Judged, ingest, read_judged
+from embedder.evaluation.data import is_tuning
+
+MOST_QUERIES = 150  # of a collection
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
+    parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
+    options = parser.parse_args()
+    judged = [read_judged(options.data, name) for name in COLLECTIONS]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_services(Settings(home=options.home or Path(folder))) as services,
+    ):
+        for each in judged:
+            ingest(services, each)
+        print("| collection | mode | queries with an answer | weak | fair | strong | queries without one | weak |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        for asked in judged:
+            for mode in SearchMode:
+                print(row(services, asked, mode, [each for each in judged if each is not asked]), flush=True)
+
+
+def row(services: Services, asked: Judged, mode: SearchMode, others: list[Judged]) -> str:
+    """Of queries that nothing was chosen on."""
+    own = matches(services, asked, asked.name, mode)
+    off_topic: Counter[Match | None] = Counter()
+    for other in others:
+        off_topic += matches(services, other, asked.name, mode)
+    count, elsewhere = own.total(), off_topic.total()
+    shares = " | ".join(f"{100 * own[each] / count:.1f} %" for each in (Match.WEAK, Match.FAIR, Match.STRONG))
+    # Where no word is shared nothing is found by words, which says the same.
+    told = 100 * (off_topic[Match.WEAK] + off_topic[None]) / elsewhere
+    return f"| {asked.name} | {mode} | {count} | {shares} | {elsewhere} | {told:.1f} % |"
+
+
+def matches(services: Services, judged: Judged, collection: str, mode: SearchMode) -> Counter[Match | None]:
+    queries = [text for text in judged.queries.values() if not is_tuning(text)][:MOST_QUERIES]
+    requests = [SearchRequest(text, collection, mode=mode, limit=10) for text in queries]
+    return Counter(services.search.search(each, highlight=False).match for each in requests)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""How well a passage answers is said on one scale, whatever it was found by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.errors import EmbedderUnavailableError
+from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match
+from app.testing import ToyEmbedder
+from app.types.search import Match, SearchMode, SearchRequest
+from embedder.refinement import Refinement
+
+TEXTS = ("the cat sleeps on the sofa", "the dog barks at night", "boats leave the harbour at noon")
+
+
+@pytest.fixture
+def application(toy_services: Any) -> Any:
+    for text in TEXTS:
+        toy_services.add(text)
+    return toy_services
+
+
+def search(application: Any, query: str, mode: SearchMode = SearchMode.HYBRID, **more: Any) -> Any:
+    return application.services.search.search(SearchRequest(query, "library", mode=mode, **more))
+
+
+def test_a_scale_counts_deviations_above_what_off_topic_queries_find() -> None:
+    scale = Scale(mean=0.2, deviation=0.05)
+    assert scale.match(0.2 + 0.05 * WEAK_BELOW - 1e-6) is Match.WEAK
+    assert scale.match(0.2 + 0.05 * WEAK_BELOW + 1e-6) is Match.FAIR
+    assert scale.match(0.2 + 0.05 * STRONG_FROM + 1e-6) is Match.STRONG
+    assert Scale(mean=0.2, deviation=0.0).match(0.2) is Match.WEAK
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("more", [{}, {"instruction": "Which animal?"}, {"steps": 2}], ids=str)
+def test_a_passage_is_as_good_an_answer_by_whatever_it_was_found(
+    application: Any, mode: SearchMode, more: dict[str, Any]
+) -> None:
+    found = search(application, TEXTS[0], mode, **more)
+    by_text = {hit.chunk.text: hit.match for hit in found.hits}
+    assert by_text[TEXTS[0]] is found.match is not Match.WEAK
+    plain = {hit.chunk.text: hit.match for hit in search(application, TEXTS[0]).hits}
+    assert all(match is plain[text] for text, match in by_text.items())
+
+
+def test_a_person_s_feedback_moves_the_ranking_and_not_the_match(application: Any) -> None:
+    dog = next(hit for hit in search(application, TEXTS[1]).hits if hit.chunk.text == TEXTS[1])
+    moved = {hit.chunk.text: hit.match for hit in search(application, TEXTS[0], like=(dog.chunk.id,)).hits}
+    assert moved == {hit.chunk.text: hit.match for hit in search(application, TEXTS[0]).hits}
+
+
+def test_what_only_off_topic_queries_would_find_is_weak(application: Any) -> None:
+    answer = search(application, "zzz qqq", SearchMode.DENSE)
+    assert {hit.match for hit in answer.hits} == {Match.WEAK}
+    assert answer.match is Match.WEAK
+
+
+def test_the_best_match_speaks_for_all() -> None:
+    assert best_match([Match.WEAK, None, Match.STRONG, Match.FAIR]) is Match.STRONG
+    assert best_match([None, Match.WEAK]) is Match.WEAK
+    assert best_match([None]) is best_match([]) is None
+
+
+def test_words_are_found_while_the_model_is_away(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_away(*_: object, **__: object) -> Refinement:
+        raise EmbedderUnavailableError("The embedder does not answer.")
+
+    monkeypatch.setattr(application.embedder, "embed_query", is_away)
+    found = search(application, "cat", SearchMode.SPARSE)
+    assert [hit.match for hit in found.hits] == [None]
+    with pytest.raises(EmbedderUnavailableError):
+        search(application, "cat", SearchMode.DENSE)
+
+
+class CountingEmbedder(ToyEmbedder):
+    calls = 0
+
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        self.calls += 1
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+
+def test_a_scale_is_kept_for_minutes_and_an_empty_index_has_none(application: Any) -> None:
+    now, embedder = [0.0], CountingEmbedder()
+    calibration = MatchCalibration(application.index, embedder, clock=lambda: now[0])
+    collection = application.services.catalog.collection("library")
+    point = next(hit.chunk.id for hit in search(application, TEXTS[0]).hits)
+    asked: list[object] = []
+    index_search = application.index.search_legs
+
+    def search_legs(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments)
+        return index_search(*arguments, **options)
+
+    application.index.search_legs = search_legs
+    query = embedder.embed_query(TEXTS[0], instruction="", steps=1).vector.tolist()
+    for seconds in (0.0, 200.0, 400.0):
+        now[0] = seconds
+        assert calibration.matches(query, [point, "00000000-0000-4000-8000-000000000000"], collection).keys() == {point}
+    assert len(asked) == 2
+    assert embedder.calls == 1
+    assert calibration.matches(query, [], replace(collection, active_index="nowhere")) == {}
