@@ -17,9 +17,10 @@ from app.search.aspect_vectors import kept_vectors
 from app.types.documents import Collection
 from app.types.search import Match
 
-# Standard deviations above the mean of the best cosines of off-topic queries: docs/evaluation/calibration.md
-WEAK_BELOW, STRONG_FROM = 3.0, 6.0
+# Deviations above the median of the best cosines of off-topic queries: docs/evaluation/calibration.md
+WEAK_BELOW, STRONG_FROM = 2.0, 6.0
 _OFF_TOPIC_QUERIES = 64  # wordings of the bank of aspects, which ask of a text what it is, and nothing that is in it
+_LOW = 0.1587  # of a normal distribution one standard deviation below its median
 _LEAST_DEVIATION = 0.02  # of an index with a handful of passages, or of a toy's vectors
 _KEPT, _AGE_S = 64, 300.0  # a collection may be growing
 
@@ -28,11 +29,16 @@ _KEPT, _AGE_S = 64, 300.0  # a collection may be growing
 class Scale:
     """Of the best cosines that off-topic queries reach in an index."""
 
-    mean: float
-    deviation: float
+    median: float
+    deviation: float  # down to the 16th percentile: above the median are queries that a broad collection does answer
+
+    @classmethod
+    def of(cls, best: Sequence[float]) -> Scale:
+        low, median = np.quantile(best, (_LOW, 0.5))
+        return cls(float(median), float(median - low))
 
     def match(self, cosine: float) -> Match:
-        distance = (cosine - self.mean) / max(self.deviation, _LEAST_DEVIATION)
+        distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
         return Match.WEAK if distance < WEAK_BELOW else Match.FAIR if distance < STRONG_FROM else Match.STRONG
 
 
@@ -82,7 +88,7 @@ class MatchCalibration:
         off_topic = self._off_topic_vectors(collection)
         found, _ = self._index.search_legs(name, off_topic.tolist(), "", limit=1)
         best = [points[0].score for points in found if points]
-        scale = Scale(float(np.mean(best)), float(np.std(best))) if best else Scale(0.0, 0.0)
+        scale = Scale.of(best) if best else Scale(0.0, 0.0)
         if best:
             self._scales.keep({name: (scale, self._clock())})
         return scale

@@ -29,11 +29,19 @@ def search(application: Any, query: str, mode: SearchMode = SearchMode.HYBRID, *
 
 
 def test_a_scale_counts_deviations_above_what_off_topic_queries_find() -> None:
-    scale = Scale(mean=0.2, deviation=0.05)
+    scale = Scale(median=0.2, deviation=0.05)
     assert scale.match(0.2 + 0.05 * WEAK_BELOW - 1e-6) is Match.WEAK
     assert scale.match(0.2 + 0.05 * WEAK_BELOW + 1e-6) is Match.FAIR
     assert scale.match(0.2 + 0.05 * STRONG_FROM + 1e-6) is Match.STRONG
-    assert Scale(mean=0.2, deviation=0.0).match(0.2) is Match.WEAK
+    assert Scale(median=0.2, deviation=0.0).match(0.2) is Match.WEAK
+
+
+def test_what_a_broad_collection_does_answer_does_not_move_its_scale() -> None:
+    off_topic = [0.1 + 0.001 * at for at in range(60)]
+    one, other = Scale.of(off_topic), Scale.of([*off_topic[:50], *[0.9] * 10])
+    assert one == other
+    assert one.median == pytest.approx(0.13, abs=0.002)
+    assert one.deviation == pytest.approx(0.02, abs=0.002)
 
 
 @pytest.mark.parametrize("mode", SearchMode)
