@@ -419,7 +419,7 @@ def is_by_name(route: tuple[str, str]) -> bool:
 
 def state_of(application: AccessApplication, scene: Scene) -> Any:
     catalog = application.application.services.catalog
-    found = next(each for each in catalog.collections() if each.name == scene.collection)
+    found = catalog.collection(scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
     return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
 
