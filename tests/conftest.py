@@ -98,6 +98,13 @@ def toy_services_class() -> type[ToyServices]:
     return ToyServices
 
 
+@pytest.fixture(scope="module")
+def lasting_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToyServices]:
+    """For the tests of a module that change nothing."""
+    with ExitStack() as opened:
+        yield ToyServices(tmp_path_factory.mktemp("lasting"), opened, embedder=ToyEmbedder())
+
+
 @pytest.fixture
 def toy_services_factory(tmp_path: Path) -> Iterator[Callable[..., ToyServices]]:
     with ExitStack() as opened:

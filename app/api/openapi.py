@@ -27,8 +27,12 @@ _PROBLEMS = {
     429: "Too much is asked at once; try again after the seconds of `Retry-After`.",
     503: "A part does not answer; try again after the seconds of `Retry-After`.",
 }
+# Named, not given as a model: FastAPI would build that anew for every status of every route as it starts.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ProblemAnswer, "content": {MEDIA_TYPE: {}}, "description": told}
+    status: {
+        "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}}},
+        "description": told,
+    }
     for status, told in _PROBLEMS.items()
 }
 
@@ -179,6 +183,7 @@ def describe(api: FastAPI) -> None:
 
 def _complete(schema: dict[str, Any]) -> None:
     shapes = schema["components"]["schemas"]
+    shapes[ProblemAnswer.__name__] = ProblemAnswer.model_json_schema(mode="serialization")
     for name, shape in shapes.items():
         shape.setdefault("examples", [example_of(shape, shapes, name)])
     for path in schema["paths"].values():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from catalog_samples import LIBRARY, Clock, claimed, new_chunk, new_document
-from fresh_catalog import connect_migrated
+from fresh_catalog import connect_migrated, with_known_statements
 from postgres_server import create_database, postgres_server
 from sqlalchemy import Engine
 
@@ -43,7 +43,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
         server, template = request.getfixturevalue("postgres_url"), request.getfixturevalue("migrated_template")
         name = f"catalog_{next(_numbers)}_test"
         create_database(server, name, template=template)
-        engine = connect(f"{server}/{name}")
+        engine = with_known_statements(connect(f"{server}/{name}"))
     yield engine
     engine.dispose()
 

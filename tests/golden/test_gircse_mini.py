@@ -41,10 +41,11 @@ def test_the_base_model_follows_no_instruction(encoder):
     assert encoder.refine(SENTENCE, steps=0).step_count == 0
 
 
-def test_similarity_holds_at_every_step_count(encoder):
-    """Every fourth pair of the STS benchmark's test split (CC BY-SA 4.0)."""
-    scores = sts_scores(encoder, read_rows(FIXTURES / "sts_sample.jsonl"), (1, 5, 20))
-    assert min(scores.values()) >= 80.0, scores
+@pytest.mark.parametrize(("every", "least"), [(3, 81.0), pytest.param(1, 80.0, marks=pytest.mark.long)])
+def test_similarity_holds_at_every_step_count(encoder, every, least):
+    """Every fourth pair of the STS benchmark's test split (CC BY-SA 4.0), or a third of these."""
+    scores = sts_scores(encoder, read_rows(FIXTURES / "sts_sample.jsonl")[::every], (1, 5, 20))
+    assert min(scores.values()) >= least, scores
 
 
 def top_words(encoder, instruction, count=10):

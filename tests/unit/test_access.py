@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,12 @@ def test_a_secret_is_kept_nowhere(accounts: Accounts, toy_services: Any) -> None
     for secret in (shown[16:], PASSWORD, SECRET):
         assert secret.encode() not in stored
     assert stored.count(b"$argon2id$") >= 2
+
+
+def test_a_guess_at_a_password_costs_memory_and_time(password_hasher: PasswordHasher) -> None:
+    hasher, costs = hashing.SecretHasher(password_hasher), "$argon2id$v=19$m=65536,t=3,p=1$"
+    assert hasher.hash(PASSWORD).startswith(costs)
+    assert hasher._absent_hash().startswith(costs)
 
 
 def test_checking_takes_the_same_work_for_unknown_and_for_wrong_keys(

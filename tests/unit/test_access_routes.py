@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -24,19 +25,27 @@ READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 SEES_ALL = ("reader of all", "editor of all", "admin")
 LONG = ("reader of all", "editor of all with a key for own")
 
+BESIDE = "own-beside"
+
 _numbers = count(1)
 
 
 @dataclass
 class Scene:
-    """A collection with one document and what hangs on it; `other` is a second collection beside it."""
+    """A collection with one document and what hangs on it; `other` is a second collection, which nothing changes."""
 
     application: AccessApplication
     collection: str
     document: Document
     other: str
-    key_id: str = ""
-    user: str = ""
+
+    @cached_property
+    def user(self) -> str:
+        return self.application.accounts.add_user(f"somebody-{next(_numbers)}", role=READER).name
+
+    @cached_property
+    def key_id(self) -> str:
+        return self.application.accounts.add_key(self.user)[0].id
 
     @property
     def job(self) -> str:
@@ -247,6 +256,8 @@ REFUSALS = {
 def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[AccessApplication]:
     with ExitStack() as opened:
         toy = toy_services_class(tmp_path_factory.mktemp("access"), opened, embedder=ToyEmbedder())
+        beside = toy.add("A cat sleeps.", collection=BESIDE)
+        toy.services.catalog.save_judgement(new_judgement(beside.id, query="cat", instruction="", grade=1))
         yield opened.enter_context(open_access_application(toy))
 
 
@@ -265,16 +276,11 @@ def routes_of(app: FastAPI) -> set[tuple[str, str]]:
 
 
 def make_scene(application: AccessApplication, name: str) -> Scene:
-    number = next(_numbers)
     toy, catalog = application.application, application.application.services.catalog
-    collection = f"{name}-{number}"
+    collection = f"{name}-{next(_numbers)}"
     document = toy.add(f"A {MARKER} swims in {collection}.", collection=collection)
-    beside = toy.add("A cat sleeps.", collection=f"own-{number}-beside")
-    catalog.save_judgement(new_judgement(beside.id, query="cat", instruction="", grade=1))
     catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
-    user = application.accounts.add_user(f"somebody-{number}", role=READER)
-    key, _ = application.accounts.add_key(user.name)
-    return Scene(application, collection, document, f"own-{number}-beside", key.id, user.name)
+    return Scene(application, collection, document, BESIDE)
 
 
 def scene_for(
@@ -419,7 +425,7 @@ def is_by_name(route: tuple[str, str]) -> bool:
 
 def state_of(application: AccessApplication, scene: Scene) -> Any:
     catalog = application.application.services.catalog
-    found = next(each for each in catalog.collections() if each.name == scene.collection)
+    found = catalog.collection(scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
     return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
 

@@ -16,8 +16,18 @@ SURROGATE = b'{"query": "a\\ud800b", "text": "a\\ud800b"}'
 
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
-    toy_services.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
-    return TestClient(api_of(toy_services.services, max_body_bytes=20_000), raise_server_exceptions=False)
+    return client_of(toy_services)
+
+
+@pytest.fixture(scope="module")
+def lasting_client(lasting_services: Any) -> TestClient:
+    """For what changes nothing."""
+    return client_of(lasting_services)
+
+
+def client_of(application: Any) -> TestClient:
+    application.add("The cat sleeps on the sofa. It dreams of mice.", metadata={"kind": "animal"})
+    return TestClient(api_of(application.services, max_body_bytes=20_000), raise_server_exceptions=False)
 
 
 def assert_problem(answer: Any, status: int) -> dict[str, Any]:
@@ -49,9 +59,9 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
     assert hit["document"]["metadata"] == {"kind": "animal"}
 
 
-def test_search_by_words_and_by_both_answers_its_legs(client: TestClient) -> None:
+def test_search_by_words_and_by_both_answers_its_legs(lasting_client: TestClient) -> None:
     def search(**question: Any) -> Any:
-        return client.post("/api/v1/search", json={"query": "cat", "collection": "library", **question})
+        return lasting_client.post("/api/v1/search", json={"query": "cat", "collection": "library", **question})
 
     by_words, by_both = search(mode="sparse").json(), search(mode="hybrid").json()
     assert (by_words["mode"], by_both["mode"]) == ("sparse", "hybrid")
@@ -88,14 +98,16 @@ def test_refine_answers_vector_and_tokens(client: TestClient, toy_services: Any)
         ({}, 422, "query"),
     ],
 )
-def test_unusable_searches_are_problems(client: TestClient, question: dict[str, Any], status: int, told: str) -> None:
-    assert told in assert_problem(client.post("/api/v1/search", json=question), status)["detail"]
+def test_unusable_searches_are_problems(
+    lasting_client: TestClient, question: dict[str, Any], status: int, told: str
+) -> None:
+    assert told in assert_problem(lasting_client.post("/api/v1/search", json=question), status)["detail"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/search", "/api/v1/refine", "/api/v1/documents", "/api/v1/collections"])
 @pytest.mark.parametrize("body", [SURROGATE, b'{"\\udfff": 1}', b"\xff\xfe", b"{", b"", b"[]", b'{"query": Infinity}'])
-def test_broken_bodies_are_problems(client: TestClient, path: str, body: bytes) -> None:
-    assert_problem(client.post(path, content=body, headers={"content-type": "application/json"}), 422)
+def test_broken_bodies_are_problems(lasting_client: TestClient, path: str, body: bytes) -> None:
+    assert_problem(lasting_client.post(path, content=body, headers={"content-type": "application/json"}), 422)
 
 
 def test_other_model_is_a_conflict(client: TestClient, toy_services: Any) -> None:
@@ -139,17 +151,17 @@ def test_file_is_uploaded_with_metadata(client: TestClient, toy_services: Any) -
 
 
 @pytest.mark.parametrize("metadata", ["[1]", "{", '{"a": {"b": 1}}', '{"a": NaN}', '{"title": "taken"}', "\x00"])
-def test_upload_with_unusable_metadata_is_a_problem(client: TestClient, metadata: str) -> None:
-    answer = client.post("/api/v1/documents", files={"file": ("a.txt", b"text")}, data={"metadata": metadata})
+def test_upload_with_unusable_metadata_is_a_problem(lasting_client: TestClient, metadata: str) -> None:
+    answer = lasting_client.post("/api/v1/documents", files={"file": ("a.txt", b"text")}, data={"metadata": metadata})
     assert_problem(answer, 422)
 
 
-def test_form_without_a_file_is_a_problem(client: TestClient) -> None:
-    assert_problem(client.post("/api/v1/documents", files={"other": ("a.txt", b"text")}), 422)
+def test_form_without_a_file_is_a_problem(lasting_client: TestClient) -> None:
+    assert_problem(lasting_client.post("/api/v1/documents", files={"other": ("a.txt", b"text")}), 422)
 
 
-def test_other_kinds_of_body_are_refused(client: TestClient) -> None:
-    answer = client.post("/api/v1/documents", content=b"x", headers={"content-type": "text/plain"})
+def test_other_kinds_of_body_are_refused(lasting_client: TestClient) -> None:
+    answer = lasting_client.post("/api/v1/documents", content=b"x", headers={"content-type": "text/plain"})
     assert_problem(answer, 415)
 
 
@@ -199,8 +211,8 @@ def test_collection_is_made_listed_and_deleted(client: TestClient, toy_services:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a--1", "../x", "a b", "x" * 64, "-a", "ä"])
-def test_unusable_collection_names_are_problems(client: TestClient, name: str) -> None:
-    assert_problem(client.post("/api/v1/collections", json={"name": name}), 422)
+def test_unusable_collection_names_are_problems(lasting_client: TestClient, name: str) -> None:
+    assert_problem(lasting_client.post("/api/v1/collections", json={"name": name}), 422)
 
 
 def test_paused_collection_keeps_its_jobs_waiting_until_it_is_resumed(client: TestClient, toy_services: Any) -> None:
@@ -217,19 +229,21 @@ def test_paused_collection_keeps_its_jobs_waiting_until_it_is_resumed(client: Te
 
 
 @pytest.mark.parametrize("path", ["/api/v1/documents/nope", "/api/v1/jobs/nope", "/api/v1/nope", "/nope"])
-def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
-    assert_problem(client.get(path), 404)
+def test_what_is_not_there_is_a_problem(lasting_client: TestClient, path: str) -> None:
+    assert_problem(lasting_client.get(path), 404)
 
 
-def test_requests_of_other_web_sites_are_refused(client: TestClient) -> None:
+def test_requests_of_other_web_sites_are_refused(lasting_client: TestClient) -> None:
     body = {"query": "cat"}
-    assert_problem(client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "cross-site"}), 403)
-    assert client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    assert_problem(lasting_client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "cross-site"}), 403)
+    assert (
+        lasting_client.post("/api/v1/search", json=body, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    )
 
 
-def test_ready_when_every_part_answers(client: TestClient) -> None:
-    assert client.get("/healthz").json()["status"] == "ok"
-    answer = client.get("/readyz")
+def test_ready_when_every_part_answers(lasting_client: TestClient) -> None:
+    assert lasting_client.get("/healthz").json()["status"] == "ok"
+    answer = lasting_client.get("/readyz")
     assert (answer.status_code, answer.json()["checks"]) == (200, {"catalog": True, "index": True})
 
 
@@ -255,8 +269,8 @@ def test_unexpected_error_is_logged_under_the_id_that_is_shown(
     assert "ZeroDivisionError" not in problem["detail"]
 
 
-def test_openapi_names_every_route_with_its_errors(client: TestClient) -> None:
-    openapi = client.get("/openapi.json").json()
+def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -> None:
+    openapi = lasting_client.get("/openapi.json").json()
     assert {
         "/api/v1/search",
         "/api/v1/refine",

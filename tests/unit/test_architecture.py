@@ -117,7 +117,12 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-def imported_names(module: str, nodes: Iterator[ast.AST]) -> Iterator[str]:
+@cache
+def nodes_of(module: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(module)))
+
+
+def imported_names(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Modules that `nodes` import; `from a import b` counts as a.b where that is a module."""
     package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
     for node in nodes:
@@ -135,7 +140,7 @@ def imported_names(module: str, nodes: Iterator[ast.AST]) -> Iterator[str]:
 
 @cache
 def imports_of(module: str) -> frozenset[str]:
-    return frozenset(imported_names(module, ast.walk(tree_of(module))))
+    return frozenset(imported_names(module, nodes_of(module)))
 
 
 def is_within(name: str, parents: set[str]) -> bool:
@@ -197,7 +202,7 @@ def test_imports_by_name_have_one_home() -> None:
     found = {
         module
         for module in MODULES
-        for node in ast.walk(tree_of(module))
+        for node in nodes_of(module)
         if (isinstance(node, ast.Attribute) and node.attr in IMPORTERS)
         or (isinstance(node, ast.Name) and node.id in IMPORTERS)
     }
@@ -240,7 +245,7 @@ def test_no_function_is_too_long() -> None:
     long = {
         f"{module}.{node.name}"
         for module in MODULES
-        for node in ast.walk(tree_of(module))
+        for node in nodes_of(module)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
     }
@@ -251,7 +256,7 @@ def test_no_function_imports_in_secret() -> None:
     hidden = {
         f"{module}: {name}"
         for module in MODULES
-        for function in ast.walk(tree_of(module))
+        for function in nodes_of(module)
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         for name in imported_names(module, ast.walk(function))
     }

@@ -51,13 +51,27 @@ class Marks(HTMLParser):
 
 @pytest.fixture
 def application(toy_services: Any) -> Any:
-    toy_services.add("".join(SENTENCES))
-    toy_services.add("A short note.", collection="other")
-    return toy_services
+    return with_texts(toy_services)
+
+
+@pytest.fixture(scope="module")
+def lasting_application(lasting_services: Any) -> Any:
+    """For what is refused."""
+    return with_texts(lasting_services)
+
+
+def with_texts(application: Any) -> Any:
+    application.add("".join(SENTENCES))
+    application.add("A short note.", collection="other")
+    return application
 
 
 @pytest.fixture
 def handlers(application: Any) -> DocumentViewHandlers:
+    return handlers_of(application)
+
+
+def handlers_of(application: Any) -> DocumentViewHandlers:
     return DocumentViewHandlers(catalog=application.services.catalog, texts=application.services.library)
 
 
@@ -118,10 +132,10 @@ def test_a_chunk_that_is_gone_opens_the_document_at_its_beginning(
     ],
 )
 def test_what_is_not_of_this_collection_or_no_place_is_refused(
-    application: Any, handlers: DocumentViewHandlers, collection: Any, data: dict[str, Any], error: type[Exception]
+    lasting_application: Any, collection: Any, data: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        handlers.open(collection, {"document": document_of(application).id, **data})
+        handlers_of(lasting_application).open(collection, {"document": document_of(lasting_application).id, **data})
 
 
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary())

@@ -17,9 +17,19 @@ QRELS = "query-id\tcorpus-id\tscore\n1\t0\t2\n2\t1\t1\n2\t9\t1\n3\t1\t1\n"
 
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
+    return client_of(toy_services)
+
+
+@pytest.fixture(scope="module")
+def lasting_client(lasting_services: Any) -> TestClient:
+    """For what is refused."""
+    return client_of(lasting_services)
+
+
+def client_of(application: Any) -> TestClient:
     for text in ("apple tart", "plum jam"):
-        toy_services.add(text)
-    return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
+        application.add(text)
+    return TestClient(api_of(application.services), raise_server_exceptions=False)
 
 
 def bring_in(client: TestClient, **form: str) -> Any:
@@ -108,13 +118,13 @@ def test_an_evaluation_runs_and_its_tables_are_downloaded(client: TestClient) ->
         ({"who": "me"}, 422),
     ],
 )
-def test_unusable_evaluations_are_refused(client: TestClient, body: dict[str, Any], status: int) -> None:
-    assert client.post("/api/v1/evaluations", json=body).status_code == status
+def test_unusable_evaluations_are_refused(lasting_client: TestClient, body: dict[str, Any], status: int) -> None:
+    assert lasting_client.post("/api/v1/evaluations", json=body).status_code == status
 
 
-def test_an_evaluation_that_is_not_there(client: TestClient) -> None:
+def test_an_evaluation_that_is_not_there(lasting_client: TestClient) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/differences"), ("GET", "/scores.csv")):
-        assert client.request(method, f"/api/v1/evaluations/nothing{path}").status_code == 404
+        assert lasting_client.request(method, f"/api/v1/evaluations/nothing{path}").status_code == 404
 
 
 def test_an_evaluation_is_cancelled(client: TestClient) -> None:

@@ -9,7 +9,7 @@ import socket
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,8 +30,21 @@ FORGED = "2026-01-01 00:00:00 ERROR app: forged"
 
 @pytest.fixture
 def client(toy_services: Any) -> Iterator[TestClient]:
-    toy_services.add("The cat sleeps on the sofa.")
-    services = toy_services.services
+    with client_of(toy_services) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def lasting_client(lasting_services: Any) -> Iterator[TestClient]:
+    """For what is refused."""
+    with client_of(lasting_services) as client:
+        yield client
+
+
+@contextmanager
+def client_of(application: Any) -> Iterator[TestClient]:
+    application.add("The cat sleeps on the sofa.")
+    services = application.services
     read_url = url_reader(services.settings).read
     with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
         api = api_of(services, read_url=read_url, fetching=fetching, max_body_bytes=200_000)
@@ -149,13 +162,13 @@ def test_names_of_files_lead_nowhere(client: TestClient, toy_services: Any, tmp_
 @pytest.mark.parametrize(
     "place", ["../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "a%00b"]
 )
-def test_paths_lead_nowhere(client: TestClient, place: str) -> None:
+def test_paths_lead_nowhere(lasting_client: TestClient, place: str) -> None:
     for path in (f"/api/v1/documents/{place}", f"/api/v1/documents/{place}/content", f"/api/v1/collections/{place}"):
-        answer = client.get(path)
+        answer = lasting_client.get(path)
         assert answer.status_code in (404, 405)
         assert "root:" not in answer.text
     for name in (place, f"a/{place}"):
-        assert client.post("/api/v1/collections", json={"name": name}).status_code == 422
+        assert lasting_client.post("/api/v1/collections", json={"name": name}).status_code == 422
 
 
 def test_document_that_calls_itself_a_file_of_the_server_is_not_read_from_there(
@@ -180,9 +193,8 @@ def zip_bomb() -> bytes:
     ("name", "told"),
     [("bomb.zip", "MB"), ("entities.xml", "entities"), ("laughs.xml", "entities")],
 )
-def test_bombs_and_entities_fail_alone(
-    client: TestClient, toy_services: Any, tmp_path: Path, name: str, told: str
-) -> None:
+def test_bombs_and_entities_fail_alone(toy_services: Any, tmp_path: Path, name: str, told: str) -> None:
+    toy_services.add("The cat sleeps on the sofa.")
     (tmp_path / "secret.txt").write_text(SECRET)
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     content = {
@@ -190,8 +202,8 @@ def test_bombs_and_entities_fail_alone(
         "entities.xml": lambda: f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]><a>&x;</a>'.encode(),
         "laughs.xml": lambda: f'<!DOCTYPE a [<!ENTITY l0 "ha">{laughs}]><a>&l9;</a>'.encode(),
     }[name]()
-    api = api_of(toy_services.services)  # with the limit of a real server
-    posted = TestClient(api).post("/api/v1/documents", files={"file": (name, content)})
+    client = TestClient(api_of(toy_services.services))  # with the limit of a real server
+    posted = client.post("/api/v1/documents", files={"file": (name, content)})
     assert posted.status_code == 202
     toy_services.work_off()
     document = client.get(f"/api/v1/documents/{posted.json()['document']['id']}").json()
@@ -214,11 +226,11 @@ BODIES = {
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["declared", "chunked"])
-def test_oversized_bodies_are_refused_everywhere(client: TestClient, is_chunked: bool) -> None:
+def test_oversized_bodies_are_refused_everywhere(lasting_client: TestClient, is_chunked: bool) -> None:
     for path, field in BODIES.items():
         body = json.dumps({field: "x" * 300_000}).encode()
         content: Any = iter([body[:100_000], body[100_000:]]) if is_chunked else body
-        answer = client.post(path, content=content, headers={"content-type": "application/json"})
+        answer = lasting_client.post(path, content=content, headers={"content-type": "application/json"})
         assert answer.status_code == 413, path
         assert answer.headers["content-type"] == "application/problem+json"
 
@@ -228,9 +240,9 @@ def test_oversized_bodies_are_refused_everywhere(client: TestClient, is_chunked:
     [b"[" * 100_000, b'{"a":' * 30_000, b'{"query": ' + b"9" * 100_000 + b"}", b'{"query": 1e999999}'],
     ids=["lists", "objects", "digits", "exponent"],
 )
-def test_deep_and_huge_values_are_refused(client: TestClient, body: bytes) -> None:
+def test_deep_and_huge_values_are_refused(lasting_client: TestClient, body: bytes) -> None:
     for path in BODIES:
-        answer = client.post(path, content=body, headers={"content-type": "application/json"})
+        answer = lasting_client.post(path, content=body, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422), path
         assert answer.headers["content-type"] == "application/problem+json"
         assert len(answer.content) < 10_000
@@ -252,10 +264,9 @@ def test_no_header_is_split_by_an_untrusted_name(client: TestClient, toy_service
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_no_log_line_is_forged(
-    client: TestClient, toy_services: Any, caplog: pytest.LogCaptureFixture, control: str
-) -> None:
+def test_no_log_line_is_forged(toy_services: Any, caplog: pytest.LogCaptureFixture, control: str) -> None:
     """Whatever formats the records: what ours say holds none of these characters as they are."""
+    toy_services.add("The cat sleeps on the sofa.")
     caplog.set_level(logging.DEBUG)
     forged = f"x{control}{FORGED}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MEGABYTES = 40
+MEGABYTES = 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps the peak of a process")

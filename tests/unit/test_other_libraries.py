@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from embedder.errors import EmbedderError
 from embedder.llamaindex import GircseEmbedding
 from embedder.sentence_transformers import GircseModule, export_model, open_sentence_transformer
 
-ROOT = Path(__file__).parents[2]
 TEXTS = ["The cat sleeps on the sofa.", "I still have not received my card.", "a", "one two three, " * 20 + "four"]
 INSTRUCTION = "Identify the topic of the text."
 
@@ -113,15 +112,9 @@ class TestSentenceTransformers:
         with pytest.raises(EmbedderError, match="texts alone"):
             model[0].preprocess([("a", "pair")])
 
-    def test_command_exports(self, tmp_path: Path, folder: Path) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "embedder.sentence_transformers",
-            str(tmp_path / "out"),
-            "--model",
-            str(folder),
-        ]
-        subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+    def test_command_exports(self, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "argv", ["export", str(tmp_path / "out"), "--model", str(folder)])
+        runpy.run_module("embedder.sentence_transformers", run_name="__main__")
         (module,) = json.loads((tmp_path / "out" / "modules.json").read_text())
         assert module["type"] == "embedder.sentence_transformers.GircseModule"

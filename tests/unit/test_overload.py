@@ -12,7 +12,7 @@ from embedding_server import server_process
 from tiny_models import save_tiny_model
 
 CLIENTS = 48
-REQUESTS = 12
+REQUESTS = 5
 MOST_WAITING = 16
 
 

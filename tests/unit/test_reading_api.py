@@ -145,8 +145,8 @@ def test_nothing_but_a_pdf_is_shown_as_a_page_of_this_server(
         ("\u202ecod.exe", "_cod.exe"),
     ],
 )
-def test_an_original_is_saved_under_a_harmless_name(toy_services: Any, uri: str, name: str) -> None:
-    assert file_name(replace(toy_services.add("x"), uri=uri)) == name
+def test_an_original_is_saved_under_a_harmless_name(lasting_services: Any, uri: str, name: str) -> None:
+    assert file_name(replace(lasting_services.add("x"), uri=uri)) == name
 
 
 def test_a_name_beyond_ascii_goes_as_rfc_5987_says(client: TestClient, toy_services: Any) -> None:

@@ -2,7 +2,7 @@
 and K steps."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 
 import numpy as np
@@ -30,10 +30,11 @@ TEXTS = [
 
 @pytest.fixture(scope="module", params=[*FAMILIES, "bert"])
 def make_encoder(request, tmp_path_factory):
+    """Each kind is made once: leave an encoder as it was."""
     if request.param == "bert":
-        return bert_encoder
+        return cache(bert_encoder)
     folder = save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
-    return lambda **changes: family_encoder(folder, **changes)
+    return cache(partial(family_encoder, folder))
 
 
 def test_one_run_yields_every_prefix(make_encoder):
@@ -145,7 +146,7 @@ def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder
     counting = replace(
         vocabulary, output_projection=lambda x: projected.append(x.shape[0]) or vocabulary.output_projection(x)
     )
-    encoder._backbone.decoder.vocabulary = counting
+    monkeypatch.setattr(encoder._backbone.decoder, "vocabulary", counting)
     counts = count_positions(monkeypatch)
     encoder.encode_queries(TEXTS, steps=7)
     prompts = [each.ids for each in encoder._prompts.encode(TEXTS, encoder.contract.default_query_instruction)]
@@ -160,13 +161,15 @@ def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder
 def test_exactly_one_prefill_and_one_position_per_step_through_transformers(make_encoder):
     encoder = make_encoder(is_packed=False)
     widths = []
-    encoder._backbone.body.register_forward_pre_hook(
-        lambda module, args, kwargs: widths.append(kwargs["inputs_embeds"].shape[1]), with_kwargs=True
-    )
     head_calls = []
     head = encoder._backbone.soft_head or encoder._backbone.head
-    head.register_forward_pre_hook(lambda module, args: head_calls.append(args[0].shape))
-    encoder.encode_queries(TEXTS[:1], steps=7)
+    with (
+        encoder._backbone.body.register_forward_pre_hook(
+            lambda module, args, kwargs: widths.append(kwargs["inputs_embeds"].shape[1]), with_kwargs=True
+        ),
+        head.register_forward_pre_hook(lambda module, args: head_calls.append(args[0].shape)),
+    ):
+        encoder.encode_queries(TEXTS[:1], steps=7)
     assert widths[0] > 1
     assert widths[1:] == [1] * 7
     # One state per step is projected to the vocabulary, and the eighth soft token is never computed.

@@ -113,9 +113,11 @@ def zoo(toy_services: Any) -> Any:
     return toy_services
 
 
-@pytest.fixture
-def client(zoo: Any) -> TestClient:
-    return TestClient(api_of(zoo.services))
+@pytest.fixture(scope="module")
+def client(lasting_services: Any) -> TestClient:
+    for text in TEXTS:
+        lasting_services.add(text)
+    return TestClient(api_of(lasting_services.services))
 
 
 def texts_of(result: Any) -> list[str]:

@@ -33,8 +33,18 @@ HARMLESS = "req-0.9_A"
 
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
-    toy_services.add("The cat sleeps on the sofa.")
-    api = api_of(toy_services.services)
+    return client_of(toy_services)
+
+
+@pytest.fixture(scope="module")
+def lasting_client(lasting_services: Any) -> TestClient:
+    """For whom nothing is counted."""
+    return client_of(lasting_services)
+
+
+def client_of(application: Any) -> TestClient:
+    application.add("The cat sleeps on the sofa.")
+    api = api_of(application.services)
 
     @api.get("/broken/{name}")
     def broken(name: str) -> None:
@@ -75,23 +85,25 @@ def value(text: str, name: str, **labels: str) -> float:
 
 class TestRequestIds:
     @pytest.mark.parametrize("path", ["/healthz", "/nowhere", "/api/v1/documents/none", "/broken/part"])
-    def test_every_answer_has_the_one_it_came_with(self, client: TestClient, path: str) -> None:
-        answer = client.get(path, headers={"x-request-id": HARMLESS})
+    def test_every_answer_has_the_one_it_came_with(self, lasting_client: TestClient, path: str) -> None:
+        answer = lasting_client.get(path, headers={"x-request-id": HARMLESS})
         assert answer.headers["x-request-id"] == HARMLESS
         if answer.status_code != 200:
             assert answer.json()["request_id"] == HARMLESS
 
     @pytest.mark.parametrize("given", ["", "a b", "a\tb", "<script>", "x" * 65, "é".encode("latin-1"), '"', "a;b"])
-    def test_a_harmful_one_is_replaced(self, client: TestClient, given: Any) -> None:
-        first, second = (client.get("/healthz", headers={"x-request-id": given}).headers["x-request-id"] for _ in "12")
+    def test_a_harmful_one_is_replaced(self, lasting_client: TestClient, given: Any) -> None:
+        first, second = (
+            lasting_client.get("/healthz", headers={"x-request-id": given}).headers["x-request-id"] for _ in "12"
+        )
         assert re.fullmatch("[0-9a-f]{32}", first)
         assert first != second
 
     def test_the_log_names_it_wherever_the_request_is_answered(
-        self, client: TestClient, log: Callable[..., str]
+        self, lasting_client: TestClient, log: Callable[..., str]
     ) -> None:
         log("json")
-        client.get("/broken/part", headers={"x-request-id": HARMLESS})
+        lasting_client.get("/broken/part", headers={"x-request-id": HARMLESS})
         entries = [json.loads(line) for line in log().splitlines()]
         assert [entry["request_id"] for entry in entries] == [HARMLESS] * len(entries)
         assert {entry["logger"] for entry in entries} == {"app.api.telemetry", "app.api.problems"}
@@ -99,15 +111,15 @@ class TestRequestIds:
 
 class TestLog:
     def test_a_request_is_told_by_its_route_and_nothing_that_it_carried(
-        self, client: TestClient, log: Callable[..., str]
+        self, lasting_client: TestClient, log: Callable[..., str]
     ) -> None:
         log("json")
-        client.get(
+        lasting_client.get(
             f"/api/v1/documents/{SECRET}?q={SECRET}",
             headers={"authorization": f"Bearer {SECRET}", "cookie": f"session={SECRET}"},
         )
-        client.post("/api/v1/search", json={"query": SECRET, "collection": "library"})
-        client.get(f"/{SECRET}?q={SECRET}")
+        lasting_client.post("/api/v1/search", json={"query": SECRET, "collection": "library"})
+        lasting_client.get(f"/{SECRET}?q={SECRET}")
         first, second, third = (json.loads(line) for line in log().splitlines())
         assert (first["method"], first["route"], first["status"]) == ("GET", "/api/v1/documents/{document_id}", 404)
         assert (second["method"], second["route"], second["status"]) == ("POST", "/api/v1/search", 200)
@@ -125,14 +137,14 @@ class TestLog:
             assert len(line.splitlines()) == 1
             assert control not in line
 
-    def test_a_traceback_is_indented_or_a_member(self, client: TestClient, log: Callable[..., str]) -> None:
+    def test_a_traceback_is_indented_or_a_member(self, lasting_client: TestClient, log: Callable[..., str]) -> None:
         log("text")
-        client.get("/broken/part")
+        lasting_client.get("/broken/part")
         lines = log().splitlines()
         assert any(line.startswith("    2026-01-01 CRITICAL forged") for line in lines)
         assert not any(line.startswith("2026-01-01") for line in lines)
         log("json")
-        client.get("/broken/part")
+        lasting_client.get("/broken/part")
         entries = [json.loads(line) for line in log().splitlines() if line.startswith("{")]
         assert any("RuntimeError" in entry.get("traceback", "") for entry in entries)
 

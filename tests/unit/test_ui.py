@@ -312,9 +312,9 @@ def test_an_unforeseen_error_shows_an_id_and_hides_its_text(caplog: pytest.LogCa
     assert "hunter2" in caplog.text
 
 
-@pytest.fixture
-def client(toy_services: Any) -> Iterator[TestClient]:
-    with open_web(toy_services.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
+@pytest.fixture(scope="module")
+def client(lasting_services: Any) -> Iterator[TestClient]:
+    with open_web(lasting_services.services) as web, TestClient(web, base_url="http://127.0.0.1") as client:
         yield client
 
 
