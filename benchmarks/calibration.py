@@ -54,7 +54,7 @@ def row(services: Services, asked: Judged, mode: SearchMode, others: list[Judged
 def matches(services: Services, judged: Judged, collection: str, mode: SearchMode) -> Counter[Match | None]:
     queries = [text for text in judged.queries.values() if not is_tuning(text)][:MOST_QUERIES]
     requests = [SearchRequest(text, collection, mode=mode, limit=10) for text in queries]
-    return Counter(services.search.search(each, highlight=False).match for each in requests)
+    return Counter(services.search.search(each).match for each in requests)
 
 
 if __name__ == "__main__":

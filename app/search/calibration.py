@@ -5,7 +5,7 @@ passage stands above what off-topic queries find there at best.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,21 +62,16 @@ class MatchCalibration:
         query: Sequence[float],
         passages: Sequence[str],
         collection: Collection,
-        *,
-        known: Mapping[str, float] | None = None,
     ) -> dict[str, Match]:
         """By point id; a passage that was deleted meanwhile is left out.
 
-        query: embedded as the collection's documents are, (D,). known: cosines with it that a search has told.
+        query: embedded as the collection's documents are, (D,).
         """
         if not passages:
             return {}
-        cosines = {each: known[each] for each in passages if known and each in known}
-        unknown = [each for each in passages if each not in cosines]
-        if unknown:
-            asked = np.asarray(query, dtype=np.float64)
-            for point in self._index.retrieve(collection.active_index, unknown):
-                cosines[point.id] = float(np.dot(asked, point.vector))
+        asked = np.asarray(query, dtype=np.float64)
+        points = self._index.retrieve(collection.active_index, passages)
+        cosines = {point.id: float(np.dot(asked, point.vector)) for point in points}
         scale = self._scale(collection)
         return {each: scale.match(cosine) for each, cosine in cosines.items()}
 

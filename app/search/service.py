@@ -36,7 +36,6 @@ from app.types.search import (
     Hit,
     HitChunk,
     HitDocument,
-    Leg,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -77,7 +76,8 @@ class SearchService:
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
-        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`.
+        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`, and how
+        well it answers as `match`.
 
         By words alone the model takes no part in the ranking: there is no refinement, and `steps` is 0.
         """
@@ -96,20 +96,17 @@ class SearchService:
                 collection, found = self._ask_index(collection, request, vectors)
             candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
-            with self._timed(timings_ms, "match"):
-                hits = self._with_matches(_hits(ranked.candidates[: request.limit]), request, collection)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits,
+            hits=_hits(ranked.candidates[: request.limit]),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
-            match=best_match(hit.match for hit in hits),
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -159,25 +156,9 @@ class SearchService:
         default = self._embedder.info.default_query_instruction
         return default if request.instruction is None else request.instruction
 
-    def _with_matches(self, hits: tuple[Hit, ...], request: SearchRequest, collection: Collection) -> tuple[Hit, ...]:
-        """How well each hit answers, by the query embedded as the documents are."""
-        if not hits:
-            return hits
-        try:
-            query = self.refine(
-                request.query, instruction=collection.document_instruction, steps=collection.document_steps
-            )
-            found = self._calibration.matches(
-                query.vector.tolist(), [hit.chunk.id for hit in hits], collection, known=_plain_cosines(hits, request)
-            )
-        except EmbedderUnavailableError:
-            if request.mode is not SearchMode.SPARSE:
-                raise
-            return hits  # words are found without the model, too
-        return tuple(replace(hit, match=found.get(hit.chunk.id)) for hit in hits)
-
     def highlight(self, result: SearchResult) -> SearchResult:
-        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why`.
+        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why` and
+        `match`.
 
         Neither the query nor sentences that were seen lately are embedded again.
         """
@@ -192,8 +173,26 @@ class SearchService:
                     is_plain=result.has_plain_vectors,
                     mode=result.mode,
                 )
+            hits = self._with_matches(hits, result)
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
-        return replace(result, hits=hits, timings_ms={**result.timings_ms, **spent_ms, "total": total})
+        match = best_match(hit.match for hit in hits)
+        return replace(result, hits=hits, match=match, timings_ms={**result.timings_ms, **spent_ms, "total": total})
+
+    def _with_matches(self, hits: tuple[Hit, ...], result: SearchResult) -> tuple[Hit, ...]:
+        """How well each hit answers, by the query embedded as the documents are."""
+        try:
+            collection = self._catalog.collection(result.collection)
+            query = self.refine(
+                result.query, instruction=collection.document_instruction, steps=collection.document_steps
+            ).vector
+            found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
+        except NotFoundError:
+            return hits  # deleted meanwhile, as the hits are
+        except EmbedderUnavailableError:
+            if result.mode is not SearchMode.SPARSE:
+                raise
+            return hits  # words are found without the model, too
+        return tuple(replace(hit, match=found.get(hit.chunk.id)) for hit in hits)
 
     def refine(
         self,
@@ -259,13 +258,6 @@ def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collectio
     collection has vectors of that (docs/evaluation/hybrid.md)."""
     is_steered = bool(instruction or request.token_bias)
     return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
-
-
-def _plain_cosines(hits: Sequence[Hit], request: SearchRequest) -> dict[str, float]:
-    """Those of the query, which feedback by a person would have moved, that the search has told."""
-    if request.like or request.unlike:
-        return {}
-    return {hit.chunk.id: leg.score for hit in hits for leg in hit.legs if leg.leg is Leg.PLAIN}
 
 
 def refine_query(

@@ -101,6 +101,7 @@ def test_a_key_in_an_address_is_refused_and_not_logged(application: Application,
     assert key[16:] not in application.log.read_text()
 
 
+@pytest.mark.usefixtures("key")
 def test_what_people_did_can_be_read(application: Application) -> None:
     said = application.gircse.call("audit", "--limit", "100", "--json").stdout
     for action in ("collection.created", "user.added", "key.added"):

@@ -96,7 +96,8 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     assert "2 added or updated (2 chunks), 0 unchanged, 0 failed." in run("ingest", str(notes)).stdout
     found = run("search", "cat on a sofa", "--steps", "3", "--json")
     assert list(json.loads(found.stdout)) == [
-        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode", "values", "notes")
+        *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode", "values", "notes"),
+        "match",
     ]
     assert hits_of(found)["cat.txt"]["chunk"]["text"] == "The cat sleeps on the sofa. It dreams of mice."
 

@@ -116,7 +116,7 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
     sidecar.write_text(json.dumps({"title": "Cats", "metadata": {"year": 2024}}))
     assert len(mirror.follow([sidecar]).job_ids) == 1
     toy_services.work_off()
-    (hit,) = toy_services.services.search.search(search_for("text", year="2024")).hits
+    (hit,) = toy_services.services.search.search(search_for("text", year="2024"), highlight=False).hits
     assert (hit.document.title, hit.document.metadata) == ("Cats", {"year": 2024})
     sidecar.unlink()
     assert len(mirror.follow([sidecar]).job_ids) == 1

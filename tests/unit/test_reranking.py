@@ -173,7 +173,6 @@ def test_passages_are_embedded_once_for_an_instruction_and_anew_for_another(zoo:
         zoo.services.search.search(SearchRequest("cat", "library", rerank=5, **more), highlight=False)
         return len(zoo.embedder.embedded_texts)
 
-    zoo.services.search.search(SearchRequest("cat", "library", rerank=0), highlight=False)
     assert [embedded(instruction=MOOD) for _ in range(2)] == [5, 0]
     assert embedded(instruction="Which topic?") == 5
     assert embedded(instruction=MOOD, filters={"title": "none"}) == 0
