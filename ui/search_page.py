@@ -19,7 +19,7 @@ from ui.render.hits import render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
 from ui.streams import skipping_none
 
-FIRST_LENS = 1  # the one after "No lens"
+FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
