@@ -146,7 +146,8 @@ class HitAnswer(Answer):
     moved_from: int | None = Field(description="The rank before the second look.")
     match: Match | None = Field(
         description="How well it answers, on one scale for all modes and collections: a weak match is no nearer than "
-        "what off-topic queries find. Null without `explain`, and in mode sparse where the model is away."
+        "what off-topic queries find. Null without `explain`, under an instruction, and in mode sparse where the "
+        "model is away."
     )
 
 

@@ -179,7 +179,10 @@ class SearchService:
         return replace(result, hits=hits, match=match, timings_ms={**result.timings_ms, **spent_ms, "total": total})
 
     def _with_matches(self, hits: tuple[Hit, ...], result: SearchResult) -> tuple[Hit, ...]:
-        """How well each hit answers, by the query embedded as the documents are."""
+        """How well each hit answers, by the query embedded as the documents are. Not under an instruction: texts about
+        one place need not answer each other."""
+        if result.instruction:
+            return hits
         try:
             collection = self._catalog.collection(result.collection)
             query = self.refine(

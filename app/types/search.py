@@ -106,7 +106,7 @@ class Hit:
     value: ValueReading | None = None  # where the request names values
     rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
     moved_from: int | None = None  # its rank before that, from 1
-    match: Match | None = None  # None by words alone, where the model is away
+    match: Match | None = None  # None under an instruction, and by words alone where the model is away
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def test_what_a_broad_collection_does_answer_does_not_move_its_scale() -> None:
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("more", [{}, {"instruction": "Which animal?"}, {"steps": 2}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"token_bias": {"cat": 1.0}}, {"steps": 2}], ids=str)
 def test_a_passage_is_as_good_an_answer_by_whatever_it_was_found(
     application: Any, mode: SearchMode, more: dict[str, Any]
 ) -> None:
@@ -54,6 +54,12 @@ def test_a_passage_is_as_good_an_answer_by_whatever_it_was_found(
     assert by_text[TEXTS[0]] is found.match is not Match.WEAK
     plain = {hit.chunk.text: hit.match for hit in search(application, TEXTS[0]).hits}
     assert all(match is plain[text] for text, match in by_text.items())
+
+
+def test_under_an_instruction_nothing_is_said(application: Any) -> None:
+    found = search(application, TEXTS[0], instruction="Which animal?")
+    assert found.hits
+    assert {hit.match for hit in found.hits} == {found.match} == {None}
 
 
 def test_a_person_s_feedback_moves_the_ranking_and_not_the_match(application: Any) -> None:
