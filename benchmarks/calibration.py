@@ -4,31 +4,20 @@ each query of three collections is asked of all three. python -m benchmarks.cali
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 from app.services import Services
-from app.settings import Settings
 from app.types.search import Match, SearchMode, SearchRequest
-from app.wiring.services import open_services
-from benchmarks.hybrid import COLLECTIONS, Judged, ingest, read_judged
+from benchmarks.hybrid import COLLECTIONS, Judged, ingest, parser_of, read_judged, services_at
 from embedder.evaluation.data import is_tuning
 
 MOST_QUERIES = 150  # of a collection
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
-    parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
-    options = parser.parse_args()
+    options = parser_of(__doc__).parse_args()
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_services(Settings(home=options.home or Path(folder))) as services,
-    ):
+    with services_at(options.home) as services:
         for each in judged:
             ingest(services, each)
         print("| collection | mode | queries with an answer | weak | fair | strong | queries without one | weak |")

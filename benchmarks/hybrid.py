@@ -13,7 +13,8 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -114,16 +115,11 @@ class Found:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
-    parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
+    parser = parser_of(__doc__)
     parser.add_argument("--into", type=Path, help="write hybrid.json there, as it stands in the documentation")
     options = parser.parse_args()
     judged = [read_judged(options.data, name) for name in COLLECTIONS]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_services(Settings(home=options.home or Path(folder))) as services,
-    ):
+    with services_at(options.home) as services:
         found = {each.name: search(services, each) for each in judged}
         model = f"{services.embedder.info.name}, {services.embedder.info.default_query_steps} query steps"
     minilm = MiniLmEmbedder()
@@ -137,6 +133,20 @@ def main() -> None:
     if options.into:
         content = {"facts": facts, "figures": figures(judged, scores)}
         (options.into / "hybrid.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, required=True, help="folder of ir.NAME.corpus.jsonl.gz and its like")
+    parser.add_argument("--home", type=Path, help="kept between runs: what is ingested there is not ingested again")
+    return parser
+
+
+@contextmanager
+def services_at(home: Path | None) -> Iterator[Services]:
+    """Of a home that is kept, or of one that goes."""
+    with tempfile.TemporaryDirectory() as folder, open_services(Settings(home=home or Path(folder))) as services:
+        yield services
 
 
 def read_judged(folder: Path, name: str) -> Judged:

@@ -30,6 +30,12 @@ def embed_plainly(embedder: Embedder, texts: list[str]) -> np.ndarray:
     ).reshape(len(texts), embedder.info.dimension)
 
 
+def embed_wordings(embedder: Embedder, wordings: list[str]) -> np.ndarray:
+    """(n, D), some at a time."""
+    parts = [wordings[at : at + _TEXTS_AT_ONCE] for at in range(0, len(wordings), _TEXTS_AT_ONCE)]
+    return np.concatenate([embed_plainly(embedder, part) for part in parts])
+
+
 def mean_of_nearest(cosines: np.ndarray, count: int) -> float:
     """cosines: (n,), of which the `count` greatest count, or all of fewer."""
     return float(np.sort(cosines)[-count:].mean())
@@ -63,6 +69,5 @@ class AspectSearch:
                 wordings = bank_wordings(self._bank)
                 self._wordings = kept_vectors(self._embedder.info, wordings)
                 if self._wordings is None:
-                    parts = [wordings[at : at + _TEXTS_AT_ONCE] for at in range(0, len(wordings), _TEXTS_AT_ONCE)]
-                    self._wordings = np.concatenate([embed_plainly(self._embedder, part) for part in parts])
+                    self._wordings = embed_wordings(self._embedder, wordings)
             return self._wordings

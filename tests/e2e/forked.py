@@ -44,10 +44,6 @@ class ForkedProgram:
     def pid(self) -> int:
         return self._process.pid or 0
 
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
     def poll(self) -> int | None:
         return self._process.exitcode
 
@@ -56,10 +52,6 @@ class ForkedProgram:
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return self._process.exitcode
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self._process.terminate()
