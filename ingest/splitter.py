@@ -62,12 +62,13 @@ class TokenSplitter:
         while True:
             begin, end = self._choose(text, breaks, window, start, core, budget)
             excess = len(self._counter.token_offsets(text[begin:end].rstrip())) - self._max_tokens
-            if excess <= 0 or end - core <= 1:
+            is_shortest = end - core <= 1
+            if excess <= 0 or (is_shortest and begin == core):
                 return begin, end
-            if budget > 1:
+            if budget > 1 and not is_shortest:
                 budget = max(1, budget - excess)
-            elif start < core:
-                start = core
+            elif start < core:  # the text repeated from the chunk before has too many tokens alone
+                start, budget = core, self._max_tokens
             else:
                 return core, self._halve(text, core, end)
 
@@ -166,7 +167,7 @@ class _Window:
     def back(self, position: int, count: int) -> int:
         """The start of the longest stretch up to `position` that begins with a token and holds at most `count`."""
         index = bisect_left(self.starts, position)
-        return self.starts[max(0, index - count)] if index else position
+        return self.starts[max(0, index - count)] if index and count else position
 
     def token_starts(self, low: int, high: int) -> Sequence[int]:
         return self.starts[bisect_left(self.starts, low) : bisect_right(self.starts, high)]

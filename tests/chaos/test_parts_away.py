@@ -121,7 +121,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("left_kb", [0, 150], ids=["nothing-left", "enough-for-the-catalog"])
+@pytest.mark.parametrize(
+    "left_kb",
+    [pytest.param(0, id="nothing-left"), pytest.param(150, id="enough-for-the-catalog", marks=pytest.mark.long)],
+)
 def test_jobs_wait_for_a_full_disk(
     application_factory: Callable[..., AwayApplication], small_disk: Path, left_kb: int
 ) -> None:

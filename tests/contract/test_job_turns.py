@@ -268,10 +268,10 @@ class TestWorkers:
             thread.join()
         assert min(waits_s) < 1
 
-    def test_four_share_200_jobs_none_twice_none_lost(self, engine: Engine, catalog: SqlCatalog) -> None:
+    def test_four_share_80_jobs_none_twice_none_lost(self, engine: Engine, catalog: SqlCatalog) -> None:
         catalog.create_collection(LETTERS)
         wanted = set()
-        for number in range(200):
+        for number in range(80):
             collection = "letters" if number % 4 == 0 else "library"
             _, job = catalog.submit(collection, new_document(f"{number}.txt"), priority=BULK)
             assert job is not None

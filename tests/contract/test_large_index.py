@@ -82,7 +82,10 @@ def quantized_files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("small_is_large")
-@pytest.mark.parametrize("quantization", get_args(Quantization))
+@pytest.mark.parametrize(
+    "quantization",
+    [pytest.param("none", marks=pytest.mark.long), *(each for each in get_args(Quantization) if each != "none")],
+)
 def test_a_graph_finds_nearly_all_and_scores_them_exactly(
     edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray, quantization: Quantization
 ) -> None:

@@ -12,7 +12,7 @@ from app.catalog import connect
 from app.catalog.tables import Table
 
 UPGRADE = "import sys; from app.catalog import connect, upgrade; upgrade(connect(sys.argv[1]))"
-PROCESSES = 4
+PROCESSES = 3
 
 
 def test_many_processes_migrate_an_empty_postgresql_once(postgres_url: str) -> None:

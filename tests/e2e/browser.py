@@ -14,7 +14,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 # The headless shell is the same Chromium without a browser's own windows: it takes half the processor time.
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -24,18 +34,23 @@ RENDER_MS = 150
 POLL_MS = 100  # each frame, as Playwright would, is work that delays what is waited for
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-# What a page does is tested at one width, and at the other one with --long; what it looks like at both.
-SIZES = pytest.mark.parametrize("size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")])
+# What a page does is tested at one width, and at the other one with --long.
 ON_DESKTOP = pytest.mark.parametrize(
     "size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone", marks=pytest.mark.long)]
 )
 ON_PHONE = pytest.mark.parametrize(
     "size", [pytest.param(DESKTOP, id="desktop", marks=pytest.mark.long), pytest.param(PHONE, id="phone")]
 )
-# Colours are judged by the theme and the layout by the width: two looks have all of both.
-LOOKS = pytest.mark.parametrize(
-    ("size", "is_dark"),
-    [pytest.param(DESKTOP, False, id="desktop-light"), pytest.param(PHONE, True, id="phone-dark")],
+# Colours are judged by the theme and the layout by the width: two looks have all of both. A page that is judged in
+# another test, too, has one look in each by default.
+_DESKTOP_LIGHT = pytest.param(DESKTOP, False, id="desktop-light")
+_PHONE_DARK = pytest.param(PHONE, True, id="phone-dark")
+LOOKS = pytest.mark.parametrize(("size", "is_dark"), [_DESKTOP_LIGHT, _PHONE_DARK])
+IN_THE_LIGHT = pytest.mark.parametrize(
+    ("size", "is_dark"), [_DESKTOP_LIGHT, pytest.param(PHONE, True, id="phone-dark", marks=pytest.mark.long)]
+)
+IN_THE_DARK = pytest.mark.parametrize(
+    ("size", "is_dark"), [pytest.param(DESKTOP, False, id="desktop-light", marks=pytest.mark.long), _PHONE_DARK]
 )
 # Gradio's complaints where a page is left while an answer is on its way.
 _BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
@@ -155,28 +170,33 @@ class OpenPage:
 
 @contextmanager
 def running_browser() -> Iterator[Browser]:
+    """Its windows share a process: each of its own would compile all of the page's scripts anew."""
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        arguments = ["--no-sandbox", "--renderer-process-limit=1"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield browser
         browser.close()
 
 
 @contextmanager
 def opened_page(
-    browser: Browser, url: str, *, size: ViewportSize = DESKTOP, is_dark: bool = False
+    context: BrowserContext, url: str, *, size: ViewportSize = DESKTOP, is_dark: bool = False
 ) -> Iterator[OpenPage]:
-    """A window of its own, without animations. Raises AssertionError at the end where the page misbehaved."""
-    context = browser.new_context(
-        viewport=size, color_scheme="dark" if is_dark else "light", reduced_motion="reduce", locale="en-GB"
-    )
+    """A window without animations and without memory. Raises AssertionError at the end where the page misbehaved."""
+    holder = context.pages[0] if context.pages else context.new_page()  # of the process, until the context ends
+    holder.goto(f"{url}/healthz")
+    holder.evaluate("localStorage.clear()")
+    context.clear_cookies()
     page = context.new_page()
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme="dark" if is_dark else "light", reduced_motion="reduce")
     page.set_default_timeout(TIMEOUT_MS)
     opened = OpenPage(page, url)
     try:
         yield opened
     finally:
-        context.close()
+        page.close()
     assert not opened.faults(), "\n".join(opened.faults())
 
 

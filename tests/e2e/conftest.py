@@ -14,7 +14,7 @@ from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browse
 from gircse_program import Gircse, Server
 from hostile import take_in
 from page_application import PageApplication, fill, serving_pages
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 SAMPLE = "sample"
 PAGES = "pages"
@@ -85,15 +85,22 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def window(chromium: Browser) -> Iterator[BrowserContext]:
+    """For `opened_page`: what its pages have loaded is not loaded again."""
+    with chromium.new_context(locale="en-GB") as context:
+        yield context
+
+
 @pytest.fixture
-def open_page(chromium: Browser, page_application: PageApplication) -> Iterator[Callable[..., OpenPage]]:
+def open_page(window: BrowserContext, page_application: PageApplication) -> Iterator[Callable[..., OpenPage]]:
     """Windows on its pages: `open_page("/", size=PHONE, is_dark=True)`. When the test ends each of them
     must have asked no other machine, complained of nothing, and opened no dialog that was not expected."""
     with ExitStack() as opened:
 
         def open_at(path: str = "/", **options: Any) -> OpenPage:
-            window: AbstractContextManager[OpenPage] = opened_page(chromium, page_application.url, **options)
-            page = opened.enter_context(window)
+            entered: AbstractContextManager[OpenPage] = opened_page(window, page_application.url, **options)
+            page = opened.enter_context(entered)
             page.go(path)
             return page
 

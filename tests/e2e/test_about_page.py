@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from browser import ON_DESKTOP, ON_PHONE, SIZES, OpenPage, opened_page
+from browser import ON_DESKTOP, ON_PHONE, OpenPage, opened_page
 from page_application import LETTERS
-from playwright.sync_api import Browser, ViewportSize, expect
+from playwright.sync_api import BrowserContext, ViewportSize, expect
 from served import served
 
 from app.errors import CatalogUnavailableError, VectorIndexUnavailableError
@@ -62,11 +62,11 @@ def faulty_url(toy_services_class: Any, faults: Faults, tmp_path_factory: pytest
 
 
 @pytest.fixture
-def failing_page(chromium: Browser, faulty_url: str, faults: Faults) -> Iterator[Callable[..., OpenPage]]:
+def failing_page(window: BrowserContext, faulty_url: str, faults: Faults) -> Iterator[Callable[..., OpenPage]]:
     with ExitStack() as opened:
 
         def open_about(size: ViewportSize) -> OpenPage:
-            page = opened.enter_context(opened_page(chromium, faulty_url, size=size))
+            page = opened.enter_context(opened_page(window, faulty_url, size=size))
             page.go("/about")
             return page
 
@@ -74,7 +74,7 @@ def failing_page(chromium: Browser, faulty_url: str, faults: Faults) -> Iterator
     faults.index_is_away = faults.catalog_is_away = False
 
 
-@SIZES
+@ON_DESKTOP
 def test_the_page_tells_what_runs_here_and_that_it_works(
     open_page: Callable[..., OpenPage], axe: Callable[[OpenPage], None], size: ViewportSize
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import LOOKS, OpenPage
+from browser import IN_THE_DARK, IN_THE_LIGHT, LOOKS, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import ViewportSize, expect
 
@@ -39,7 +39,7 @@ def test_search_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: boo
     assert opened.overflows() == []
 
 
-@LOOKS
+@IN_THE_DARK
 def test_a_document_that_is_opened(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page(f"/?q=ferry&c={LETTERS}&k=1&m=hybrid", size=size, is_dark=is_dark)
     opened.page.locator(".hit .open").first.click()
@@ -48,7 +48,7 @@ def test_a_document_that_is_opened(open_page: Open, axe: Axe, size: ViewportSize
     assert opened.overflows() == []
 
 
-@LOOKS
+@IN_THE_DARK
 def test_compare_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page("/compare", size=size, is_dark=is_dark)
     axe(opened)
@@ -79,7 +79,7 @@ def test_documents_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: 
     axe(opened)
 
 
-@LOOKS
+@IN_THE_LIGHT
 def test_evaluate_page(
     open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize, is_dark: bool
 ) -> None:
@@ -97,7 +97,7 @@ def test_evaluate_page(
     assert opened.overflows() == []
 
 
-@LOOKS
+@IN_THE_DARK
 def test_about_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page("/about", size=size, is_dark=is_dark)
     expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from browser import OpenPage, opened_page, severe_violations
 from page_application import PageApplication
-from playwright.sync_api import Browser
+from playwright.sync_api import BrowserContext
 
 Open = Callable[..., OpenPage]
 
@@ -25,10 +25,10 @@ Open = Callable[..., OpenPage]
     ],
 )
 def test_what_no_page_may_do_fails_the_test(
-    chromium: Browser, page_application: PageApplication, script: str, error: str
+    window: BrowserContext, page_application: PageApplication, script: str, error: str
 ) -> None:
     def misbehave() -> None:
-        with opened_page(chromium, page_application.url) as opened:
+        with opened_page(window, page_application.url) as opened:
             opened.go().evaluate(script)
             opened.page.wait_for_timeout(300)
 

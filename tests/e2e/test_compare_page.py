@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from browser import DESKTOP, ON_DESKTOP, ON_PHONE, SIZES, OpenPage
+from browser import DESKTOP, ON_DESKTOP, ON_PHONE, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
@@ -37,7 +37,7 @@ def choose(page: Page, label: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-@SIZES
+@ON_DESKTOP
 def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe, size: ViewportSize) -> None:
     opened = open_page(f"/compare?c1={LETTERS}", size=size)
     page = opened.page

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from documents_application import serving_documents
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from app.types.documents import DocumentState, JobState
 from ui.documents_handlers import PAGE_SIZE
@@ -87,11 +87,12 @@ class Shown:
 
 
 @pytest.fixture
-def shown_factory(chromium: Browser, service: Service) -> Iterator[Callable[..., Shown]]:
+def shown_factory(window: BrowserContext, service: Service) -> Iterator[Callable[..., Shown]]:
     opened: list[Shown] = []
 
     def open_page(collection: str = "", *, width: int = DESKTOP) -> Shown:
-        page = chromium.new_page(viewport={"width": width, "height": 844})
+        page = window.new_page()
+        page.set_viewport_size({"width": width, "height": 844})
         page.set_default_timeout(PATIENCE_MS)
         page.on("dialog", lambda dialog: dialog.accept())
         shown = Shown(page)
@@ -121,7 +122,7 @@ def papers(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@ON_PHONE
 def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
 ) -> None:
@@ -355,11 +356,11 @@ def test_untrusted_names_and_reasons_stay_text(
 
 
 def test_the_first_files_of_all_make_a_collection(
-    chromium: Browser, toy_services_class: Any, tmp_path: Path, papers: Path
+    window: BrowserContext, toy_services_class: Any, tmp_path: Path, papers: Path
 ) -> None:
     (tmp_path / "home").mkdir()
     with serving_documents(toy_services_class, tmp_path / "home") as (url, _):
-        page = chromium.new_page()
+        page = window.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/documents")
         expect(page.locator("#documents-list")).to_contain_text("Nothing here yet")

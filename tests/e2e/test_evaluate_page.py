@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage, opened_page
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from served import served
 
 from app.search.judgements import new_judgement, new_lens
@@ -82,11 +82,11 @@ def server_url(
 
 @pytest.fixture(params=["desk", pytest.param("phone", marks=pytest.mark.long)])
 def opened(
-    request: pytest.FixtureRequest, chromium: Browser, server_url: str, embedder: PatientEmbedder
+    request: pytest.FixtureRequest, window: BrowserContext, server_url: str, embedder: PatientEmbedder
 ) -> Iterator[OpenPage]:
     """At the evaluate page. In the end: no text of others ran, nothing sticks out, and what `opened_page` asserts."""
     size, is_dark = (DESKTOP, False) if request.param == "desk" else (PHONE, True)
-    with opened_page(chromium, server_url, size=size, is_dark=is_dark) as opened:
+    with opened_page(window, server_url, size=size, is_dark=is_dark) as opened:
         opened.go("/evaluate")
         expect(opened.page.locator("#evaluate-sources")).not_to_be_empty()
         yield opened
@@ -117,7 +117,7 @@ def expect_report(page: Page) -> None:
     expect(page.locator("#evaluate-progress .progress")).to_have_count(0)
 
 
-@pytest.mark.parametrize("opened", ["desk", "phone"], indirect=True)
+@pytest.mark.parametrize("opened", [pytest.param("desk", marks=pytest.mark.long), "phone"], indirect=True)
 def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage], None]) -> None:
     page = opened.page
     choose_collection(page, "kitchen")

@@ -15,11 +15,11 @@ import pytest
 from browser import DESKTOP, PHONE, OpenPage, opened_page
 from hostile import ATTACKS, FETCHES, HOSTILE, LAYOUT, LINKS, LONG_WORD, SCRIPTS
 from page_application import LETTERS, PageApplication
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
 
-MOST_DIALOGS = 10
+MOST_DIALOGS = 5
 
 # What none of our HTML ever holds, and links that lead anywhere but to this server or the web.
 _SMUGGLED = """() => {
@@ -45,12 +45,12 @@ def of_kinds(*kinds: list[str]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-def open_hostile(chromium: Browser, hostile_application: PageApplication) -> Iterator[Open]:
+def open_hostile(window: BrowserContext, hostile_application: PageApplication) -> Iterator[Open]:
     before = hostile_application.incidents()
     with ExitStack() as opened:
 
         def open_at(path: str) -> OpenPage:
-            page = opened.enter_context(opened_page(chromium, hostile_application.url))
+            page = opened.enter_context(opened_page(window, hostile_application.url))
             page.go(path)
             return page
 
@@ -72,7 +72,7 @@ def address(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode({name: str(value) for name, value in parameters.items()})}"
 
 
-@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+@pytest.mark.parametrize("mode", [pytest.param("dense", marks=pytest.mark.long), "hybrid"])
 def test_passages(open_hostile: Open, mode: str) -> None:
     opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=50, k=3, m=mode))
     expect(opened.page.locator(".hit")).to_have_count(50)
@@ -102,7 +102,7 @@ def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
     expect(opened.page.locator(".chosen li").first).to_be_visible()
 
 
-@of_kinds(SCRIPTS, LINKS)
+@of_kinds(SCRIPTS)
 def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
     whole = " ".join(attacks)
     titled = {f"passage {place}": each[:900] for place, each in enumerate(attacks)}
@@ -125,7 +125,7 @@ def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
 
 def test_words_that_the_model_is_pushed_to_say(open_hostile: Open) -> None:
     opened = open_hostile("/")
-    for word in ("script", "html", "<", "&", '"', "</script>", "${1}"):
+    for word in ("<", '"', "</script>"):
         opened.go(address("/", q="ferry", c=LETTERS, n=1, k=6, x=json.dumps({"bias": {word: 10}})))
         expect(opened.page.locator("#passages .hit, #passages [role=alert]").first).to_be_visible()
         judge(opened)
@@ -135,7 +135,7 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
     opened = open_hostile("/")
     page, lens = opened.page, opened.page.get_by_label("Lens", exact=True)
     opened.wait_until_still()
-    for place in range(1, 6):
+    for place in (1, 4):
         lens.click()
         judge(opened)
         page.get_by_role("option").nth(place).click()
@@ -147,7 +147,7 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
     judge(opened)
 
 
-@of_kinds(FETCHES, LAYOUT, [LONG_WORD])
+@of_kinds(FETCHES, [LONG_WORD])
 def test_compare_page(open_hostile: Open, attacks: list[str]) -> None:
     whole, first = " ".join(attacks)[:1900], attacks[0][:5000]
     sides = {"c1": HOSTILE, "c2": HOSTILE, "k1": 1, "k2": 2, "m2": "hybrid", "x1": json.dumps({"bias": {"script": 10}})}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample lib
 BEST = 5
 LEAST_WITH_LABEL = 3
 CHUNKS = 20  # asked for, so that among them are five documents
-FIRST_PAIRS = 2  # seconds each; all of them with --long
+FIRST_PAIRS = 1  # seconds each; all of them with --long
 
 View = dict[str, str]
 Planted = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from browser import LOOKS, ON_DESKTOP, ON_PHONE, SIZES, OpenPage
+from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, OpenPage
 from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect
 
@@ -55,7 +55,7 @@ def complete(opened: OpenPage) -> Page:
     return opened.page
 
 
-@SIZES
+@ON_PHONE
 def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
@@ -131,7 +131,7 @@ def counts_shown(page: Page) -> list[list[str]]:
     return [each.inner_text().split("\n")[0].split() for each in page.locator(".values button").all()]
 
 
-@LOOKS
+@IN_THE_DARK
 def test_values_are_counted_and_one_of_them_is_kept(
     open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize, is_dark: bool
 ) -> None:

@@ -11,8 +11,8 @@ import pytest
 from embedding_server import server_process
 from tiny_models import save_tiny_model
 
-CLIENTS = 48
-REQUESTS = 5
+CLIENTS = 24
+REQUESTS = 3
 MOST_WAITING = 16
 
 

@@ -9,7 +9,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -92,6 +92,10 @@ def test_chunks_cover_any_text_within_the_limit(text, max_tokens, share):
 
 
 @given(text=TEXTS)
+@example(
+    text="今天天气很好" + "x" * 90 + "\x0b👩\u200d👩\u200d👧" + "今天天气很好" * 3
+)  # has more tokens alone than in the text
+@example(text="ﬀ\x85" + "x" * 90 + "今天天气很好" + "x" * 90)  # repeated text that has too many tokens alone
 @settings(max_examples=100, deadline=None)
 def test_chunks_keep_to_the_limit_of_the_real_tokenizer(minilm, text):
     spans = TokenSplitter(minilm, max_tokens=24, overlap=6)(document(text))
