@@ -85,9 +85,17 @@ class ToyServices:
 gc.set_threshold(100_000, 20, 50)
 
 
+ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run the tests marked `long`, too.")
     parser.addoption("--screenshots", action="store_true", help="Write the pictures of docs/images.")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Every test in it takes long, and its libraries a second to import in each process."""
+    return True if collection_path.name in ONLY_LONG and not config.getoption("--long") else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -29,7 +29,8 @@ def test_what_no_page_may_do_fails_the_test(
 ) -> None:
     def misbehave() -> None:
         with opened_page(window, page_application.url) as opened:
-            opened.go().evaluate(script)
+            opened.page.goto(f"{opened.url}/healthz")
+            opened.page.evaluate(script)
             opened.page.wait_for_timeout(300)
 
     with pytest.raises(AssertionError, match=error):

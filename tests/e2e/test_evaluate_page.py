@@ -231,12 +231,9 @@ def test_a_file_without_judgements_is_refused(opened: OpenPage, tmp_path: Path) 
     opened.complaints.clear()
 
 
-def test_a_collection_that_nobody_judged_gets_advice(page: Page) -> None:
+def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     measure(page, "bare")
     expect(page.get_by_role("alert")).to_contain_text("No query is judged in the collection 'bare'")
-
-
-def test_nothing_chosen_gets_advice(page: Page) -> None:
     choose_collection(page, "kitchen")
     page.locator("#evaluate-modes").get_by_label("Meaning (dense)").uncheck()
     page.get_by_role("button", name="Measure", exact=True).click()

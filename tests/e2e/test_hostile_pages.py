@@ -147,7 +147,7 @@ def test_lenses_with_hostile_names(open_hostile: Open) -> None:
     judge(opened)
 
 
-@of_kinds(FETCHES, [LONG_WORD])
+@of_kinds([LONG_WORD])
 def test_compare_page(open_hostile: Open, attacks: list[str]) -> None:
     whole, first = " ".join(attacks)[:1900], attacks[0][:5000]
     sides = {"c1": HOSTILE, "c2": HOSTILE, "k1": 1, "k2": 2, "m2": "hybrid", "x1": json.dumps({"bias": {"script": 10}})}

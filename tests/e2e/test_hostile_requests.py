@@ -65,7 +65,7 @@ class Handler:
     is_clicked: bool  # in HTML of ours, whose events carry data
     is_script: bool  # of the browser alone, with nothing behind it on the server
 
-    def payloads(self, *, junk: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    def payloads(self, *, junk: Sequence[Any], share: int) -> Iterator[dict[str, Any]]:
         yield {"data": [*self.valid]}
         yield {"data": []}
         yield {"data": [*self.valid, "one", "too many", None], "event_data": EVENTS[-1]}
@@ -73,7 +73,7 @@ class Handler:
             return
         for each in junk:
             yield {"data": [each] * len(self.valid)}
-        for place in range(len(self.valid)):
+        for place in range(self.index % share, len(self.valid), share):
             yield {"data": [*self.valid[:place], ["W" * 50_000, [None]], *self.valid[place + 1 :]]}
         for event in EVENTS if self.is_clicked else ():
             yield {"data": [*self.valid], "event_data": event}
@@ -218,7 +218,9 @@ def test_malformed_requests(
     before = held_by_the_hidden_collection(application)
     silent: list[Reply] = []
     junk = {handler.index: JUNK[handler.index % share :: share] for handler in handlers}
-    for reply in ask_all(client, ((each, list(each.payloads(junk=junk[each.index]))) for each in handlers)):
+    for reply in ask_all(
+        client, ((each, list(each.payloads(junk=junk[each.index], share=share))) for each in handlers)
+    ):
         assert "Traceback" not in reply.text
         assert "root:" not in reply.text
         assert SECRET not in reply.text, reply
@@ -227,7 +229,11 @@ def test_malformed_requests(
     assert silent == []
 
 
-def test_ids_of_another_collection(application: PageApplication, client: httpx.Client, handlers: list[Handler]) -> None:
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)])
+def test_ids_of_another_collection(
+    application: PageApplication, client: httpx.Client, handlers: list[Handler], share: int
+) -> None:
+    """Each handler gets one in `share` actions, all of them together every action."""
     before = held_by_the_hidden_collection(application)
     hits = application.server.search("late", collection=HIDDEN)["hits"]
     document, chunk = hits[0]["document"]["id"], hits[0]["chunk"]["id"]
@@ -238,7 +244,7 @@ def test_ids_of_another_collection(application: PageApplication, client: httpx.C
         for action in ACTIONS
     ]  # fmt: skip
     clicked = [
-        (handler, [{"data": [*handler.valid], "event_data": event} for event in events])
+        (handler, [{"data": [*handler.valid], "event_data": event} for event in events[handler.index % share :: share]])
         for handler in handlers
         if handler.is_clicked
     ]

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -208,18 +206,7 @@ def test_broken_line_is_named(tmp_path, data_folder):
 
 def test_command_trains_and_writes_what_can_be_loaded(data_folder, tmp_path, capsys):
     config = write_config(tmp_path, optimiser_steps=2)
-    command = [
-        sys.executable,
-        "-m",
-        "embedder.training",
-        str(config),
-        "--data",
-        str(data_folder),
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert main([str(config), "--data", str(data_folder), "--out", str(tmp_path / "run")]) == 0
     assert {"config.yaml", "gircse.json", "adapter_model.safetensors"} <= {
         f.name for f in (tmp_path / "run/adapter").iterdir()
     }
