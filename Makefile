@@ -3,6 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# uv installs in a third of pip's time; where it cannot (it does not read pip's configuration), pip does.
+UV := uv>=0.9,<1
+define install
+	@$(PIP) install --quiet '$(UV)' \
+		&& $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python -e '$(1)' \
+		|| { echo "uv cannot install it; pip takes longer."; $(PIP) install --quiet -e '$(1)'; }
+endef
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # Two threads of torch in every test process only wait for each other. The empty variable: byte code is kept, since
 # hundreds of tests start Python anew. A third process works while two wait for a browser or a server.
@@ -99,7 +106,7 @@ image: ## build the container image on that base: make image BASE=python:3.11.13
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 
 lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the image, with hashes (LOCK_ARGS for uv)
-	$(PIP) install --quiet 'uv>=0.9,<1'
+	$(PIP) install --quiet '$(UV)'
 	$(BIN)/uv pip compile pyproject.toml --quiet --extra app --extra server --extra mcp --extra otel --extra postgres \
 		--extra office --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
 		--override docker/overrides.txt --no-emit-package torch --custom-compile-command "make lock" \
@@ -112,12 +119,12 @@ clean: ## remove the environment and caches; GIRCSE_HOME stays
 # A stamp per extra: nothing is installed twice until pyproject.toml changes.
 $(VENV)/app.stamp: $(VENV)/torch.stamp
 	@echo "Installing gircse-search with its service and page."
-	$(PIP) install --quiet -e '.[app]'
+	$(call install,.[app])
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/torch.stamp
 	@echo "Installing gircse-search with all that its tests need."
-	$(PIP) install --quiet -e '.[dev]'
+	$(call install,.[dev])
 	@touch $(VENV)/app.stamp $@
 
 $(AXE): | $(BIN)/python

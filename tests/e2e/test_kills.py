@@ -193,7 +193,9 @@ def test_the_worker_is_killed_and_started_again(application: ServiceApplication)
         application.start(WORKER)
 
 
-@pytest.mark.parametrize("part", [EMBEDDER, DATABASE, EDGE])
+@pytest.mark.parametrize(
+    "part", [EMBEDDER, pytest.param(DATABASE, marks=pytest.mark.long), pytest.param(EDGE, marks=pytest.mark.long)]
+)
 def test_a_part_hangs_for_a_while(application: ServiceApplication, part: str) -> None:
     with traffic(application):
         with application.paused(part):

@@ -23,7 +23,7 @@ from chaos_model import tiny_model
 @pytest.mark.skipif(importlib.util.find_spec("locust") is None, reason="locust is not installed: pip install locust")
 @pytest.mark.timeout(600)  # for machines that are busy with other things
 @pytest.mark.xdist_group("service under load")
-@pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.long)])
 def test_a_mixed_load_is_served_and_nothing_is_lost(tmp_path: Path, seconds: int) -> None:
     model = str(tiny_model(tmp_path / "tiny"))
     with service_application(tmp_path, model=model, start_program=start_forked) as application:

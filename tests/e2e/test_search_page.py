@@ -18,15 +18,18 @@ pytestmark = pytest.mark.xdist_group("pages")
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
 QUERY = "I am angry about the ferry"
+STEPS = 5
 FEELING = "Represent the emotion of this text."
 
 
 def address(query: str = QUERY, **values: object) -> str:
-    return "/?" + urlencode({"q": query, "c": LETTERS, "k": 20, **values})
+    return "/?" + urlencode({"q": query, "c": LETTERS, "k": STEPS, **values})
 
 
 def ask(application: PageApplication, **question: Any) -> dict[str, Any]:
-    answer = application.server.ask("/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": 20, **question})
+    answer = application.server.ask(
+        "/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": STEPS, **question}
+    )
     assert answer.status == 200, answer
     return dict(answer.body)
 
@@ -101,7 +104,7 @@ def test_the_address_holds_the_search_and_back_undoes(
 def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
-    opened = open_page(address(i="-"), size=size)
+    opened = open_page(address(i="-", k=20), size=size)
     page = complete(opened)
     plain = shown(page)
     word = page.locator("#reading .token:not(.is-stop)").last
@@ -111,7 +114,7 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     chip = page.locator(".chosen li", has_text=text)
     expect(chip).to_be_visible()
     complete(opened)
-    expected = ask(page_application, instruction="", token_bias={text: -10.0})
+    expected = ask(page_application, instruction="", steps=20, token_bias={text: -10.0})
     assert shown(page) == answered(expected)
     rows = steps_shown(page)
     assert len(rows) == 20
@@ -202,7 +205,7 @@ def test_every_mode_gives_what_the_api_gives(open_page: Open, page_application: 
         page = complete(opened)
         answer = page_application.server.ask(
             "/api/v1/search",
-            {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": 20, "mode": mode},
+            {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": STEPS, "mode": mode},
         ).body
         assert shown(page) == answered(answer)
 

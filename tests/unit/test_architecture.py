@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("architecture")  # every file is parsed once
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("app", "embedder", "ingest", "ui")
 MAX_FILE_LINES = 400
