@@ -13,6 +13,7 @@ import numpy as np
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
+from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement, RefinementStep, RefinementToken
@@ -207,7 +208,7 @@ class InMemoryVectorIndex:
     ) -> list[ScoredPoint]:
         if not self.has_sparse(index):
             raise ConflictError(f"The index {index!r} keeps no words.")
-        vectors = {point.id: document_vector(_page_content(point)) for point in self._all(index)}
+        vectors = {point.id: document_vector(embedded_text_of(point.payload)) for point in self._all(index)}
         weights = {
             id: dict(zip(vector.indices, vector.values, strict=True)) for id, vector in vectors.items() if vector
         }
@@ -291,10 +292,6 @@ def _metadata(point: Point) -> Mapping[str, object]:
 
 def _fits(point: Point, filters: Mapping[str, str] | None) -> bool:
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
-
-
-def _page_content(point: Point) -> str:
-    return str(point.payload.get("page_content", ""))
 
 
 def _cosine(left: Sequence[float], right: Sequence[float]) -> float:

@@ -93,10 +93,12 @@ Scores = dict[str, dict[str, dict[str, float]]]  # system → metric → query �
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A test collection; documents carry no instruction, queries that of the file."""
+    """A test collection; documents carry no instruction, queries that of the file. Titles stand in `documents`, too."""
 
     name: str
     documents: Mapping[str, str]
+    titles: Mapping[str, str]
+    texts: Mapping[str, str]  # without the titles
     queries: Mapping[str, str]
     instructions: Mapping[str, str]
     grades: Mapping[str, Mapping[str, int]]
@@ -160,6 +162,8 @@ def read_judged(folder: Path, name: str) -> Judged:
     return Judged(
         name=name,
         documents={row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in corpus},
+        titles={row["_id"]: row.get("title", "") for row in corpus},
+        texts={row["_id"]: row["text"] for row in corpus},
         queries={row["_id"]: row["text"] for row in answered},
         instructions={row["_id"]: row.get("instruction", "") for row in answered},
         grades={row["_id"]: grades[row["_id"]] for row in answered},
@@ -170,7 +174,9 @@ def ingest(services: Services, judged: Judged) -> None:
     """As a person would: documents are handed in, and a worker makes them searchable."""
     services.library.ensure_collection(judged.name)
     sources = [
-        Source(key, key, "text/plain", data=text.encode()) for key, text in judged.documents.items() if text.strip()
+        Source(key, key, "text/plain", data=text.encode(), title=judged.titles[key])
+        for key, text in judged.texts.items()
+        if text.strip()
     ]
     for start in range(0, len(sources), _HANDED_IN):
         services.library.add_documents(judged.name, sources[start : start + _HANDED_IN])

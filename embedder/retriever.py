@@ -100,9 +100,10 @@ def _document(hit: dict[str, Any]) -> Document:
     source, chunk, why = hit["document"], hit["chunk"], hit["why"]
     own = {"document_id": source["id"], "title": source["title"], "uri": source["uri"], "score": hit["score"]}
     place = {key: chunk[key] for key in ("start", "end", "page")}
+    context = {"context": chunk["context"]} if chunk.get("context") else {}
     second = {key: hit[key] for key in ("rerank_score", "moved_from", "match") if hit.get(key) is not None}
     sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
-    metadata = {**source["metadata"], **own, **place, **second, **sentence}
+    metadata = {**source["metadata"], **own, **place, **context, **second, **sentence}
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)
 
 

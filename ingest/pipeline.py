@@ -19,6 +19,7 @@ from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableEr
 from app.ports.ledger import IngestedDocument, Ledger
 from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
 from app.search.fingerprints import require_same_model
+from app.types.chunk_text import CONTEXT_KEY, with_context
 from app.types.documents import (
     READ_PROGRESS,
     Chunk,
@@ -33,8 +34,11 @@ from app.types.documents import (
     TextPart,
 )
 from app.types.point_ids import PointIds
+from ingest.headings import HeadingPath, context_of
 from ingest.points import IngestReport, PointWriter
 from ingest.spooled_files import SpooledChunks, SpooledText
+
+MARKDOWN = "text/markdown"
 
 log = logging.getLogger(__name__)
 
@@ -145,18 +149,24 @@ class IngestPipeline:
             batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
             held=block.held,
         )
-        split = self._splitter_for(collection)
+        split, has_context = self._splitter_for(collection), collection.chunk_context
         found: dict[str, IngestedDocument] = {}
         with ExitStack() as files:
             for document in documents:
                 chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
-                if ingested := self._index_one(document, split, chunks, writer, block):
+                if ingested := self._index_one(document, split, has_context, chunks, writer, block):
                     found[document.id] = ingested
             reports = writer.finish(found)
             yield Indexed({each: found[each] for each in reports}, reports, block.left)
 
     def _index_one(
-        self, document: Document, split: Splitter, chunks: SpooledChunks, writer: PointWriter, block: _Block
+        self,
+        document: Document,
+        split: Splitter,
+        has_context: bool,
+        chunks: SpooledChunks,
+        writer: PointWriter,
+        block: _Block,
     ) -> IngestedDocument | None:
         """None when it was left."""
         with SpooledText(self._temporary_folder) as text:
@@ -168,7 +178,7 @@ class IngestPipeline:
             if findings is None:
                 return None
             title, metadata = describe(document, findings)
-            for chunk in make_chunks(document, split_text(text, split)):
+            for chunk in make_chunks(document, split_text(text, split), context=findings if has_context else None):
                 if document.id in block.left:
                     return None
                 block.advance(document, chunk.end / text.character_count)
@@ -275,20 +285,28 @@ class _ProgressingSink:
 
 def split_text(text: SpooledText, split: Splitter) -> Iterator[Span]:
     """Of the whole text, though each part is split by itself."""
-    begin = 0
+    begin, path = 0, HeadingPath()
     for part in text.parts():
         # Pages that began before this part count, too.
         pages = [page - begin for page in text.page_starts]
-        for span in split(ExtractedText(part, title="", media_type="", page_starts=pages)):
+        for span in path.place(part, split(ExtractedText(part, title="", media_type="", page_starts=pages))):
             yield replace(span, start=begin + span.start, end=begin + span.end)
         begin += len(part)
 
 
-def make_chunks(document: Document, spans: Iterable[Span]) -> Iterator[Chunk]:
-    """Chunks whose ids depend on the text alone, so that text which only moved keeps its point."""
+def make_chunks(document: Document, spans: Iterable[Span], *, context: Findings | None = None) -> Iterator[Chunk]:
+    """Chunks whose ids depend on what is embedded alone, so that text which only moved keeps its point.
+
+    With `context` they say where in the document they stand; only Markdown has headings that can be told.
+    """
     point_ids = PointIds(document.collection, document.id)
+    title = document.title or (context.title if context and context.is_titled else "")
+    if title == document.uri:  # which tells where it is, and nothing of what it says
+        title = ""
+    has_headings = context is not None and context.media_type == MARKDOWN
     for ordinal, span in enumerate(spans):
-        text_hash = hashlib.sha256(span.text.encode("utf-8", "surrogatepass")).hexdigest()
+        place = context_of(title, span.headings if has_headings else ()) if context else ""
+        text_hash = hashlib.sha256(with_context(place, span.text).encode("utf-8", "surrogatepass")).hexdigest()
         yield Chunk(
             id=point_ids.next(text_hash),
             document_id=document.id,
@@ -298,6 +316,7 @@ def make_chunks(document: Document, spans: Iterable[Span]) -> Iterator[Chunk]:
             start=span.start,
             end=span.end,
             page=span.page,
+            context=place,
         )
 
 
@@ -315,5 +334,6 @@ def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadat
             "end": chunk.end,
             "page": chunk.page,
             "text_hash": chunk.text_hash,
+            **({CONTEXT_KEY: chunk.context} if chunk.context else {}),
         },
     }

@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from app.ports.parts import Embedder, VectorIndex
+from app.types.chunk_text import with_context
 from app.types.documents import Chunk, Collection, Point
 
 Payload = Mapping[str, object]
@@ -163,7 +164,7 @@ def _present_points(index: VectorIndex, name: str, document_ids: Sequence[str]) 
 def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Chunk]) -> list[list[float]]:
     """Raises ValueError for a vector that cannot be used."""
     vectors = embedder.embed_documents(
-        [chunk.text for chunk in chunks],
+        [with_context(chunk.context, chunk.text) for chunk in chunks],
         instruction=collection.document_instruction,
         steps=collection.document_steps,
     )

@@ -16,7 +16,7 @@ from ui.render.text import render_note
 MAX_NAME_CHARS = 63
 MAX_INSTRUCTION_CHARS = 2_000
 LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS = 16, 8_192
-CHANGEABLE = tuple(name for name in CONTRACT if name not in ("fingerprint", "dimension"))
+CHANGEABLE = tuple(name for name in CONTRACT if name not in ("fingerprint", "dimension", "chunk_context"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,8 @@ class CollectionHandlers:
     def _half_built(self, name: str) -> ContractChange:
         """To begin again what was begun, from nothing."""
         building = self.reindexing.status(name).contract
-        return ContractChange(**{field: building[field] for field in CHANGEABLE if field in building})  # type: ignore[arg-type]
+        fields = (*CHANGEABLE, "chunk_context")
+        return ContractChange(**{field: building[field] for field in fields if field in building})  # type: ignore[arg-type]
 
     def _read_settings(self, settings: tuple[object, ...]) -> ContractChange:
         if len(settings) != len(CHANGEABLE):

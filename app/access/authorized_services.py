@@ -97,6 +97,7 @@ class AuthorizedLibrary:
         document_steps: int | None = None,
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
+        chunk_context: bool = True,
     ) -> Collection:
         self._require_own_name(name)
         made = self._library.create_collection(
@@ -105,6 +106,7 @@ class AuthorizedLibrary:
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
+            chunk_context=chunk_context,
         )
         self._authorizer.note("collection.created", name)
         return made

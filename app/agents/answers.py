@@ -27,6 +27,7 @@ class Passage(BaseModel):
     start: int = Field(description="Characters of the document before it, as fetch_document counts them.")
     end: int
     page: int | None
+    context: str | None = Field(description="The title and the headings above it, where they are known.")
     why: str | None = Field(description="The sentence by which it was found.")
     moved_from: int | None = Field(description="Its rank before the second look, where there was one.")
     match: Match | None = Field(description="How well it answers; weak is no better than what off-topic queries find.")
@@ -191,6 +192,7 @@ def _hit(hit: Hit) -> Passage:
         start=hit.chunk.start,
         end=hit.chunk.end,
         page=hit.chunk.page,
+        context=hit.chunk.context or None,
         why=None if hit.why is None else hit.chunk.text[hit.why.start : hit.why.end],
         moved_from=hit.moved_from,
         match=hit.match,

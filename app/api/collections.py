@@ -65,5 +65,6 @@ def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollecti
         document_steps=new.document_steps,
         chunk_tokens=new.chunk_tokens,
         chunk_overlap=new.chunk_overlap,
+        chunk_context=new.chunk_context,
     )
     return services.catalog.counted_collection(made.name)

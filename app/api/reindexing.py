@@ -17,7 +17,9 @@ def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:
     @routes.post("/reindex", status_code=202, response_model=ReindexAnswer)
     def start_reindex(name: str, new: NewReindex) -> ReindexStatus:
         """Builds an index beside the live one, which answers until the switch; goes on with one that is half built."""
-        change = ContractChange(new.document_instruction, new.document_steps, new.chunk_tokens, new.chunk_overlap)
+        change = ContractChange(
+            new.document_instruction, new.document_steps, new.chunk_tokens, new.chunk_overlap, new.chunk_context
+        )
         return reindexing.start(name, change, restart=new.restart)
 
     @routes.get("/reindex", response_model=ReindexAnswer)

@@ -132,6 +132,9 @@ class NewCollection(Posted):
     document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int = CHUNK_TOKENS
     chunk_overlap: int = CHUNK_OVERLAP
+    chunk_context: bool = Field(
+        default=True, description="Passages are embedded with the title and headings above them."
+    )
 
 
 class CollectionAnswer(Answer):
@@ -142,6 +145,7 @@ class CollectionAnswer(Answer):
     document_steps: int
     chunk_tokens: int
     chunk_overlap: int
+    chunk_context: bool
     is_paused: bool
     document_count: int
     chunk_count: int
@@ -177,6 +181,7 @@ class NewReindex(Posted):
     document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
+    chunk_context: bool | None = None
     restart: bool = Field(default=False, description="Drop what is half built.")
 
 
@@ -187,7 +192,7 @@ class ReindexAnswer(Answer):
     total: int
     error: str | None
     unreadable: int
-    contract: dict[str, str | int] = Field(description="What the index is, or was, built with.")
+    contract: dict[str, str | int | bool] = Field(description="What the index is, or was, built with.")
     can_roll_back: bool
 
 

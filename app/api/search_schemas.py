@@ -102,6 +102,7 @@ class HitChunkAnswer(Answer):
     start: int
     end: int
     page: int | None
+    context: str = Field(description="The title and the headings above it, as they were embedded with it.")
 
 
 class HighlightAnswer(Answer):

@@ -118,6 +118,7 @@ class CollectionRow(Table):
     active_index: Mapped[str]
     created_at: Mapped[datetime]
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
+    chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     def values(self) -> dict[str, Any]:
         """The fields of a `Collection`."""
@@ -139,6 +140,7 @@ class StandbyIndexRow(Table):
     document_steps: Mapped[int]
     chunk_tokens: Mapped[int]
     chunk_overlap: Mapped[int]
+    chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime]
 
 

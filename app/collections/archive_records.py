@@ -12,7 +12,7 @@ from app.collections.archive import CONTRACT_MEMBER, Member
 from app.collections.library import check_metadata
 from app.errors import ArchiveError, InputError
 from app.search.judgements import BEST_GRADE, new_lens
-from app.search.service import CHUNK_KEYS
+from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import (
     Chunk,
     Collection,
@@ -58,6 +58,7 @@ class ContractRecord(_Record):
     document_steps: Annotated[int, Field(ge=0)]
     chunk_tokens: Annotated[int, Field(ge=1)]
     chunk_overlap: Count
+    chunk_context: bool = False  # of archives that do not say so
 
     @classmethod
     def of(cls, collection: Collection) -> Self:
@@ -155,7 +156,10 @@ class ChunkLine(_Record):
 
     @model_validator(mode="after")
     def _fits_payload(self) -> Self:
-        if not self.payload.metadata.keys() >= CHUNK_KEYS or self.payload.metadata["document_id"] != self.document_id:
+        if (
+            not self.payload.metadata.keys() >= KEYS_OF_EVERY_CHUNK
+            or self.payload.metadata["document_id"] != self.document_id
+        ):
             raise ValueError("the payload is not of this document")
         return self
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
-from app.search.service import CHUNK_KEYS
+from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, GarbageKind, IndexRole, Point
 
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
@@ -195,5 +195,5 @@ class ConsistencyCheck:
 def _document_of(point: Point) -> str | None:
     """The document that a point of ours names; None for an unmanaged point."""
     metadata = point.payload.get("metadata")
-    is_ours = isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
+    is_ours = isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
     return str(metadata["document_id"]) if is_ours else None  # type: ignore[index]

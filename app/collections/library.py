@@ -77,6 +77,7 @@ class Library:
         document_steps: int | None = None,
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
+        chunk_context: bool = True,
     ) -> Collection:
         """Makes it with the model in use. Raises ConflictError when the name is taken."""
         if self._is_taken(name):
@@ -96,6 +97,7 @@ class Library:
             document_steps=document_steps,
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
+            chunk_context=chunk_context,
             active_index="",
         )
         check_contract(collection, self._embedder)

@@ -101,7 +101,8 @@ def _hit(hit: Hit) -> RenderableType:
     title = Text(f"{hit.rank:>2}  {hit.score:.3f}  ", style="cyan")
     title.append(printable(hit.document.title), style="bold")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
-    title.append(f"  {printable(hit.document.uri)}{page}", style="dim")
+    place = f"  {printable(hit.chunk.context)}" if " › " in hit.chunk.context else ""
+    title.append(f"  {printable(hit.document.uri)}{page}{place}", style="dim")
     if hit.match is Match.WEAK:
         title.append("  weak match", style="yellow")
     if hit.value is not None:

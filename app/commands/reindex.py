@@ -25,13 +25,16 @@ def reindex(
     document_steps: Annotated[int | None, typer.Option(help="Refinement steps of documents.")] = None,
     chunk_tokens: Annotated[int | None, typer.Option(help="Longest chunk, in tokens of the model.")] = None,
     chunk_overlap: Annotated[int | None, typer.Option(help="Tokens that a chunk shares with the one before.")] = None,
+    chunk_context: Annotated[
+        bool | None, typer.Option(help="Embed chunks with the title and headings above them.")
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier run has built.")] = False,
 ) -> None:
     """Index a collection anew beside the live index, which answers until the switch. Run again, it goes on.
 
     Example: gircse reindex reading --chunk-tokens 120 --chunk-overlap 20
     """
-    change = ContractChange(document_instruction, document_steps, chunk_tokens, chunk_overlap)
+    change = ContractChange(document_instruction, document_steps, chunk_tokens, chunk_overlap, chunk_context)
     with (
         open_services(load_settings(model=model)) as services,
         wiring("ingestion").open_reindexer(services) as reindexer,

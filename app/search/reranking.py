@@ -10,6 +10,7 @@ from typing import cast
 from app.errors import InputError, UnavailableError
 from app.ports.rerank import Passage, Reranker
 from app.search.fusion import RankedPoint
+from app.types.chunk_text import embedded_text_of
 from app.types.search import MAX_RERANK, SearchRequest
 from app.types.values import ValueReading
 
@@ -89,7 +90,7 @@ def check_rerank(count: int | None) -> None:
 def _passage(ranked: RankedPoint) -> Passage:
     payload = ranked.point.payload
     metadata = cast("Mapping[str, object]", payload["metadata"])
-    return Passage(ranked.point.id, str(payload["page_content"]), str(metadata["text_hash"]))
+    return Passage(ranked.point.id, embedded_text_of(payload), str(metadata["text_hash"]))
 
 
 def _with_score(ranked: RankedPoint, score: float) -> RankedPoint:

@@ -13,6 +13,7 @@ import numpy as np
 from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
+from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
@@ -22,7 +23,8 @@ LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Ragh
 _SHORTEST = 1e-6
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
-CHUNK_KEYS = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
+KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
+CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY}
 
 
 class QueryVectors(NamedTuple):
@@ -163,7 +165,7 @@ def _moved_vectors(index: VectorIndex, name: str, request: SearchRequest, vector
 def is_own(payload: Mapping[str, object]) -> bool:
     """Whether a point is a chunk of ours."""
     metadata = payload.get("metadata")
-    return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= CHUNK_KEYS
+    return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
 
 
 def _is_chunk_id(text: str) -> bool:

@@ -29,6 +29,7 @@ from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feed
 from app.search.text_reranking import rerank_texts
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
+from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Collection, Metadata, require_text
 from app.types.search import (
     MAX_FILTERS,
@@ -363,6 +364,7 @@ def _hit(rank: int, candidate: Candidate) -> Hit:
             start=cast("int", metadata["start"]),
             end=cast("int", metadata["end"]),
             page=cast("int | None", page),
+            context=str(metadata.get(CONTEXT_KEY, "")),
         ),
         legs=candidate.ranked.legs,
         value=candidate.value,

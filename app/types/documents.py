@@ -64,12 +64,14 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1."""
+    """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1, `headings`
+    are those above it, from the outermost."""
 
     text: str
     start: int
     end: int
     page: int | None = None
+    headings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,12 @@ class Findings:
     title: str
     media_type: str
     metadata: Metadata = field(default_factory=dict)
+    is_titled: bool = True  # otherwise the title is only the name of its file
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of a document as stored. `id` is also the point's id (a UUID)."""
+    """A span of a document as stored. `id` is also the point's id (a UUID), `text_hash` that of what is embedded."""
 
     id: str
     document_id: str
@@ -125,10 +128,12 @@ class Chunk:
     start: int
     end: int
     page: int | None = None
+    context: str = ""  # where in the document it stands
 
 
 # What a collection promises about its vectors; each of its physical indexes was made under one such contract.
-CONTRACT = ("fingerprint", "dimension", "document_instruction", "document_steps", "chunk_tokens", "chunk_overlap")
+_OF_VECTORS = ("fingerprint", "dimension", "document_instruction", "document_steps")
+CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ class Collection:
     chunk_overlap: int
     active_index: str
     is_paused: bool = False  # its jobs wait until it is resumed
+    chunk_context: bool = False  # whether chunks are embedded with title and headings
 
     @property
     def has_plain_vectors(self) -> bool:

@@ -75,6 +75,7 @@ class HitChunk:
     start: int
     end: int
     page: int | None
+    context: str = ""  # title and headings, as they were embedded with it
 
 
 @dataclass(frozen=True, slots=True)

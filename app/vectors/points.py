@@ -9,6 +9,7 @@ import numpy as np
 from qdrant_client import models
 
 from app.search.bm25 import SparseVector, document_vector, query_vector
+from app.types.chunk_text import embedded_text_of
 from app.types.documents import Point
 
 # The name stands for the rules of app/search/bm25.py: change it with them, and older indexes ask for a reindex.
@@ -20,7 +21,7 @@ def point_structs(points: Sequence[Point], *, with_words: bool) -> list[models.P
     found = []
     for point in points:
         dense = unit(point.vector, f"point {point.id}")
-        words = document_vector(str(point.payload.get("page_content", ""))) if with_words else None
+        words = document_vector(embedded_text_of(point.payload)) if with_words else None
         vector = {"": dense, WORDS: _sparse(words)} if words else dense
         # Constructed unchecked: the checks would take longer than the engine does.
         found.append(models.PointStruct.model_construct(id=point.id, vector=vector, payload=dict(point.payload)))

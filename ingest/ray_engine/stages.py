@@ -72,7 +72,8 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
         ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
         present = PresentPoints(point_id for _, point_id in ids)
         count = 0
-        for chunk in make_chunks(document, split_text(text, parts.splitter(collection))):
+        context = found if collection.chunk_context else None
+        for chunk in make_chunks(document, split_text(text, parts.splitter(collection)), context=context):
             present.want(chunk.id)
             count += 1
             yield ChunkRow(work.job_id, chunk, make_payload(document, chunk, title, metadata))

@@ -124,8 +124,8 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
-    title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE] or clean_text(name)
-    return Findings(title=title, media_type=known, metadata=metadata)
+    title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE]
+    return Findings(title or clean_text(name), known, metadata, is_titled=bool(title))
 
 
 def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> Opened:

@@ -39,10 +39,18 @@ class IngestParts:
         engine = connect_migrated(home / "catalog_test.db")
         return cls(engine, SqlCatalog(engine), FolderBlobStore(home / "files"), index)
 
-    def add_collection(self, embedder: Embedder) -> None:
+    def add_collection(self, embedder: Embedder, *, chunk_context: bool = False) -> None:
         self.index.create(INDEX, dimension=embedder.dimension)
         collection = Collection(
-            COLLECTION, embedder.fingerprint, embedder.dimension, "For the tests.", 3, 200, 30, INDEX
+            COLLECTION,
+            embedder.fingerprint,
+            embedder.dimension,
+            "For the tests.",
+            3,
+            200,
+            30,
+            INDEX,
+            chunk_context=chunk_context,
         )
         self.catalog.create_collection(collection)
 

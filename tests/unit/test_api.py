@@ -129,6 +129,22 @@ def test_text_is_taken_in_and_found(client: TestClient, toy_services: Any) -> No
     assert [hit["chunk"]["text"] for hit in hits] == ["Penguins swim."]
 
 
+def test_a_collection_may_embed_passages_with_where_they_stand_or_without(
+    client: TestClient, toy_services: Any
+) -> None:
+    for name, made in (("told", {}), ("untold", {"chunk_context": False})):
+        answer = client.post("/api/v1/collections", json={"name": name, **made})
+        assert answer.json()["chunk_context"] is (name == "told")
+        new = {"collection": name, "text": "Arid to semiarid.", "title": "Algeria"}
+        assert client.post("/api/v1/documents", json=new).status_code == 202
+    toy_services.work_off()
+    assert toy_services.embedder.embedded_texts[-2:] == ["Algeria\nArid to semiarid.", "Arid to semiarid."]
+    for name, context in (("told", "Algeria"), ("untold", "")):
+        asked = {"query": "arid", "collection": name}
+        (hit,) = client.post("/api/v1/search", json=asked).json()["hits"]
+        assert (hit["chunk"]["text"], hit["chunk"]["context"]) == ("Arid to semiarid.", context)
+
+
 def test_same_text_again_needs_no_job(client: TestClient, toy_services: Any) -> None:
     first = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
     toy_services.work_off()

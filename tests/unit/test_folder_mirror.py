@@ -113,16 +113,24 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
     mirror: FolderMirror, folder: Path, toy_services
 ) -> None:
     sidecar = folder / "cat.txt.meta.json"
-    sidecar.write_text(json.dumps({"title": "Cats", "metadata": {"year": 2024}}))
+    sidecar.write_text(json.dumps({"metadata": {"year": 2024}}))
     assert len(mirror.follow([sidecar]).job_ids) == 1
     toy_services.work_off()
     (hit,) = toy_services.services.search.search(search_for("text", year="2024"), highlight=False).hits
-    assert (hit.document.title, hit.document.metadata) == ("Cats", {"year": 2024})
+    assert hit.document.metadata == {"year": 2024}
     sidecar.unlink()
     assert len(mirror.follow([sidecar]).job_ids) == 1
     toy_services.work_off()
     assert toy_services.services.search.search(search_for("text", year="2024")).hits == ()
     assert toy_services.embedder.embedded_texts == []
+
+
+def test_a_title_in_a_sidecar_is_embedded_with_the_text(mirror: FolderMirror, folder: Path, toy_services) -> None:
+    sidecar = folder / "cat.txt.meta.json"
+    sidecar.write_text(json.dumps({"title": "Cats"}))
+    assert len(mirror.follow([sidecar]).job_ids) == 1
+    toy_services.work_off()
+    assert toy_services.embedder.embedded_texts == ["Cats\nA text about cat."]
 
 
 def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_services) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
-from app.testing import ToyEmbedder
+from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, Job, ScoredPoint
 from ingest.pipeline import IngestPipeline, IngestReport
 
@@ -81,6 +82,47 @@ def test_a_payload_follows_the_convention_of_langchain(run: Callable[..., Ingest
             },
         }
     ]
+
+
+MARKDOWN = "# Algeria\n## Climate\nArid to semiarid.\n## People\nMost live in the north."
+
+
+def test_chunks_are_embedded_with_title_and_headings_where_the_collection_says_so(
+    tmp_path: Path, embedder: ToyEmbedder
+) -> None:
+    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
+    parts.add_collection(embedder, chunk_context=True)
+
+    def ingest(**submission: object) -> IngestReport:
+        parts.submit(MARKDOWN, uri="algeria.md", **submission)  # type: ignore[arg-type]
+        job = parts.catalog.claim("test", lease=LEASE)
+        assert job is not None
+        return parts.pipeline(embedder).run(job, heartbeat=lambda _: None)
+
+    ingest()
+    assert embedder.embedded_texts[2] == "Algeria › Climate\nArid to semiarid."
+    assert texts(parts) == MARKDOWN.split("\n")  # as they stand in the document
+    assert [payload["metadata"]["chunk_context"] for payload in payloads(parts)] == [  # type: ignore[index]
+        "Algeria",
+        "Algeria",
+        "Algeria › Climate",
+        "Algeria",
+        "Algeria › People",
+    ]
+    assert parts.index.search_sparse(INDEX, "climate", limit=5)[0].payload["page_content"] == "## Climate"
+    assert len(parts.index.search_sparse(INDEX, "climate", limit=5)) == 2
+    assert ingest(title="The Sahara") == IngestReport(embedded=5, deleted=5)  # another title is another context
+    assert embedder.embedded_texts[-1] == "The Sahara › Algeria › People\nMost live in the north."
+
+
+def test_the_name_of_a_file_and_signs_in_plain_text_are_no_context(tmp_path: Path, embedder: ToyEmbedder) -> None:
+    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
+    parts.add_collection(embedder, chunk_context=True)
+    parts.submit("# rm -rf\nOne.", uri="a.txt")
+    job = parts.catalog.claim("test", lease=LEASE)
+    assert job is not None
+    parts.pipeline(embedder).run(job, heartbeat=lambda _: None)
+    assert embedder.embedded_texts == ["# rm -rf", "One."]
 
 
 def test_instruction_and_steps_are_those_of_the_collection(

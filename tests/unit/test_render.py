@@ -82,6 +82,21 @@ def hit(text: str = "One. Two. Three.", **changes: object) -> Hit:
     return Hit(**{**values, **changes})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("context", "told"),
+    [
+        ("A title › Climate › <b>", '· <span class="section">Climate › &lt;b&gt;</span>'),
+        ("Climate", '· <span class="section">Climate</span>'),
+        ("A title", ""),
+        ("", ""),
+    ],
+)
+def test_headings_stand_above_a_passage_and_the_title_not_twice(context: str, told: str) -> None:
+    html = shown(result(hit(chunk=HitChunk("c1", "Text", 0, 4, None, context))))
+    assert told in html
+    assert ("section" in html.partition("hit-source")[2].partition("</p>")[0]) is bool(told)
+
+
 def result(*hits: Hit, instruction: str = "Find the same.", steps: int = 5) -> SearchResult:
     return SearchResult("query", instruction, steps, "library", hits, (), {"total": 12.3, "embed": 10.0})
 

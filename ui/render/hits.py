@@ -239,7 +239,15 @@ def _render_actions(hit: Hit) -> Markup:
 def render_source(hit: Hit) -> Markup:
     source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
-    return Markup('<p class="hit-source">{}{}</p>').format(source, page)
+    headings = _headings(hit)
+    section = Markup(' · <span class="section">{}</span>').format(shorten(headings, 120)) if headings else ""
+    return Markup('<p class="hit-source">{}{}{}</p>').format(source, page, section)
+
+
+def _headings(hit: Hit) -> str:
+    """Those above the passage, without the title, which stands above it already."""
+    first, _, others = hit.chunk.context.partition(" › ")
+    return others if " ".join(hit.document.title.split()).startswith(first) else hit.chunk.context
 
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:

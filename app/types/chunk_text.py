@@ -1,0 +1,19 @@
+"""What is embedded of a chunk: its text, under where in the document it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CONTEXT_KEY = "chunk_context"  # in the metadata of a point, where there is any
+
+
+def with_context(context: str, text: str) -> str:
+    """What the model and the index of words read of a chunk."""
+    return f"{context}\n{text}" if context else text
+
+
+def embedded_text_of(payload: Mapping[str, object]) -> str:
+    """Of a point's payload."""
+    metadata = payload.get("metadata")
+    context = metadata.get(CONTEXT_KEY, "") if isinstance(metadata, Mapping) else ""
+    return with_context(str(context), str(payload.get("page_content", "")))

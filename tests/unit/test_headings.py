@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.types.documents import Span
+from ingest.headings import MOST_CHARACTERS, HeadingPath, context_of
+
+
+def paragraphs(text: str) -> list[Span]:
+    return [Span(found.group(), *found.span()) for found in re.finditer(r".+(?:\n.+)*", text)]
+
+
+def placed(*parts: str) -> list[tuple[str, tuple[str, ...]]]:
+    path = HeadingPath()
+    return [(span.text, span.headings) for part in parts for span in path.place(part, paragraphs(part))]
+
+
+def test_a_span_stands_under_the_headings_above_it() -> None:
+    text = "Before.\n\n# Algeria\n\nOne.\n\n## Climate ##\n\nTwo.\n\n### Rain\n\nThree.\n\n## People\n\nFour."
+    assert placed(text) == [
+        ("Before.", ()),
+        ("# Algeria", ()),
+        ("One.", ("Algeria",)),
+        ("## Climate ##", ("Algeria",)),
+        ("Two.", ("Algeria", "Climate")),
+        ("### Rain", ("Algeria", "Climate")),
+        ("Three.", ("Algeria", "Climate", "Rain")),
+        ("## People", ("Algeria",)),
+        ("Four.", ("Algeria", "People")),
+    ]
+
+
+def test_headings_hold_in_the_parts_that_follow() -> None:
+    assert placed("# A\n\nOne.\n\n## B", "Two.\n\n# C\n\nThree.") == [
+        ("# A", ()),
+        ("One.", ("A",)),
+        ("## B", ("A",)),
+        ("Two.", ("A", "B")),
+        ("# C", ()),
+        ("Three.", ("C",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["```\n# no heading\n```\n\nOne.", "#nothing\n\nOne.", "    # code\n\nOne.", "#\n\nOne."]
+)
+def test_what_only_looks_like_a_heading_is_none(text: str) -> None:
+    assert placed(text)[-1] == ("One.", ())
+
+
+def test_a_fence_that_begins_in_one_part_ends_in_the_next() -> None:
+    assert placed("~~~\n# no\n", "# no\n~~~\n\n# Yes\n\nOne.")[-1] == ("One.", ("Yes",))
+
+
+@given(parts=st.lists(st.lists(st.sampled_from(["# A", "## B", "text", "```", ""]), max_size=12), max_size=4))
+def test_levels_rise_whatever_the_text(parts: list[list[str]]) -> None:
+    levels = {"A": 1, "B": 2}
+    for _, headings in placed(*("\n".join(lines) for lines in parts)):
+        found = [levels[each] for each in headings]
+        assert found == sorted(set(found))
+
+
+def test_a_context_is_short_and_says_nothing_twice() -> None:
+    assert context_of("Algeria", ("Algeria", "Climate")) == "Algeria › Climate"
+    assert context_of("", ()) == ""
+    assert context_of(" A \n title ", ("One", "Two", "Three")) == "A title › Two › Three"
+    assert len(context_of("W" * 1000, ("H" * 1000, "I" * 1000))) == 3 * MOST_CHARACTERS + 2 * len(" › ")
