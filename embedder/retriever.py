@@ -46,6 +46,8 @@ class GircseRetriever(BaseRetriever):
     rerank: int | None = Field(default=None, ge=0, le=200)
     """So many of the first candidates are looked at again, under the instruction on their side too; costs time. None:
     as the service does by default."""
+    per_document: int | None = Field(default=None, ge=1)
+    """At most so many passages of one document; 1 for passages of different ones. None: any number."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -77,6 +79,8 @@ class GircseRetriever(BaseRetriever):
         return {"base_url": self.url, "headers": shown, "timeout": self.timeout_s}
 
     def _question(self, query: str, k: int | None) -> dict[str, Any]:
+        # Servers of earlier releases know no such fields.
+        later = {"rerank": self.rerank, "per_document": self.per_document}
         return {
             "query": query,
             "collection": self.collection,
@@ -87,7 +91,7 @@ class GircseRetriever(BaseRetriever):
             "filters": self.filters,
             "mode": self.mode,
             "explain": self.explain,
-        } | ({} if self.rerank is None else {"rerank": self.rerank})  # servers of earlier releases know no such field
+        } | {name: value for name, value in later.items() if value is not None}
 
 
 def _documents(answer: httpx.Response) -> list[Document]:

@@ -139,6 +139,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
             int | None,
             Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
         ] = None,
+        per_document: Annotated[int | None, Field(ge=1, description="At most so many passages of a document.")] = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
@@ -153,6 +154,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 filters=filters,
                 mode=mode,
                 rerank=rerank,
+                per_document=per_document,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

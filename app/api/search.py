@@ -101,4 +101,5 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         values=values,
         value=question.value,
         rerank=question.rerank,
+        per_document=question.per_document,
     )

@@ -68,6 +68,9 @@ class SearchQuestion(Posted):
         "Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
         examples=[50],
     )
+    per_document: int | None = Field(
+        default=None, ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 

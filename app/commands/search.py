@@ -57,6 +57,9 @@ def search(
             metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
         ),
     ] = None,
+    per_document: Annotated[
+        int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -74,6 +77,7 @@ def search(
         like=tuple(like),
         unlike=tuple(unlike),
         rerank=rerank,
+        per_document=per_document,
     )
     with open_services() as services:
         written = None if values is None else split_values(values)

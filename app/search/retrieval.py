@@ -18,6 +18,7 @@ from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
+DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -56,11 +57,11 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
     """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
     values, their stored vectors."""
-    most = max(request.limit, request.rerank or 0)
+    wanted = request.limit * (DEEPER if request.per_document else 1)
+    most = max(wanted, request.rerank or 0)
     if not request.values:
         return find_points(index, name, replace(request, limit=most), vectors)
-    wanted = replace(request, limit=max(VALUE_CANDIDATES, 2 * most))
-    found = find_points(index, name, wanted, vectors)
+    found = find_points(index, name, replace(request, limit=max(VALUE_CANDIDATES, 2 * most)), vectors)
     stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
     present = [each for each in found.points if each.point.id in stored]  # others were deleted since
     return found._replace(points=present, stored=stored)

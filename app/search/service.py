@@ -22,6 +22,7 @@ from app.search.calibration import MatchCalibration, best_match
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import GircseReranker
+from app.search.grouping import at_most_per_document, check_per_document
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.reranking import Candidate, Reranked, check_rerank, rerank
@@ -102,7 +103,7 @@ class SearchService:
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(ranked.candidates[: request.limit]),
+            hits=_hits(at_most_per_document(ranked.candidates, request.per_document)[: request.limit]),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
@@ -134,7 +135,7 @@ class SearchService:
                 request.values,
                 collection=collection,
             )
-            most = max(request.limit, request.rerank or 0)
+            most = len(points) if request.per_document else max(request.limit, request.rerank or 0)
             ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
         return [Candidate(point, reading) for point, reading in ranked], read.summary
 
@@ -284,6 +285,7 @@ def _check_search(request: SearchRequest) -> None:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_rerank(request.rerank)
     check_feedback(request)
+    check_per_document(request.per_document)
     _check_value(request)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")

@@ -58,6 +58,7 @@ class SearchRequest:
     value: str | None = None  # only passages of this one of them
     # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
     rerank: int | None = None
+    per_document: int | None = None  # passages of one document; None: any number
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,22 @@ def test_a_collection_may_embed_passages_with_where_they_stand_or_without(
         assert (hit["chunk"]["text"], hit["chunk"]["context"]) == ("Arid to semiarid.", context)
 
 
+def test_few_passages_of_a_document_are_asked_for(client: TestClient, toy_services: Any) -> None:
+    client.post("/api/v1/collections", json={"name": "short", "chunk_tokens": 16, "chunk_overlap": 0})
+    for text in ("\n\n".join(f"The cat of farm {number} sleeps." for number in range(9)), "A cat is awake."):
+        client.post("/api/v1/documents", json={"collection": "short", "text": text})
+    toy_services.work_off()
+    asked = {"query": "the cat sleeps", "collection": "short", "limit": 3}
+
+    def documents(**more: int) -> list[str]:
+        hits = client.post("/api/v1/search", json={**asked, **more}).json()["hits"]
+        return [hit["document"]["id"] for hit in hits]
+
+    assert (len(documents()), len(set(documents()))) == (3, 1)
+    assert (len(documents(per_document=1)), len(set(documents(per_document=1)))) == (2, 2)
+    assert client.post("/api/v1/search", json={**asked, "per_document": 0}).status_code == 422
+
+
 def test_same_text_again_needs_no_job(client: TestClient, toy_services: Any) -> None:
     first = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()
     toy_services.work_off()

@@ -79,6 +79,11 @@ def test_passages_tell_where_they_stand(server_url: str) -> None:
     }
 
 
+def test_passages_of_different_documents(server_url: str) -> None:
+    found = GircseRetriever(url=server_url, k=3, per_document=1).invoke("mice dreams")
+    assert len({each.metadata["document_id"] for each in found}) == len(found) == 3
+
+
 async def test_async_finds_the_same(server_url: str) -> None:
     retriever = GircseRetriever(url=server_url, filters={"about": "cats"}, mode="hybrid", k=10)
     found = await retriever.ainvoke("ferries")
