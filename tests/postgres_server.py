@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,12 @@ def create_database(server: str, name: str, *, template: str = "template0") -> N
 
 
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Below those that the system gives to whoever asks for any: nobody takes it before it is used."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def postgres_programs() -> Path:

@@ -12,7 +12,7 @@ import pytest
 from app.edge import EdgeProcess
 from app.vectors import QdrantVectorIndex
 
-CASES, SEED = 180, 7
+CASES, SEED = 180, 5
 
 
 @pytest.fixture
