@@ -57,7 +57,7 @@ def create_database(server: str, name: str, *, template: str = "template0") -> N
 
 
 def free_port() -> int:
-    """Below those that the system gives to whoever asks for any: nobody takes it before it is used."""
+    """Below the ports that the system gives out by itself: no other process takes it before it is used."""
     while True:
         port = random.randint(20_000, 32_000)
         with socket.socket() as free, suppress(OSError):
