@@ -149,12 +149,12 @@ class IngestPipeline:
             batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
             held=block.held,
         )
-        split, has_context = self._splitter_for(collection), collection.chunk_context
+        split = self._splitter_for(collection)
         found: dict[str, IngestedDocument] = {}
         with ExitStack() as files:
             for document in documents:
                 chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
-                if ingested := self._index_one(document, split, has_context, chunks, writer, block):
+                if ingested := self._index_one(document, collection, split, chunks, writer, block):
                     found[document.id] = ingested
             reports = writer.finish(found)
             yield Indexed({each: found[each] for each in reports}, reports, block.left)
@@ -162,8 +162,8 @@ class IngestPipeline:
     def _index_one(
         self,
         document: Document,
+        collection: Collection,
         split: Splitter,
-        has_context: bool,
         chunks: SpooledChunks,
         writer: PointWriter,
         block: _Block,
@@ -178,7 +178,7 @@ class IngestPipeline:
             if findings is None:
                 return None
             title, metadata = describe(document, findings)
-            for chunk in make_chunks(document, split_text(text, split), context=findings if has_context else None):
+            for chunk in chunks_of(document, collection, findings, text, split):
                 if document.id in block.left:
                     return None
                 block.advance(document, chunk.end / text.character_count)
@@ -283,29 +283,39 @@ class _ProgressingSink:
         self._text.clear()
 
 
-def split_text(text: SpooledText, split: Splitter) -> Iterator[Span]:
-    """Of the whole text, though each part is split by itself."""
-    begin, path = 0, HeadingPath()
+def chunks_of(
+    document: Document, collection: Collection, found: Findings, text: SpooledText, split: Splitter
+) -> Iterator[Chunk]:
+    """With where they stand, if the collection wants that; only Markdown has headings that can be told."""
+    if not collection.chunk_context:
+        return make_chunks(document, split_text(text, split))
+    title = document.title or (found.title if found.is_titled else "")
+    if title == document.uri:  # which tells where it is, and nothing of what it says
+        title = ""
+    path = HeadingPath() if found.media_type == MARKDOWN else None
+    return make_chunks(document, split_text(text, split, path=path), title=title)
+
+
+def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:
+    """Of the whole text, though each part is split by itself. With `path` spans have the headings above them."""
+    begin = 0
     for part in text.parts():
         # Pages that began before this part count, too.
         pages = [page - begin for page in text.page_starts]
-        for span in path.place(part, split(ExtractedText(part, title="", media_type="", page_starts=pages))):
+        spans = split(ExtractedText(part, title="", media_type="", page_starts=pages))
+        for span in path.place(part, spans) if path else spans:
             yield replace(span, start=begin + span.start, end=begin + span.end)
         begin += len(part)
 
 
-def make_chunks(document: Document, spans: Iterable[Span], *, context: Findings | None = None) -> Iterator[Chunk]:
+def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -> Iterator[Chunk]:
     """Chunks whose ids depend on what is embedded alone, so that text which only moved keeps its point.
 
-    With `context` they say where in the document they stand; only Markdown has headings that can be told.
+    They are embedded with `title` and the headings of their spans.
     """
     point_ids = PointIds(document.collection, document.id)
-    title = document.title or (context.title if context and context.is_titled else "")
-    if title == document.uri:  # which tells where it is, and nothing of what it says
-        title = ""
-    has_headings = context is not None and context.media_type == MARKDOWN
     for ordinal, span in enumerate(spans):
-        place = context_of(title, span.headings if has_headings else ()) if context else ""
+        place = context_of(title, span.headings)
         text_hash = hashlib.sha256(with_context(place, span.text).encode("utf-8", "surrogatepass")).hexdigest()
         yield Chunk(
             id=point_ids.next(text_hash),

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from app.errors import InputError
 from app.ports.catalog import Catalog
 from app.ports.services import Collections, Reindexing
-from app.types.documents import CONTRACT, Collection
+from app.types.documents import Collection
 from app.types.upkeep import ContractChange
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.render.text import render_note
 
 MAX_NAME_CHARS = 63
 MAX_INSTRUCTION_CHARS = 2_000
+SETTINGS = 4  # instruction, steps, tokens and overlap, as the page has fields for them
 LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS = 16, 8_192
-CHANGEABLE = tuple(name for name in CONTRACT if name not in ("fingerprint", "dimension", "chunk_context"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +79,11 @@ class CollectionHandlers:
     def _half_built(self, name: str) -> ContractChange:
         """To begin again what was begun, from nothing."""
         building = self.reindexing.status(name).contract
-        fields = (*CHANGEABLE, "chunk_context")
-        return ContractChange(**{field: building[field] for field in fields if field in building})  # type: ignore[arg-type]
+        fields = building.keys() & set(ContractChange.__slots__)
+        return ContractChange(**{field: building[field] for field in fields})  # type: ignore[arg-type]
 
     def _read_settings(self, settings: tuple[object, ...]) -> ContractChange:
-        if len(settings) != len(CHANGEABLE):
+        if len(settings) != SETTINGS:
             raise InputError("The settings are not complete. Load the page again.")
         instruction, steps, tokens, overlap = settings
         return ContractChange(

@@ -19,7 +19,7 @@ from app.ports.parts import Embedder
 from app.search.fingerprints import require_same_model
 from app.types.documents import Collection, Point
 from ingest.incidents import log_incident
-from ingest.pipeline import describe, make_chunks, make_payload, read_text, split_text
+from ingest.pipeline import chunks_of, describe, make_payload, read_text
 from ingest.points import PresentPoints, embed_chunks
 from ingest.ray_engine.parts import Leases, NodeParts
 from ingest.ray_engine.rows import ChunkRow, DocumentRow, FailedRow, Row, Work, rows_of, to_table, works_of, written
@@ -72,8 +72,7 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
         ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
         present = PresentPoints(point_id for _, point_id in ids)
         count = 0
-        context = found if collection.chunk_context else None
-        for chunk in make_chunks(document, split_text(text, parts.splitter(collection)), context=context):
+        for chunk in chunks_of(document, collection, found, text, parts.splitter(collection)):
             present.want(chunk.id)
             count += 1
             yield ChunkRow(work.job_id, chunk, make_payload(document, chunk, title, metadata))

@@ -126,7 +126,7 @@ def ask_operation(operation: Any, services: Services, report: Report, cases: int
 def name_what_is_there(case: Any, known: dict[str, str]) -> None:
     """A random id is not found, and of many options one is refused: half of the cases name what is there, and ask for a
     search without options."""
-    if isinstance(case.body, dict) and "query" in case.body:
+    if case.operation.label == "POST /api/v1/search" and isinstance(case.body, dict) and "query" in case.body:
         case.body = {"query": case.body["query"], "collection": COLLECTION}
     for place in (case.path_parameters, case.query, case.body):
         if isinstance(place, dict):
