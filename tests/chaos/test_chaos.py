@@ -16,9 +16,10 @@ pytestmark = [
 SEED = 1
 
 
-def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("documents", "kills"), [(20, 3), pytest.param(40, 6, marks=pytest.mark.long)])
+def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path, documents: int, kills: int) -> None:
     print(f"seed {SEED}")
-    outcome = run_seed(SEED, ChaosSettings(str(model), documents=20, kills=3), tmp_path / "runs")
+    outcome = run_seed(SEED, ChaosSettings(str(model), documents=documents, kills=kills), tmp_path / "runs")
     assert outcome.differences == ()
-    assert sum(outcome.kills.values()) == 3
-    assert outcome.chunks > 2 * outcome.documents > 30
+    assert sum(outcome.kills.values()) == kills
+    assert outcome.chunks > 2 * outcome.documents > 1.5 * documents

@@ -268,10 +268,11 @@ class TestWorkers:
             thread.join()
         assert min(waits_s) < 1
 
-    def test_four_share_80_jobs_none_twice_none_lost(self, engine: Engine, catalog: SqlCatalog) -> None:
+    @pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.long)])
+    def test_four_share_jobs_none_twice_none_lost(self, engine: Engine, catalog: SqlCatalog, count: int) -> None:
         catalog.create_collection(LETTERS)
         wanted = set()
-        for number in range(80):
+        for number in range(count):
             collection = "letters" if number % 4 == 0 else "library"
             _, job = catalog.submit(collection, new_document(f"{number}.txt"), priority=BULK)
             assert job is not None

@@ -12,7 +12,7 @@ from app.catalog import connect
 from app.catalog.tables import Table
 
 UPGRADE = "import sys; from app.catalog import connect, upgrade; upgrade(connect(sys.argv[1]))"
-PROCESSES = 3
+PROCESSES = 4
 
 
 def test_many_processes_migrate_an_empty_postgresql_once(postgres_url: str) -> None:

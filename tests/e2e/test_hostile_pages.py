@@ -19,8 +19,6 @@ from playwright.sync_api import BrowserContext, expect
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the hostile corpus
 
-MOST_DIALOGS = 5
-
 # What none of our HTML ever holds, and links that lead anywhere but to this server or the web.
 _SMUGGLED = """() => {
   const ours = [...document.querySelectorAll('.html-container, dialog')];
@@ -81,11 +79,12 @@ def test_passages(open_hostile: Open, mode: str) -> None:
     judge(opened)
 
 
-def test_documents_that_are_opened(open_hostile: Open) -> None:
-    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=MOST_DIALOGS, k=1, m="sparse"))
+@pytest.mark.parametrize("most", [5, pytest.param(10, marks=pytest.mark.long)])
+def test_documents_that_are_opened(open_hostile: Open, most: int) -> None:
+    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=most, k=1, m="sparse"))
     page, dialog = opened.page, opened.page.locator("#document-view dialog[open]")
-    expect(page.locator(".hit")).to_have_count(MOST_DIALOGS)
-    for place in range(MOST_DIALOGS):
+    expect(page.locator(".hit")).to_have_count(most)
+    for place in range(most):
         page.locator(".hit .open").nth(place).click()
         expect(dialog).to_be_visible()
         judge(opened)
@@ -123,19 +122,23 @@ def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
     judge(opened)
 
 
-def test_words_that_the_model_is_pushed_to_say(open_hostile: Open) -> None:
+@pytest.mark.parametrize(
+    "words", [("<", '"', "</script>"), pytest.param(("script", "html", "&", "${1}"), marks=pytest.mark.long)]
+)
+def test_words_that_the_model_is_pushed_to_say(open_hostile: Open, words: tuple[str, ...]) -> None:
     opened = open_hostile("/")
-    for word in ("<", '"', "</script>"):
+    for word in words:
         opened.go(address("/", q="ferry", c=LETTERS, n=1, k=6, x=json.dumps({"bias": {word: 10}})))
         expect(opened.page.locator("#passages .hit, #passages [role=alert]").first).to_be_visible()
         judge(opened)
 
 
-def test_lenses_with_hostile_names(open_hostile: Open) -> None:
+@pytest.mark.parametrize("places", [(1, 4), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.long)])
+def test_lenses_with_hostile_names(open_hostile: Open, places: tuple[int, ...]) -> None:
     opened = open_hostile("/")
     page, lens = opened.page, opened.page.get_by_label("Lens", exact=True)
     opened.wait_until_still()
-    for place in (1, 4):
+    for place in places:
         lens.click()
         judge(opened)
         page.get_by_role("option").nth(place).click()

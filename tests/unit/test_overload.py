@@ -11,8 +11,6 @@ import pytest
 from embedding_server import server_process
 from tiny_models import save_tiny_model
 
-CLIENTS = 24
-REQUESTS = 3
 MOST_WAITING = 16
 
 
@@ -32,14 +30,17 @@ async def waiting_texts(client: httpx.AsyncClient) -> float:
     return sum(map(float, re.findall(r"^gircse_embedder_queue_texts\{.*\} (\S+)$", told, re.MULTILINE)))
 
 
-async def test_every_request_is_answered_and_the_line_empties(url: str, model: str) -> None:
-    limits = httpx.Limits(max_connections=CLIENTS + 1)
+@pytest.mark.parametrize(("clients", "requests"), [(24, 3), pytest.param(48, 5, marks=pytest.mark.long)])
+async def test_every_request_is_answered_and_the_line_empties(
+    url: str, model: str, clients: int, requests: int
+) -> None:
+    limits = httpx.Limits(max_connections=clients + 1)
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as client:
         seen: list[float] = []
 
         async def ask(number: int) -> list[int]:
             statuses = []
-            for turn in range(REQUESTS):
+            for turn in range(requests):
                 texts = [f"{turn} {number} {text}" for text in range(3)]
                 body = {"model": model, "input": texts, "input_type": "query", "steps": 64}
                 answer = await client.post("/v1/embeddings", json=body)
@@ -55,9 +56,9 @@ async def test_every_request_is_answered_and_the_line_empties(url: str, model: s
                 await asyncio.sleep(0.02)
 
         watching = asyncio.create_task(watch())
-        statuses = [each for many in await asyncio.gather(*map(ask, range(CLIENTS))) for each in many]
+        statuses = [each for many in await asyncio.gather(*map(ask, range(clients))) for each in many]
         watching.cancel()
-        assert len(statuses) == CLIENTS * REQUESTS
+        assert len(statuses) == clients * requests
         assert set(statuses) == {200, 429}
         assert 0 < max(seen) <= MOST_WAITING
         assert await waiting_texts(client) == 0
