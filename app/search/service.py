@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from app.errors import EmbedderUnavailableError, EmptyQueryError, FilterError, InputError, NotFoundError
-from app.ports.catalog import Catalog
+from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
@@ -26,10 +26,20 @@ from app.search.grouping import at_most_per_document, check_per_document
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.reranking import Candidate, Reranked, check_rerank, rerank
-from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, is_own
+from app.search.retrieval import (
+    CHUNK_KEYS,
+    LabelChoice,
+    QueryVectors,
+    Retrieved,
+    check_feedback,
+    find_candidates,
+    is_own,
+)
 from app.search.text_reranking import rerank_texts
+from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
+from app.search.value_search import ValueSearch
 from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Collection, Metadata, require_text
 from app.types.search import (
@@ -56,7 +66,7 @@ _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 class SearchService:
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: SearchedCatalog,
         index: VectorIndex,
         embedder: Embedder,
         *,
@@ -74,6 +84,7 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._value_search = ValueSearch(catalog, index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
@@ -94,9 +105,11 @@ class SearchService:
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query, vectors = self._embed(request, collection)
+            own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, vectors)
-            candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
+                collection, labels, found = self._ask_index(collection, request, vectors, own_value)
+            points = _own(found.points)
+            candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
         result = SearchResult(
             query=request.query,
@@ -116,27 +129,36 @@ class SearchService:
         )
         return self.highlight(result) if highlight else result
 
+    def _read_query(
+        self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
+    ) -> ValueLabels | None:
+        if not request.values:
+            return None
+        with self._timed(timings_ms, "values"):
+            # As documents are embedded, which a hybrid search asks with, too: it is remembered.
+            vector = self.refine(
+                request.query, instruction=collection.document_instruction, steps=collection.document_steps
+            ).vector
+            return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
+
     def _read_values(
         self,
         points: Sequence[RankedPoint],
-        found: Retrieved,
         request: SearchRequest,
         collection: Collection,
+        query: ValueLabels | None,
+        labels: LabelChoice,
         timings_ms: dict[str, float],
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """The passages ranked under the values, what each is among them, and how many have which."""
-        if not request.values:
+        if query is None:
             return [Candidate(each) for each in points], None
+        started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
-            vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
-            read = self._values.read(
-                vectors.reshape(len(points), self._embedder.info.dimension),
-                request.query,
-                request.values,
-                collection=collection,
-            )
-            most = len(points) if request.per_document else max(request.limit, request.rerank or 0)
-            ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
+            read = self._value_search.read(points, query, request, collection, field=labels.field)
+            most = len(read.points) if request.per_document else max(request.limit, request.rerank or 0)
+            ranked = rank_by_values(read.points, read.readings, value=request.value, limit=most)
+        timings_ms["values"] = round(timings_ms["values"] + started, 3)
         return [Candidate(point, reading) for point, reading in ranked], read.summary
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
@@ -244,13 +266,14 @@ class SearchService:
         return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vectors: QueryVectors
-    ) -> tuple[Collection, Retrieved]:
+        self, collection: Collection, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
+    ) -> tuple[Collection, LabelChoice, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, find_candidates(self._index, name, request, vectors)
+                labels = self._value_search.choose(request, collection, own_value)
+                return collection, labels, find_candidates(self._index, name, request, vectors, labels=labels)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:

@@ -36,11 +36,13 @@ class IndexRole(StrEnum):
 class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
+    LABELS = "labels"  # of the points of an index: `index/field`
 
 
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+    LENS_INDEX = "lens-index"  # `document_id` is then that of a lens index
 
 
 READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
 from app.runtime.metrics import Metrics
@@ -53,6 +54,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
             ),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
             evaluations=evaluations,
             checks={
                 "catalog": catalog.is_alive,
