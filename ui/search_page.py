@@ -67,7 +67,12 @@ class _Views:
 
 def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = SearchHandlers(search_service=parts.search, catalog=parts.catalog, max_steps=parts.max_steps)
+    handlers = SearchHandlers(
+        search_service=parts.search,
+        catalog=parts.catalog,
+        lens_indexes=parts.lens_indexes,
+        max_steps=parts.max_steps,
+    )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
         buttons = _build_examples(parts.examples, handlers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import numpy as np
@@ -9,11 +10,14 @@ from pydantic import BeforeValidator, Field
 
 from app.api.schemas import Answer, Posted
 from app.collections.library import DEFAULT_COLLECTION
+from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.documents import MetadataValue
+from app.types.lens_indexes import LensIndexState
 from app.types.proposals import ProposalSource
 from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
+from app.types.values import ValueScope
 from embedder.refinement import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -135,7 +139,11 @@ class ValueCountAnswer(Answer):
 class ValueSummaryAnswer(Answer):
     query: str = Field(description="The query's own value.")
     counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
-    passages: int = Field(description="How many candidates were counted.")
+    passages: int = Field(description="How many passages were counted.")
+    scope: ValueScope = Field(
+        description="candidates: counted are those that the search found first. collection: all that the filters "
+        "leave, by a lens index."
+    )
 
 
 class HitAnswer(Answer):
@@ -212,3 +220,25 @@ class ProposalAnswer(Answer):
 
 class ProposalsAnswer(Answer):
     proposals: list[ProposalAnswer] = Field(description="At most three, best first.")
+
+
+class NewLensIndex(Posted):
+    lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="One with values.", examples=["Same place"])
+
+
+class LensIndexAnswer(Answer):
+    collection: str
+    lens: str
+    values: list[str]
+    state: LensIndexState = Field(
+        description="ready: searches with these values use it. stale: the lens has other values now, or its job was "
+        "cancelled; queue it again."
+    )
+    progress: float
+    chunks: int = Field(description="That had a label when it was built.")
+    bytes: int = Field(description="About what their labels take in the vector index.")
+    seconds: float = Field(description="That building took.")
+    created_at: datetime
+    built_at: datetime | None
+    error: str | None
+    job_id: str | None

@@ -103,6 +103,7 @@ def change_values(session: Session, lens: str, values: Sequence[str], now: datet
     """Of the indexes of a lens that is saved; without values there is nothing to index."""
     if not values:
         forget(session, LensIndexRow.lens == lens, now=now)
+        return
     for row in _rows(session, LensIndexRow.lens == lens, LensIndexRow.values_json != _json(values)):
         row.values_json, row.edition = _json(values), row.edition + 1
         _queue(session, row, now, priority=JobPriority.BULK)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.search import Hit, Match, SearchResult
-from app.types.values import ValueSummary
+from app.types.values import ValueScope, ValueSummary
 from embedder.refinement import Refinement, RefinementStep
 
 TOKENS_PER_GROUP = 12
@@ -94,7 +94,8 @@ def _heading(result: SearchResult) -> Text:
 
 def _value_counts(values: ValueSummary) -> Text:
     counted = "   ".join(f"{printable(each.name)} {each.count}" for each in values.counts if each.count)
-    return Text(f"the query is {printable(values.query)}; of {values.passages} candidates: {counted}\n", "dim")
+    among = "candidates" if values.scope is ValueScope.CANDIDATES else "chunks of the collection"
+    return Text(f"the query is {printable(values.query)}; of {values.passages:,} {among}: {counted}\n", "dim")
 
 
 def _hit(hit: Hit) -> RenderableType:

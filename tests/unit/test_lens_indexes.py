@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from api_application import api_of
+from fastapi.testclient import TestClient
 
 from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION, LensIndexer
@@ -25,6 +27,7 @@ from app.types.lens_indexes import LensIndexState
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from app.types.upkeep import ContractChange
 from app.types.values import OTHER, ValueScope
+from ui.render.lens_values import render_lens_index, render_value_counts
 
 _LEASE = timedelta(seconds=60)
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
@@ -410,3 +413,40 @@ def test_an_archive_has_no_labels(zoo: Any) -> None:
     assert ChunkLine.of(chunk, point).payload.model_dump().keys() == {"page_content", "metadata"}
     assert replace(chunk, text="").id == chunk.id
     assert JobState.DONE in {job.state for job in services.catalog.jobs()}
+
+
+def test_over_http_one_is_built_listed_used_and_deleted(zoo: Any) -> None:
+    client = TestClient(api_of(zoo.services))
+    path = "/api/v1/collections/library/lens-indexes"
+    assert client.get(path).json() == []
+    queued = client.post(path, json={"lens": "animals"})
+    assert (queued.status_code, queued.json()["state"]) == (202, "waiting")
+    zoo.work_off()
+    [found] = client.get(path).json()
+    assert (found["lens"], found["state"], found["progress"], found["chunks"]) == ("animals", "ready", 1.0, 5)
+    assert found["values"] == list(ANIMALS)
+    answer = client.post("/api/v1/search", json={"query": "cat", "collection": "library", "lens": "animals"}).json()
+    assert (answer["values"]["scope"], answer["values"]["passages"]) == ("collection", 5)
+    assert client.delete(path, params={"lens": "animals"}).status_code == 204
+    assert client.delete(path, params={"lens": "animals"}).status_code == 404
+    assert client.post(path, json={"lens": "Says the same"}).status_code == 422
+    assert client.post(path, json={"lens": "x" * 1000}).status_code == 422
+    assert client.get("/api/v1/collections/nowhere/lens-indexes").status_code == 404
+
+
+def test_the_page_tells_how_far_an_index_is_and_what_it_costs(zoo: Any) -> None:
+    def told(values: tuple[str, ...] = ANIMALS) -> str:
+        return str(render_lens_index(zoo.services.lens_indexes.status("library"), values))
+
+    assert told() == ""
+    zoo.services.lens_indexes.build("library", "animals")
+    assert "waits for the worker" in told()
+    build(zoo)
+    assert "animals" in told()
+    assert "ready: 5 passages" in told()
+    assert told(("cat", "dog")) == ""
+    zoo.services.catalog.save_lens(new_lens("<b>bold", "?", values=("a", "b")))
+    zoo.services.lens_indexes.build("library", "<b>bold")
+    assert "&lt;b&gt;bold" in told(("a", "b"))
+    found = search(zoo, "cat")
+    assert ">all 5 passages by value<" in render_value_counts(found.values, "")
