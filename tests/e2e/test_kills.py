@@ -46,6 +46,12 @@ TRUTH_S = 2.0
 CLIENT_S = 60.0
 NAMES = {EMBEDDER: "embedder", EDGE: "index", DATABASE: "catalog"}
 TURNED_AWAY = (429, 503)
+WITH_ALL = {
+    "instruction": "Identify the landform",
+    "values": ["delta", "mountain", "island"],
+    "rerank": 10,
+    "per_document": 2,
+}
 
 
 @dataclass
@@ -86,7 +92,8 @@ class Traffic:
 
     def _search(self, client: httpx.Client) -> None:
         self._count += 1
-        self._ask(client, "search", "/api/v1/search", query=f"silt {self._count}", collection=COLLECTION)
+        with_all = WITH_ALL if self._count % 2 else {}
+        self._ask(client, "search", "/api/v1/search", query=f"silt {self._count}", collection=COLLECTION, **with_all)
 
     def _add(self, client: httpx.Client) -> None:
         self._count += 1
@@ -171,7 +178,8 @@ def works_by_itself(application: ServiceApplication, part: str) -> bool:
 def test_a_mixed_load_is_served_and_nothing_is_lost(application: ServiceApplication, seconds: int) -> None:
     load = run_load(application, seconds=seconds, users=8, rows=50)
     assert not load.faults, "\n".join(load.faults)
-    assert {"search", "search, hybrid", "add text", "add file", "delete", "embeddings"} <= set(load.kinds), load.kinds
+    assert {"search", "search, hybrid", "search, values and second look", "rerank", "embeddings"} <= set(load.kinds)
+    assert {"add text", "add file", "delete"} <= set(load.kinds)
     assert load.kept
     assert load.deleted
     assert load.memory_mb.keys() >= {"web", "worker", "embedder", "edge"}
