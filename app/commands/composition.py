@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.ports.ledger import Ledger
-from app.ports.parts import Embedder
-from app.services import Services
 from app.settings import Settings, load_settings
+
+if TYPE_CHECKING:  # they bring in numpy and others, which what asks a running service does without
+    from app.ports.ledger import Ledger
+    from app.ports.parts import Embedder
+    from app.services import Services
 
 
 def wiring(part: str) -> Any:
