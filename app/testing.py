@@ -16,7 +16,8 @@ from app.search.bm25 import document_vector, query_vector
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
 from embedder.model_info import ModelInfo
-from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep, RefinementToken
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from app.access.authorized_accounts import AuthorizedAccounts
+from app.api.base_schemas import Posted
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
-from app.api.schemas import Posted
 from app.types.access import ApiKey, AuditEntry, RoleName, User
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."

@@ -19,6 +19,8 @@ from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.service import CHUNK_KEYS
 from app.types.documents import (
+    CHUNK_OVERLAP,
+    CHUNK_TOKENS,
     Collection,
     Document,
     DocumentState,
@@ -34,10 +36,7 @@ from app.types.documents import (
     require_text,
 )
 
-DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
-CHUNK_TOKENS = 200
-CHUNK_OVERLAP = 30
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+MAX_URLS = 200  # of a collection, waiting or failed
+
 
 class FetchState(StrEnum):
     WAITING = "waiting"
