@@ -12,7 +12,7 @@ from app.settings import Settings
 
 FILE_NAME = "admin-secret"
 PREFIX = "gs_"
-MIN_CHARACTERS = 16
+MIN_CHARACTERS = 32  # one that is chosen; what is made here has more
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sqlalchemy import Engine, inspect, text
 from app.catalog import SqlCatalog, connect, migrate, upgrade
 from app.catalog.tables import Table
 from app.errors import CatalogTooNewError
+from app.types.access import Role, Scope
 from app.types.documents import JobPriority
 
 
@@ -203,6 +204,29 @@ def test_rows_of_the_first_schema_are_still_readable(tmp_path: Path, engine_at: 
     job = catalog.claim("test", lease=timedelta(seconds=30))
     assert job is not None
     assert (job.id, job.priority) == ("j", JobPriority.BULK)
+
+
+def test_keys_of_admins_go_on_making_keys_and_others_manage_themselves(
+    tmp_path: Path, engine_at: Callable[[Path], Engine]
+) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0007")
+        for role in Role:
+            connection.exec_driver_sql(
+                "INSERT INTO user_account (name, role, collections, created_at) VALUES (?, ?, '[]', '2026-01-01')",
+                (role.label, role.label),
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO api_key (id, user, label, secret_hash, role, collections, created_at) "
+                "VALUES (?, ?, '', 'h', ?, '[\"*\"]', '2026-01-01')",
+                (role.label, role.label, role.label),
+            )
+    upgrade(engine)
+    stored = SqlCatalog(engine).keys()
+    assert {key.user: key.scopes for key in stored} == {"reader": (), "editor": (), "admin": (Scope.ACCESS,)}
 
 
 def test_migrations_are_numbered_in_one_line() -> None:
