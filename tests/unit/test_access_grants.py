@@ -176,7 +176,7 @@ def test_no_user_is_made_or_changed_beyond_the_grantor(application: AccessApplic
 
 @pytest.mark.parametrize("who", each_grantor())
 def test_a_user_who_may_do_more_is_not_there(application: AccessApplication, who: str) -> None:
-    """Whoever set their password, or let them in again, could come in as them."""
+    """One who set their password, or let them in again, could come in as them."""
     grantor = GRANTORS[who]
     _, headers = come_as(application, grantor)
     limit = reach_of(application, headers)
