@@ -18,7 +18,8 @@ from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from embedder.model_info import ModelInfo
-from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep, RefinementToken
 
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
-from app.collections.lens_indexes import LensIndexer, LensIndexes
+from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
@@ -27,6 +29,15 @@ from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
+
+deny_network()
+
+
+@pytest.fixture(autouse=True)
+def no_other_machine_is_asked() -> Iterator[None]:
+    asked.clear()
+    yield
+    assert asked == []
 
 
 class ToyServices:

@@ -10,7 +10,6 @@ from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorizer import Authorizer
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
@@ -23,7 +22,7 @@ from app.runtime.worker_lock import is_worker_running
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
-from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.documents import CHUNK_OVERLAP, CHUNK_TOKENS, Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from pydantic import Field
 
+from app.api.base_schemas import Posted
 from app.api.idempotency import IdempotencyKey, answer_once
-from app.api.schemas import Posted
-from app.collections.library import DEFAULT_COLLECTION
 from app.errors import ConflictError
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.catalog import IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries
+from app.types.documents import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Protocol
 
-import numpy as np
 from pydantic import BeforeValidator, Field
 
-from app.api.schemas import Answer, Posted
-from app.collections.library import DEFAULT_COLLECTION
+from app.api.base_schemas import Answer, Posted
 from app.search.judgements import MAX_NAME_CHARACTERS
-from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
-from app.types.documents import MetadataValue
+from app.types.documents import DEFAULT_COLLECTION, MetadataValue
 from app.types.lens_indexes import LensIndexState
-from app.types.proposals import ProposalSource
+from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
 from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
 from app.types.values import ValueScope
-from embedder.refinement import MAX_BIAS
+from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+
+
+class _Array(Protocol):
+    def tolist(self) -> list[float]: ...
+
+
+def _numbers_of(vector: _Array) -> list[float]:
+    return vector.tolist()
 
 
 class RefineQuestion(Posted):
@@ -93,7 +98,7 @@ class RefinementAnswer(Answer):
     instruction: str
     steps: int = Field(validation_alias="step_count")
     refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
-    vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
+    vector: Annotated[list[float], BeforeValidator(_numbers_of)]
 
 
 class HitDocumentAnswer(Answer):

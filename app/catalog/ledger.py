@@ -14,7 +14,8 @@ from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
 from app.ports.ledger import JobListener
-from app.types.documents import Job, JobReport, JobState
+from app.types.documents import Job, JobState
+from app.types.upkeep import JobReport
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
 

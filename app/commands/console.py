@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 from rich.console import Console, Group, RenderableType
@@ -14,7 +15,10 @@ from rich.text import Text
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.search import Hit, Match, SearchResult
 from app.types.values import ValueScope, ValueSummary
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement_steps import RefinementStep
+
+if TYPE_CHECKING:  # it brings in numpy
+    from embedder.refinement import Refinement
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"

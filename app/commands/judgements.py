@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
@@ -18,6 +17,7 @@ from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.evaluation import Evaluations
+from app.types.documents import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     Estimate,

@@ -8,12 +8,12 @@ import typer
 
 from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
 from app.collections.lens_indexes import LensIndexes
-from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
+from app.types.documents import DEFAULT_COLLECTION
 from app.types.lens_indexes import LensIndexState
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")

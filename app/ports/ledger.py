@@ -21,12 +21,12 @@ from app.types.documents import (
     IndexRole,
     Job,
     JobPriority,
-    JobReport,
     Judgement,
     Metadata,
     NewDocument,
 )
 from app.types.lens_indexes import LensIndex
+from app.types.upkeep import JobReport
 
 
 class JobListener(Protocol):

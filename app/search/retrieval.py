@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
-from uuid import UUID
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Point, ScoredPoint
 from app.types.lens_indexes import Label
-from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
+from app.types.search import Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
@@ -142,20 +141,6 @@ def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
 
 
-def check_feedback(request: SearchRequest) -> None:
-    """Raises InputError."""
-    if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
-        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
-    for name, ids in (("like", request.like), ("unlike", request.unlike)):
-        if len(ids) > MAX_FEEDBACK:
-            raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
-        for chunk_id in ids:
-            if not _is_chunk_id(chunk_id):
-                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
-    if both := set(request.like) & set(request.unlike):
-        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
-
-
 def move_vector(
     vector: Sequence[float], *, like: Sequence[Sequence[float]], unlike: Sequence[Sequence[float]]
 ) -> list[float]:
@@ -193,10 +178,3 @@ def is_own(payload: Mapping[str, object]) -> bool:
     """Whether a point is a chunk of ours."""
     metadata = payload.get("metadata")
     return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
-
-
-def _is_chunk_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False

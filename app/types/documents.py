@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.errors import InputError
+from app.types.uris import name_in
 
+DEFAULT_COLLECTION = "library"
+CHUNK_TOKENS = 200
+CHUNK_OVERLAP = 30
 MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 MetadataValue = str | int | float | bool
@@ -184,6 +188,11 @@ class Document:
     updated_at: datetime
     revision: int = 1  # grows whenever something else is handed in under its uri
 
+    @property
+    def name(self) -> str:
+        """As the file was called, whatever of it is encoded in the uri."""
+        return name_in(self.uri)
+
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
@@ -264,15 +273,6 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
-
-    job: Job
-    uri: str
-    chunk_count: int
 
 
 class FacetValue(NamedTuple):

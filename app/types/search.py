@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from app.types.documents import Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
-from embedder.refinement import MAX_BIAS, RefinementStep
+from embedder.refinement_steps import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
 MAX_FILTERS = 32

@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 
 from app.collections.background_reindex import StoppedError
-from app.collections.lens_indexes import LensIndexer
+from app.collections.lens_indexing import LensIndexer
 from app.collections.reindex import Reindexer
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder

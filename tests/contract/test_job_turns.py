@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 
 from app.catalog import SqlCatalog, connect
 from app.collections.blobs import FolderBlobStore
-from app.collections.lens_indexes import LensIndexer
+from app.collections.lens_indexing import LensIndexer
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Job, JobPriority, JobState, NewDocument, Span

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from app.collections.blobs import FolderBlobStore
-from app.collections.lens_indexes import LensIndexer
+from app.collections.lens_indexing import LensIndexer
 from app.errors import UnavailableError
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, Reader, VectorIndex

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
-from app.collections.lens_indexes import LensIndexer
+from app.collections.lens_indexing import LensIndexer
 from app.ports.parts import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
 from app.types.documents import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span

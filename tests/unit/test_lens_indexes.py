@@ -15,7 +15,8 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 
 from app.collections.archive_records import ChunkLine
-from app.collections.lens_indexes import MOST_OF_COLLECTION, LensIndexer
+from app.collections.lens_indexes import MOST_OF_COLLECTION
+from app.collections.lens_indexing import LensIndexer
 from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
 from app.search.judgements import new_lens
