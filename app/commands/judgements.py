@@ -77,11 +77,10 @@ def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJs
     with open_catalog() as catalog:
         sources = Judged(catalog).sources(collection)
     if as_json:
-        for source in sources:
-            typer.echo(console.json_of(source, indent=None))
+        console.print_json_lines(sources)
         return
     rows = [(each.judged_by, each.query_count, each.judgement_count) for each in sources]
-    console.stdout.print(console.plain_table(("by", "queries", "judgements"), rows))
+    console.print_table(("by", "queries", "judgements"), rows)
 
 
 @judgements.command("delete")
@@ -189,7 +188,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     if run.state is EvaluationState.CANCELLED:
         queries += f" of {run.query_count}, since it was cancelled"
     console.stdout.print(f"{queries}; 95 % intervals")
-    console.stdout.print(console.plain_table(["", *(each.label for each in shown), "median ms"], rows))
+    console.print_table(["", *(each.label for each in shown), "median ms"], rows)
     if differences:
         console.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {console.printable(report.scores[0].label)}")
         changes = [
@@ -197,7 +196,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
             for each in differences
             if each.measure is Measure.NDCG_10
         ]
-        console.stdout.print(console.plain_table(("", "difference", "queries"), changes))
+        console.print_table(("", "difference", "queries"), changes)
     for name, count in report.missing_documents.items():
         console.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:

@@ -20,21 +20,18 @@ Name = Annotated[str, typer.Argument(help="Of the lens.")]
 
 
 @lenses.command("list")
-def list_lenses(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False) -> None:
+def list_lenses(as_json: console.JsonLines = False) -> None:
     """List lenses. Use one with `gircse search QUERY --lens NAME`."""
     with open_catalog() as catalog:
         known = all_lenses.lenses_of(catalog)
     if as_json:
-        for lens in known:
-            typer.echo(console.json_of(lens, indent=None))
+        console.print_json_lines(known)
         return
     rows = [
         (each.name, each.query_instruction, each.document_instruction or "", each.note, "; ".join(each.values))
         for each in known
     ]
-    console.stdout.print(
-        console.plain_table(("name", "query instruction", "document instruction", "note", "values"), rows)
-    )
+    console.print_table(("name", "query instruction", "document instruction", "note", "values"), rows)
 
 
 @lenses.command("save")
@@ -82,7 +79,7 @@ def propose_values(
             (join_values(each.values), " ".join((each.source, each.name)).strip(), f"{each.fitting} of {each.texts}")
             for each in proposals
         ]
-        console.stdout.print(console.plain_table(("values", "from", "texts that fit"), rows))
+        console.print_table(("values", "from", "texts that fit"), rows)
 
 
 @lenses.command("delete")
