@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
@@ -26,6 +27,15 @@ from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitter import TokenSplitter
 from ingest.worker import Worker
+
+deny_network()
+
+
+@pytest.fixture(autouse=True)
+def no_other_machine_is_asked() -> Iterator[None]:
+    asked.clear()
+    yield
+    assert asked == []
 
 
 class ToyServices:

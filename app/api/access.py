@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.api.problems import openai_problem, problem, tell_when_to_ask_again
-from app.errors import GircseError, LoginRequiredError, UnavailableError
+from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
 COOKIE = "gircse_session"
@@ -123,6 +123,8 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
 def _openai_error(error: GircseError) -> Response:
     """As clients of OpenAI expect it. Who is asking cannot be found out while the catalog is away."""
     kind, code = ("invalid_request_error", "invalid_api_key")
+    if isinstance(error, ThrottledError):
+        kind, code = ("rate_limit_error", "too_many_attempts")
     if isinstance(error, UnavailableError):
         kind, code = ("server_error", "unavailable")
     return openai_problem(error.status, str(error), kind=kind, code=code)

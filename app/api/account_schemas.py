@@ -8,15 +8,17 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field
 
 from app.api.base_schemas import Posted
-from app.types.access import ApiKey, RoleName, User
+from app.types.access import ApiKey, RoleName, Scope, User
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
+SCOPES = "What the key may do only if it was made for it. `access`: see to users and keys, as far as its user may."
+AS_YOURS = "At most yours, which they are when left out."
 
 
 class NewUser(Posted):
     name: str = Field(examples=["anna"])
     role: RoleName = RoleName.READER
-    collections: list[str] = Field(default=["*"], description=COLLECTIONS)
+    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
     password: str | None = Field(default=None, description="Left out: this user has API keys only.")
 
 
@@ -36,8 +38,9 @@ class NewKey(Posted):
     user: str | None = Field(default=None, description="Whose, for admins. Left out: your own.")
     label: str = Field(default="", max_length=80, examples=["nightly export"])
     role: RoleName | None = Field(default=None, description="At most that of its user, which it is when left out.")
-    collections: list[str] = Field(default=["*"], description=COLLECTIONS)
+    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
     expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Left out: never.")
+    scopes: list[Scope] = Field(default=[], description=SCOPES)
 
 
 class MeAnswer(BaseModel):
@@ -45,6 +48,7 @@ class MeAnswer(BaseModel):
     role: RoleName
     collections: list[str]
     key_id: str | None
+    scopes: list[Scope] = Field(description="All of them in a session.")
     access_control: bool
 
 
@@ -77,6 +81,7 @@ class KeyAnswer(BaseModel):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    scopes: list[Scope] = Field(description=SCOPES)
 
     @classmethod
     def of(cls, key: ApiKey, **more: Any) -> Any:
@@ -89,6 +94,7 @@ class KeyAnswer(BaseModel):
             created_at=key.created_at,
             expires_at=key.expires_at,
             revoked_at=key.revoked_at,
+            scopes=list(key.scopes),
             **more,
         )
 

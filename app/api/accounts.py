@@ -19,7 +19,7 @@ from app.api.account_schemas import (
     UserChange,
 )
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
-from app.types.access import AuditEntry, RoleName
+from app.types.access import AuditEntry, RoleName, Scope
 
 
 def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
@@ -34,6 +34,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
             role=RoleName(me.role.label),
             collections=list(me.collections if "*" in me.key_collections else me.key_collections),
             key_id=me.key_id,
+            scopes=list(filter(me.has_scope, Scope)),
             access_control=access_control,
         )
 
@@ -61,7 +62,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
-        """All users, and what each may do."""
+        """All users who may do no more than you, and what each may do."""
         return [UserAnswer.of(user) for user in page.of(accounts.users())]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
@@ -96,22 +97,27 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
 def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
     def list_keys(page: Page) -> list[KeyAnswer]:
-        """Your API keys; all of them for admins."""
+        """Your API keys; for admins those of all who may do no more than they. A key without the scope `access` is
+        shown itself alone."""
         return [KeyAnswer.of(key) for key in page.of(accounts.api_keys())]
 
     @routes.post("/keys", status_code=201, response_model=NewKeyAnswer)
     def add_key(new: NewKey) -> NewKeyAnswer:
-        """Makes an API key of your own; admins make them for others, too. Its secret is told only now."""
+        """Makes an API key of your own; admins make them for others, too. Its secret is told only now.
+
+        It needs a session, or a key with the scope `access`, and gives nothing that you do not have.
+        """
         key, secret = accounts.add_key(
             new.user,
             label=new.label,
             role=new.role.role if new.role else None,
             collections=new.collections,
             expires_at=new.expires_at,
+            scopes=new.scopes,
         )
         return NewKeyAnswer.of(key, secret=secret)
 
     @routes.delete("/keys/{key_id}", status_code=204)
     def revoke_key(key_id: str) -> None:
-        """Revokes a key, at once and for ever."""
+        """Revokes a key that you are shown in the list, at once and for ever."""
         accounts.revoke_key(key_id)

@@ -45,6 +45,7 @@ class DocumentAnswer(Answer):
     id: str
     collection: str
     uri: str
+    name: str = Field(description="As the file was called; what a URI cannot hold is percent-encoded in `uri`.")
     title: str
     media_type: str
     content_hash: str

@@ -35,6 +35,7 @@ from app.types.documents import (
     require_short_uri,
     require_text,
 )
+from app.types.uris import canonical_uri
 
 SAMPLE_COLLECTION = "sample"
 CREATION_LEASE = timedelta(minutes=10)
@@ -244,7 +245,7 @@ def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | 
     """Raises InputError, or OSError when it cannot be read."""
     if not require_text(source.uri, name="uri").strip():
         raise InputError("The document has no uri; give it one, as its path or address.")
-    uri, title = require_short_uri(source.uri), require_text(source.title, name="title")
+    uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
     media_type, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
     with source.opened() as file:
         stored = batch.put_file(file)

@@ -15,7 +15,7 @@ from app.access.authorizer import Authorizer
 from app.api.account_schemas import KeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
-from app.types.access import OPERATOR, ApiKey, RoleName, acting_as
+from app.types.access import OPERATOR, ApiKey, RoleName, Scope, acting_as
 from app.types.documents import utc_now
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
@@ -119,12 +119,13 @@ def list_keys(as_json: console.JsonLines = False) -> None:
             each.label,
             each.role.label,
             ", ".join(each.collections),
+            ", ".join(each.scopes),
             f"{each.created_at:%Y-%m-%d}",
             _state_of(each),
         )
         for each in found
     ]
-    console.print_table(("id", "user", "label", "role", "collections", "made", "state"), rows)
+    console.print_table(("id", "user", "label", "role", "collections", "scopes", "made", "state"), rows)
 
 
 @keys.command("add")
@@ -133,6 +134,9 @@ def add_key(
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     role: Annotated[RoleName | None, typer.Option(help="Left out: that of its user.")] = None,
     collections: Collections = None,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="`access`: let it see to users and keys, as far as its user may.")
+    ] = None,
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Until it expires. Left out: never.")] = None,
 ) -> None:
     """Make an API key and print it, once. Programs show it as `Authorization: Bearer KEY`.
@@ -147,6 +151,7 @@ def add_key(
             role=role.role if role else None,
             collections=collections or ["*"],
             expires_at=expires_at,
+            scopes=scope or (),
         )
     typer.echo(secret)
     typer.echo("Keep it: it is told only now.", err=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.errors import InputError
+from app.types.uris import name_in
 
 DEFAULT_COLLECTION = "library"
 CHUNK_TOKENS = 200
@@ -184,6 +185,11 @@ class Document:
     created_at: datetime
     updated_at: datetime
     revision: int = 1  # grows whenever something else is handed in under its uri
+
+    @property
+    def name(self) -> str:
+        """As the file was called, whatever of it is encoded in the uri."""
+        return name_in(self.uri)
 
 
 @dataclass(frozen=True, slots=True)

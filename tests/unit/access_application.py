@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from app.access.accounts import Accounts
 from app.settings import Settings
-from app.types.access import Role
+from app.types.access import Role, Scope
 from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.web import open_web
@@ -33,6 +33,9 @@ class AccessApplication:
     client: TestClient
     accounts: Accounts
     keys: Mapping[str, str]
+
+    def client_at(self, address: str) -> TestClient:
+        return TestClient(self.app, base_url="http://127.0.0.1", follow_redirects=False, client=(address, 50_000))
 
     def as_(self, who: str | None) -> dict[str, str]:
         return {} if who is None else {"authorization": f"Bearer {self.keys[who]}"}
@@ -59,7 +62,7 @@ def open_access_application(application: Any) -> Iterator[AccessApplication]:
     for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
         name = f"user-{number}"
         accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
-        _, keys[who] = accounts.add_key(name, collections=[of_key])
+        _, keys[who] = accounts.add_key(name, collections=[of_key], scopes=[Scope.ACCESS] if role is Role.ADMIN else ())
     away = ForwardingSource(
         RemoteEmbedder("http://127.0.0.1:1"), settings
     )  # a toy gives no vectors to OpenAI's clients

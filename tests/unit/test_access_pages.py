@@ -146,7 +146,7 @@ def test_no_handler_lets_a_reader_change_anything(application: AccessApplication
 
 def test_the_same_calls_tell_and_change_things_for_those_who_may(application: AccessApplication) -> None:
     """Else the tests above would prove nothing."""
-    before = state_of(application, HIDDEN)
+    before, accounts = state_of(application, HIDDEN), accounts_of(application)
     told = 0
     for handler in handlers_of(application):
         events = events_of(application, HIDDEN) if application.application.services.catalog.documents(HIDDEN) else []
@@ -154,7 +154,13 @@ def test_the_same_calls_tell_and_change_things_for_those_who_may(application: Ac
             told += MARKER in call(application, "admin", handler._id, values_of(handler, HIDDEN), event)
     assert told >= 5
     assert state_of(application, HIDDEN) != before
+    assert accounts_of(application) == accounts
 
 
 def names(application: AccessApplication) -> list[str]:
     return [each.name for each in application.application.services.catalog.collections()]
+
+
+def accounts_of(application: AccessApplication) -> Any:
+    """No handler of the pages gives anything to anybody."""
+    return application.accounts.users(), application.accounts.api_keys()

@@ -330,13 +330,14 @@ def test_nobody_gets_nowhere(application: AccessApplication, route: tuple[str, s
     scene = scene_for(application, route, HIDDEN, scenes)
     options = dict(ROUTES[route].ask(scene))
     url = options.pop("url")
+    client = application.client_at(f"10.0.0.{sorted(ROUTES).index(route)}")  # of which none fails too often
     for headers in (
         {},
         {"authorization": "Bearer gk_000000000000_" + "A" * 43},
         {"authorization": "Basic YWRtaW46YWRtaW4="},
         {"cookie": "gircse_session=" + "A" * 43},
     ):
-        answer = application.client.request(route[0], url, headers=headers, **options)
+        answer = client.request(route[0], url, headers=headers, **options)
         assert answer.status_code in ((303, 401) if route[0] == "GET" else (401,)), answer.text
         assert MARKER not in answer.text
         assert scene.collection not in answer.text
