@@ -17,7 +17,7 @@ from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.evaluation import Evaluations
-from app.types.documents import DEFAULT_COLLECTION
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     Estimate,
@@ -30,7 +30,8 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
-from app.types.search import SearchMode
+from app.types.search import DEFAULT_MODE, SearchMode
+from embedder.refinement_steps import QUERY_STEPS
 
 POLL_S = 0.2
 
@@ -101,8 +102,8 @@ def evaluate(
         list[str],
         typer.Option("--compare", metavar="COLLECTION", help="Another collection, asked the same. Repeatable."),
     ] = [],  # noqa: B006
-    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Repeatable.")] = [SearchMode.DENSE],  # noqa: B006
-    steps: Annotated[list[int], typer.Option("--steps", help="Repeatable.")] = [5],  # noqa: B006
+    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Repeatable.")] = [DEFAULT_MODE],  # noqa: B006
+    steps: Annotated[list[int], typer.Option("--steps", help="Repeatable.")] = [QUERY_STEPS],  # noqa: B006
     instructions: Annotated[
         list[str], typer.Option("--instruction", "-i", help="judged, default, none or lens:NAME. Repeatable.")
     ] = ["judged"],  # noqa: B006

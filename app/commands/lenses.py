@@ -12,7 +12,7 @@ from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
-from app.types.documents import DEFAULT_COLLECTION
+from app.types.defaults import DEFAULT_COLLECTION
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
