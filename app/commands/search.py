@@ -17,8 +17,8 @@ from app.search.lenses import look_through
 from app.search.request_checks import check_request
 from app.search.value_syntax import split_values
 from app.settings import Settings, load_settings
-from app.types.documents import DEFAULT_COLLECTION
-from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest, SearchResult
+from app.types.defaults import DEFAULT_COLLECTION
+from app.types.search import BOOST, DEFAULT_MODE, SUPPRESS, SearchMode, SearchRequest, SearchResult
 
 Instruction = Annotated[
     str | None,
@@ -44,7 +44,7 @@ def search(
     steps: Steps = None,
     mode: Annotated[
         SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = SearchMode.HYBRID,
+    ] = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
     filters: Annotated[
         list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
