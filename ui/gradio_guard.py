@@ -3,6 +3,7 @@ let in by its CORS headers, and what a queue gives goes to those alone who asked
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from urllib.parse import parse_qs
 
@@ -10,7 +11,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.runtime.lru import LRUCache
 from app.types.access import Principal
 
 KEPT_SESSIONS = 10_000
@@ -28,15 +28,18 @@ class QueueSessions:
     """A page names its session itself, by a number that others might guess: it is that of the first who uses it."""
 
     def __init__(self) -> None:
-        self._owners: LRUCache[str, str] = LRUCache(KEPT_SESSIONS)
+        self._owners: dict[str, str] = {}  # the oldest first
+        self._lock = threading.Lock()
 
     def belongs_to(self, session: str, principal: Principal | None) -> bool:
         """From now on, if it was nobody's. Without access control everybody is the same."""
         asking = "" if principal is None else f"{principal.name}/{principal.key_id or ''}"
-        owner = self._owners.get(session)
-        if owner is None:
-            self._owners.keep({session: asking})
-        return owner in (None, asking)
+        with self._lock:
+            owner = self._owners.pop(session, asking)
+            self._owners[session] = owner
+            if len(self._owners) > KEPT_SESSIONS:
+                del self._owners[next(iter(self._owners))]
+        return owner == asking
 
 
 class GradioGuard:
