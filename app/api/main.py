@@ -74,7 +74,7 @@ def create_app(
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(proposal_routes(services.proposals))
-    api.include_router(lens_index_routes(services.lens_indexes))
+    api.include_router(lens_index_routes(services.lens_indexes, services.value_tables))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from qdrant_client import QdrantClient, models
 
+from app.types.documents import Point
 from app.types.lens_indexes import UNLABELLED_PAGE
 from app.vectors.dense_vectors import retrieve_vectors, scroll_vectors
 from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 _IDS_PER_UPDATE = 5_000
 _MOST_LABELS = 1_000
+_LABELLED_PAGE = 500  # points, with their texts
 
 
 class LabelledPoints(ABC):
@@ -64,6 +66,21 @@ class LabelledPoints(ABC):
             if page.ids:
                 yield page.ids, page.vectors
             offset = page.following
+            if offset is None:
+                return
+
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        key = label_path(field)
+        condition = (
+            models.Filter(must_not=[_is_empty(key)])
+            if value is None
+            else models.Filter(must=[models.FieldCondition(key=key, match=models.MatchValue(value=value))])
+        )
+        scroll = partial(QdrantClient.scroll, collection_name=index, scroll_filter=condition, limit=_LABELLED_PAGE)
+        offset: models.ExtendedPointId | None = None
+        while True:
+            records, offset = self._call(index, partial(scroll, offset=offset))
+            yield [Point(str(each.id), [], each.payload or {}) for each in records]
             if offset is None:
                 return
 
