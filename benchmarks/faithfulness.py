@@ -25,7 +25,8 @@ import torch
 from app.search.highlights import Highlighter
 from app.search.sentences import sentence_spans
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step
-from app.types.documents import CHUNK_OVERLAP, CHUNK_TOKENS, Collection, ExtractedText
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.types.documents import Collection, ExtractedText
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_sentences, without_sentences

@@ -37,7 +37,8 @@ from qdrant_client.models import Distance, VectorParams
 from app.collections.intake import Intake
 from app.services import Services
 from app.settings import load_settings
-from app.types.documents import CHUNK_OVERLAP, CHUNK_TOKENS, JobState, SourceFailure
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files

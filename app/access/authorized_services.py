@@ -22,7 +22,8 @@ from app.runtime.worker_lock import is_worker_running
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
-from app.types.documents import CHUNK_OVERLAP, CHUNK_TOKENS, Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,

@@ -26,7 +26,8 @@ from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
 from app.collections.fetching import ReadUrl
 from app.errors import InputError
-from app.types.documents import DEFAULT_COLLECTION, Document, Job, Metadata, MetadataValue, Source
+from app.types.defaults import DEFAULT_COLLECTION
+from app.types.documents import Document, Job, Metadata, MetadataValue, Source
 from app.types.uris import upload_uri
 
 TITLE_CHARACTERS = 80

@@ -10,16 +10,8 @@ from pydantic import Field
 from app.api.base_schemas import Answer, Posted
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
-from app.types.documents import (
-    CHUNK_OVERLAP,
-    CHUNK_TOKENS,
-    DEFAULT_COLLECTION,
-    DocumentState,
-    JobKind,
-    JobPriority,
-    JobState,
-    MetadataValue,
-)
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 from app.types.upkeep import MAX_URLS, FetchState, ReindexState
 from embedder.refinement_steps import MAX_BIAS
 

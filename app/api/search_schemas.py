@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field
 from app.api.base_schemas import Answer, Posted
 from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
-from app.types.documents import DEFAULT_COLLECTION, MetadataValue
+from app.types.defaults import DEFAULT_COLLECTION
+from app.types.documents import MetadataValue
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
+from app.types.search import DEFAULT_MODE, MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
 from app.types.values import ValueScope
 from embedder.refinement_steps import MAX_BIAS
 
@@ -53,7 +54,7 @@ class SearchQuestion(Posted):
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
     mode: SearchMode = Field(
-        default=SearchMode.HYBRID, description="By vectors and words (hybrid), by one vector (dense), or by words."
+        default=DEFAULT_MODE, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )
     like: list[str] = Field(
         default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."

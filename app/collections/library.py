@@ -18,9 +18,8 @@ from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.service import CHUNK_KEYS
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import (
-    CHUNK_OVERLAP,
-    CHUNK_TOKENS,
     Collection,
     Document,
     DocumentState,

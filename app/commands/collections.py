@@ -17,22 +17,26 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @collections.command("list")
-def list_collections() -> None:
+def list_collections(as_json: console.JsonLines = False) -> None:
     """List collections."""
     with open_catalog() as catalog:
-        rows = [
-            (
-                each.name,
-                each.document_count,
-                each.chunk_count,
-                each.document_steps,
-                each.fingerprint[:12],
-                "yes" if each.is_paused else "",
-            )
-            for each in catalog.collections()
-        ]
+        found = catalog.collections()
+    if as_json:
+        console.print_json_lines(found)
+        return
+    rows = [
+        (
+            each.name,
+            each.document_count,
+            each.chunk_count,
+            each.document_steps,
+            each.fingerprint[:12],
+            "yes" if each.is_paused else "",
+        )
+        for each in found
+    ]
     columns = ("name", "documents", "chunks", "document steps", "model fingerprint", "paused")
-    console.stdout.print(console.plain_table(columns, rows))
+    console.print_table(columns, rows)
 
 
 @collections.command("show")

@@ -21,17 +21,19 @@ def list_documents(
     collection: CollectionFilter = None,
     state: Annotated[DocumentState | None, typer.Option(help="Only in this state.")] = None,
     limit: Limit = 100,
+    as_json: console.JsonLines = False,
 ) -> None:
     """List documents.
 
     Example: gircse documents list --state failed
     """
     with open_catalog() as catalog:
-        rows = [
-            (each.id, each.collection, each.state, each.chunk_count, each.title, each.error or "")
-            for each in catalog.documents(collection, state=state, limit=limit)
-        ]
-    console.stdout.print(console.plain_table(("id", "collection", "state", "chunks", "title", "error"), rows))
+        found = catalog.documents(collection, state=state, limit=limit)
+    if as_json:
+        console.print_json_lines(found)
+        return
+    rows = [(each.id, each.collection, each.state, each.chunk_count, each.title, each.error or "") for each in found]
+    console.print_table(("id", "collection", "state", "chunks", "title", "error"), rows)
 
 
 @documents.command("show")

@@ -22,7 +22,8 @@ from app.commands.composition import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
 from app.services import Services
-from app.types.documents import DEFAULT_COLLECTION, DocumentKey, JobPriority, Source, SourceFailure
+from app.types.defaults import DEFAULT_COLLECTION
+from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
 
 POLL_S = 0.2
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path

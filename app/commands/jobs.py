@@ -23,27 +23,32 @@ def list_jobs(
     collection: CollectionFilter = None,
     state: Annotated[JobState | None, typer.Option(help="Only in this state.")] = None,
     limit: Limit = 100,
+    as_json: console.JsonLines = False,
 ) -> None:
     """List jobs.
 
     Example: gircse jobs list --state dead
     """
     with open_catalog() as catalog:
-        rows = [
-            (
-                each.id,
-                each.kind,
-                each.priority,
-                each.state,
-                each.attempts,
-                f"{each.progress:.0%}",
-                each.document_id,
-                each.error or "",
-            )
-            for each in catalog.jobs(state=state, collection=collection, limit=limit)
-        ]
+        found = catalog.jobs(state=state, collection=collection, limit=limit)
+    if as_json:
+        console.print_json_lines(found)
+        return
+    rows = [
+        (
+            each.id,
+            each.kind,
+            each.priority,
+            each.state,
+            each.attempts,
+            f"{each.progress:.0%}",
+            each.document_id,
+            each.error or "",
+        )
+        for each in found
+    ]
     columns = ("id", "kind", "priority", "state", "attempts", "progress", "document", "error")
-    console.stdout.print(console.plain_table(columns, rows))
+    console.print_table(columns, rows)
 
 
 @jobs.command("retry")

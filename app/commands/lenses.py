@@ -13,7 +13,7 @@ from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
-from app.types.documents import DEFAULT_COLLECTION
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.lens_indexes import LensIndexState
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
@@ -26,21 +26,18 @@ Collection = Annotated[str, typer.Option("--collection", "-c", help="Whose chunk
 
 
 @lenses.command("list")
-def list_lenses(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False) -> None:
+def list_lenses(as_json: console.JsonLines = False) -> None:
     """List lenses. Use one with `gircse search QUERY --lens NAME`."""
     with open_catalog() as catalog:
         known = all_lenses.lenses_of(catalog)
     if as_json:
-        for lens in known:
-            typer.echo(console.json_of(lens, indent=None))
+        console.print_json_lines(known)
         return
     rows = [
         (each.name, each.query_instruction, each.document_instruction or "", each.note, "; ".join(each.values))
         for each in known
     ]
-    console.stdout.print(
-        console.plain_table(("name", "query instruction", "document instruction", "note", "values"), rows)
-    )
+    console.print_table(("name", "query instruction", "document instruction", "note", "values"), rows)
 
 
 @lenses.command("save")
@@ -88,7 +85,7 @@ def propose_values(
             (join_values(each.values), " ".join((each.source, each.name)).strip(), f"{each.fitting} of {each.texts}")
             for each in proposals
         ]
-        console.stdout.print(console.plain_table(("values", "from", "texts that fit"), rows))
+        console.print_table(("values", "from", "texts that fit"), rows)
 
 
 @lenses.command("delete")
@@ -136,7 +133,7 @@ def list_indexes(
         )
         for each in found
     ]
-    console.stdout.print(console.plain_table(("lens", "state", "chunks", "size", "built in", "error"), rows))
+    console.print_table(("lens", "state", "chunks", "size", "built in", "error"), rows)
 
 
 @index.command("delete")

@@ -16,7 +16,7 @@ from app.commands.serve import exit_on_sigterm
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import InputError, UnavailableError
 from app.services import Services
-from app.types.documents import DEFAULT_COLLECTION
+from app.types.defaults import DEFAULT_COLLECTION
 
 TICK_S = 0.25
 

@@ -14,9 +14,6 @@ from typing import BinaryIO, NamedTuple
 from app.errors import InputError
 from app.types.uris import name_in
 
-DEFAULT_COLLECTION = "library"
-CHUNK_TOKENS = 200
-CHUNK_OVERLAP = 30
 MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 MetadataValue = str | int | float | bool

@@ -255,10 +255,6 @@ PUBLIC = {
     ("POST", "/login"),
     ("POST", "/logout"),
 }
-# They say that nothing is there, in words.
-REFUSALS = {
-    ("POST", f"/gradio_api/{way}") for way in ("call/{name:path}", "api/{name:path}", "run/{name:path}", "upload")
-}
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +318,7 @@ def ask(application: AccessApplication, route: tuple[str, str], scene: Scene, wh
 
 def test_every_route_has_an_entry(application: AccessApplication) -> None:
     found = routes_of(application.app)
-    assert found == ROUTES.keys() | PUBLIC | REFUSALS
+    assert found == ROUTES.keys() | PUBLIC
 
 
 def each_route() -> list[Any]:
