@@ -13,6 +13,8 @@ from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
@@ -63,6 +65,7 @@ class ToyServices:
             search=SearchService(catalog, index, embedder, observer=metrics),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
             metrics=metrics,
@@ -71,6 +74,7 @@ class ToyServices:
             catalog=catalog,
             blobs=blobs,
             index=index,
+            lens_indexing=LensIndexer(catalog=catalog, index=index, embedder=embedder),
             embedder=embedder,
             read=read_file,
             splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import gradio as gr
+import gradio.blocks
 from fastapi import FastAPI
 from starlette.routing import Mount
 
@@ -38,17 +41,40 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
 
 def build_pages(parts: PageParts) -> gr.Blocks:
     """All pages, not yet served."""
-    site = gr.Blocks(title="gircse-search", analytics_enabled=False)
-    for link, build in PAGES:
-        if link == SEARCH:
-            with site:
-                _frame(site, parts, link, build)
-        else:
-            with site.route(link.name, link.path, show_in_navbar=False):
-                _frame(site, parts, link, build)
-    site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
+    with _one_application():
+        site = gr.Blocks(title="gircse-search", analytics_enabled=False)
+        for link, build in PAGES:
+            if link == SEARCH:
+                with site:
+                    _frame(site, parts, link, build)
+            else:
+                with site.route(link.name, link.path, show_in_navbar=False):
+                    _frame(site, parts, link, build)
+        site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
     _keep_no_statistics(site)
     return site
+
+
+@contextmanager
+def _one_application() -> Iterator[None]:
+    """Gradio 6 makes an application of 96 routes for the queue and anew at the end of each page, 0.1 s of processor
+    time a piece, and serves none of them: `mount_gradio_app` makes its own. Here the first one stays.
+    """
+    made: list[Any] = []
+
+    class Once(gradio.blocks.App):
+        @staticmethod
+        def create_app(*args: Any, **options: Any) -> Any:
+            if not made:
+                made.append(every_time.create_app(*args, **options))
+            return made[0]
+
+    every_time = gradio.blocks.App
+    gradio.blocks.App = Once  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        gradio.blocks.App = every_time  # type: ignore[misc]
 
 
 def _keep_no_statistics(site: gr.Blocks) -> None:

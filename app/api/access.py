@@ -40,8 +40,8 @@ class AccessControl:
             await send({"type": "websocket.close", "code": 1008})  # nothing here speaks it
         elif _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address()(scope, receive, send)
-        elif self._logins is None:
-            # An outer application that mounts this one may have authenticated the request.
+        elif self._logins is None or current_principal() is not None:
+            # `AsOperator`, or an outer application that mounts this one, has authenticated the request.
             await self._pass(current_principal() or OPERATOR, scope, receive, send)
         elif is_public(scope["path"]):
             await self._app(scope, receive, send)
@@ -85,6 +85,17 @@ class AccessControl:
                 "Log in, or show an API key as `Authorization: Bearer KEY`; `gircse keys add` makes one."
             )
         return logins.principal_of_session(token)
+
+
+class AsOperator:
+    """Before what listens on the socket in the home, which its owner alone can open: commands need no key."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with acting_as(OPERATOR):
+            await self._app(scope, receive, send)
 
 
 def is_public(path: str) -> bool:

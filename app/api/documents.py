@@ -25,8 +25,8 @@ from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
 from app.collections.fetching import ReadUrl
-from app.collections.library import DEFAULT_COLLECTION
 from app.errors import InputError
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import Document, Job, Metadata, MetadataValue, Source
 from app.types.uris import upload_uri
 

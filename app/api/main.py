@@ -23,6 +23,7 @@ from app.api.framing import FramingGuard
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.judgements import judgement_routes, lens_routes
+from app.api.lens_indexes import lens_index_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
@@ -76,6 +77,7 @@ def create_app(
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(proposal_routes(services.proposals))
+    api.include_router(lens_index_routes(services.lens_indexes))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))

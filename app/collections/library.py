@@ -18,6 +18,7 @@ from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.service import CHUNK_KEYS
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import (
     Collection,
     Document,
@@ -35,10 +36,7 @@ from app.types.documents import (
 )
 from app.types.uris import canonical_uri
 
-DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
-CHUNK_TOKENS = 200
-CHUNK_OVERLAP = 30
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000

@@ -37,11 +37,13 @@ class IndexRole(StrEnum):
 class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
+    LABELS = "labels"  # of the points of an index: `index/field`
 
 
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+    LENS_INDEX = "lens-index"  # `document_id` is then that of a lens index
 
 
 READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it
@@ -268,15 +270,6 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
-
-    job: Job
-    uri: str
-    chunk_count: int
 
 
 class FacetValue(NamedTuple):

@@ -140,6 +140,15 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/lenses/proposals"): Case(
         READER, at("/api/v1/lenses/proposals", json={"instruction": MARKER, "collection": "{collection}"})
     ),
+    ("GET", "/api/v1/collections/{name}/lens-indexes"): Case(
+        READER, at("/api/v1/collections/{collection}/lens-indexes")
+    ),
+    ("POST", "/api/v1/collections/{name}/lens-indexes"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/lens-indexes", json={"lens": "Same place"})
+    ),
+    ("DELETE", "/api/v1/collections/{name}/lens-indexes"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/lens-indexes?lens=Same+place"), may_fail=(404,)
+    ),
     ("GET", "/api/v1/lenses/{name:path}"): Case(READER, at("/api/v1/lenses/seen"), of_collection=False),
     ("DELETE", "/api/v1/lenses/{name:path}"): Case(EDITOR, at("/api/v1/lenses/seen"), of_collection=False),
     ("GET", "/api/v1/judgements"): Case(READER, at("/api/v1/judgements?collection={collection}")),
