@@ -247,8 +247,6 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/metrics"): Case(READER, at("/metrics"), of_collection=False, may_fail=(403,)),  # tested below
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
-    ("GET", "/docs/oauth2-redirect"): Case(READER, at("/docs/oauth2-redirect"), of_collection=False),
-    ("GET", "/redoc"): Case(READER, at("/redoc"), of_collection=False),
 }
 # Open to everybody: what monitors ask, and the way in.
 PUBLIC = {
