@@ -65,6 +65,8 @@ class SearchHandlers(LensHandlers):
             unlike=tuple(chosen.unlike),
             values=named,
             value=chosen_value(chosen, named),
+            exclude=chosen.exclude,
+            detect_negation=not chosen.is_as_written(text),
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:

@@ -29,6 +29,14 @@ Values = Annotated[
     str | None,
     typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
 ]
+Rerank = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
+    ),
+]
+Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
+DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
 
@@ -51,15 +59,12 @@ def search(
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
-    rerank: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
-        ),
-    ] = None,
+    rerank: Rerank = None,
     per_document: Annotated[
         int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
     ] = None,
+    exclude: Exclude = [],  # noqa: B006
+    detect_negation: DetectNegation = True,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -78,6 +83,8 @@ def search(
         unlike=tuple(unlike),
         rerank=rerank,
         per_document=per_document,
+        exclude=tuple(exclude),
+        detect_negation=detect_negation,
     )
     with open_services() as services:
         written = None if values is None else split_values(values)

@@ -19,6 +19,7 @@ from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
+EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -58,7 +59,7 @@ def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vecto
     """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
     values, their stored vectors."""
     wanted = request.limit * (DEEPER if request.per_document else 1)
-    most = max(wanted, request.rerank or 0)
+    most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
     if not request.values:
         return find_points(index, name, replace(request, limit=most), vectors)
     found = find_points(index, name, replace(request, limit=max(VALUE_CANDIDATES, 2 * most)), vectors)

@@ -19,6 +19,7 @@ from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
+from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import GircseReranker
@@ -74,6 +75,7 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._exclusions = ExclusionRanker(index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
@@ -86,6 +88,8 @@ class SearchService:
         timings_ms: dict[str, float] = {}
         with self._timed(timings_ms, "total"):
             _check_search(request)
+            asked, negated = request.query, exclude_negated(request)
+            request = negated.request
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
@@ -98,17 +102,20 @@ class SearchService:
                 collection, found = self._ask_index(collection, request, vectors)
             candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
+            kept = self._exclusions.push_down(ranked.candidates, request, collection)
         result = SearchResult(
-            query=request.query,
+            query=asked,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(at_most_per_document(ranked.candidates, request.per_document)[: request.limit]),
+            hits=_hits(at_most_per_document(kept, request.per_document)[: request.limit]),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
+            exclusions=told_exclusions(negated, kept, summary),
+            searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -135,9 +142,11 @@ class SearchService:
                 request.values,
                 collection=collection,
             )
-            most = len(points) if request.per_document else max(request.limit, request.rerank or 0)
+            is_all = request.per_document or request.exclude
+            most = len(points) if is_all else max(request.limit, request.rerank or 0)
             ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
-        return [Candidate(point, reading) for point, reading in ranked], read.summary
+            without = set(excluded_values(request).values())
+        return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
@@ -166,7 +175,7 @@ class SearchService:
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.searched or result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._highlighter.highlight(
                     hits,
@@ -188,7 +197,9 @@ class SearchService:
         try:
             collection = self._catalog.collection(result.collection)
             query = self.refine(
-                result.query, instruction=collection.document_instruction, steps=collection.document_steps
+                result.searched or result.query,
+                instruction=collection.document_instruction,
+                steps=collection.document_steps,
             ).vector
             found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
         except NotFoundError:
@@ -372,4 +383,5 @@ def _hit(rank: int, candidate: Candidate) -> Hit:
         value=candidate.value,
         rerank_score=candidate.rerank_score,
         moved_from=candidate.moved_from,
+        excluded=candidate.excluded,
     )

@@ -53,6 +53,8 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "values",
         "notes",
         "match",
+        "exclusions",
+        "searched",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
