@@ -41,6 +41,8 @@ from app.types.documents import (
     Judgement,
     Lens,
 )
+from app.types.search import Leg
+from app.types.weights import CrossValidation, WeightTuning
 
 OPEN_STATES = (JobState.QUEUED, JobState.FAILED, JobState.RUNNING)
 WAITING_STATES = (JobState.QUEUED, JobState.FAILED)
@@ -349,6 +351,33 @@ class JudgementRow(Table):
 
     def as_judgement(self) -> Judgement:
         return Judgement(self.document_id, self.query, self.instruction, self.grade, self.judged_by, self.judged_at)
+
+
+class WeightTuningRow(Table):
+    """Weights that were tuned for a collection; at most one of its tunings is applied."""
+
+    __tablename__ = "weight_tuning"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"), index=True)
+    weights_json: Mapped[str] = mapped_column(Text)
+    validation_json: Mapped[str] = mapped_column(Text)
+    tuned_by: Mapped[str]
+    tuned_at: Mapped[datetime]
+    is_applied: Mapped[bool]
+    undone_at: Mapped[datetime | None]
+
+    def as_weight_tuning(self) -> WeightTuning:
+        return WeightTuning(
+            id=self.id,
+            collection=self.collection,
+            weights={Leg(leg): weight for leg, weight in json.loads(self.weights_json).items()},
+            validation=CrossValidation(**json.loads(self.validation_json)),
+            tuned_by=self.tuned_by,
+            tuned_at=self.tuned_at,
+            is_applied=self.is_applied,
+            undone_at=self.undone_at,
+        )
 
 
 class AnswerRow(Table):

@@ -22,6 +22,7 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.search import Leg
 
 
 class DocumentLists(Protocol):
@@ -80,7 +81,8 @@ class LensesAndJudgements(Protocol):
     def save_judgement(self, judgement: Judgement) -> None:
         """Replaces what this person said before of this document, query and instruction.
 
-        Raises UnknownDocumentError. With its document a judgement goes.
+        Raises UnknownDocumentError, and ConflictError where this person has said as much as is kept. With its document
+        a judgement goes.
         """
         ...
 
@@ -94,6 +96,14 @@ class LensesAndJudgements(Protocol):
 
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         """In the order of names."""
+        ...
+
+
+class TunedWeights(Protocol):
+    """Weights of legs that were tuned for collections. A part of `Catalog`."""
+
+    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+        """Those that are applied; None: the defaults, as for a collection that is not there."""
         ...
 
 
@@ -113,7 +123,7 @@ class IdempotencyRecords(Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, IdempotencyRecords, Protocol):
+class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
     """Collections, documents and jobs, as people and programs see and change them."""
 
     def collection(self, name: str) -> Collection:

@@ -29,12 +29,11 @@ def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, flo
     does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
     where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all.
     """
-    shares = {leg: _shares(points) for leg, points in legs.items() if points and weights.get(leg)}
-    lowest = {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
-    shared = _shared_weights(weights, shares)
-    by_id = {point.id: point for points in legs.values() for point in points}
+    found, shares, lowest = leg_shares(legs)
+    shared = share_weights(weights, [leg for leg in shares if weights.get(leg)])
+    by_id = {point.id: point for point in found}
     totals = {
-        point_id: sum(shared[leg] * each.get(point_id, lowest[leg]) for leg, each in shares.items())
+        point_id: sum(weight * shares[leg].get(point_id, lowest[leg]) for leg, weight in shared.items())
         for point_id in by_id
     }
     ranks: dict[str, list[LegRank]] = {}
@@ -45,7 +44,17 @@ def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, flo
     return [RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks[each])) for each in order]
 
 
-def _shared_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
+def leg_shares(
+    legs: Mapping[Leg, Sequence[ScoredPoint]],
+) -> tuple[list[ScoredPoint], dict[Leg, dict[str, float]], dict[Leg, float]]:
+    """All points, each once; of every leg that found some, its scores by id as shares of the best one; and what counts
+    for a point that it did not find."""
+    points = list({point.id: point for found in legs.values() for point in found}.values())
+    shares = {leg: _shares(found) for leg, found in legs.items() if found}
+    return points, shares, {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
+
+
+def share_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
     """Of those that found something; 1 in all."""
     shared: dict[Leg, float] = {}
     for kind in ([leg for leg in weights if leg is not Leg.SPARSE], [Leg.SPARSE]):

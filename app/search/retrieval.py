@@ -14,7 +14,7 @@ from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Point
+from app.types.documents import Point, ScoredPoint
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
@@ -27,6 +27,9 @@ _SHORTEST = 1e-6
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
 CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY}
+
+
+LegWeights = Mapping[Leg, float]
 
 
 class QueryVectors(NamedTuple):
@@ -55,14 +58,17 @@ class PseudoFeedback(NamedTuple):
 PSEUDO_FEEDBACK = PseudoFeedback()
 
 
-def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
+def find_candidates(
+    index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors, *, weights: LegWeights
+) -> Retrieved:
     """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
     values, their stored vectors."""
     wanted = request.limit * (DEEPER if request.per_document else 1)
     most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
     if not request.values:
-        return find_points(index, name, replace(request, limit=most), vectors)
-    found = find_points(index, name, replace(request, limit=max(VALUE_CANDIDATES, 2 * most)), vectors)
+        return find_points(index, name, replace(request, limit=most), vectors, weights=weights)
+    most = max(VALUE_CANDIDATES, 2 * most)
+    found = find_points(index, name, replace(request, limit=most), vectors, weights=weights)
     stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
     present = [each for each in found.points if each.point.id in stored]  # others were deleted since
     return found._replace(points=present, stored=stored)
@@ -75,8 +81,9 @@ def find_points(
     vectors: QueryVectors,
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """Of the index `name`.
+    """Of the index `name`. `weights`: of the legs, after pseudo-relevance feedback.
 
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
@@ -94,18 +101,33 @@ def find_points(
     if request.mode is SearchMode.DENSE:
         found = index.search(name, vectors.dense, limit=request.limit, filters=filters)
         return Retrieved([RankedPoint(each) for each in found], vectors.dense)
+    legs = find_legs(index, name, request, vectors, has_sparse=has_sparse, feedback=feedback)
+    fused = fuse(legs, weights=weights) if Leg.FEEDBACK in legs else fuse(legs)
+    return Retrieved(fused[: request.limit], vectors.dense)
+
+
+def find_legs(
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    has_sparse: bool = True,
+    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+) -> dict[Leg, Sequence[ScoredPoint]]:
+    """What each leg of a hybrid search finds. With feedback of a person there is none of the first ranks."""
+    filters = request.filters or None
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
     dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
-    legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
-    fused = fuse(legs)
+    legs: dict[Leg, Sequence[ScoredPoint]] = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
     if feedback.chunks and not request.like and not request.unlike:
-        like = [point.vector for point in index.retrieve(name, [each.point.id for each in fused[: feedback.chunks]])]
+        first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
+        like = [point.vector for point in index.retrieve(name, first)]
         towards = _towards(asked, like, feedback.weight)
         legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters)
-        fused = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
-    return Retrieved(fused[: request.limit], vectors.dense)
+    return legs
 
 
 def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:

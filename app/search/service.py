@@ -21,24 +21,25 @@ from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fingerprints import require_same_model
-from app.search.fusion import RankedPoint
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import at_most_per_document, check_per_document
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.reranking import Candidate, Reranked, check_rerank, rerank
-from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, is_own
+from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, find_legs, is_own
 from app.search.text_reranking import rerank_texts
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Collection, Metadata, require_text
+from app.types.documents import Collection, Metadata, ScoredPoint, require_text
 from app.types.search import (
     MAX_FILTERS,
     MAX_LIMIT,
     Hit,
     HitChunk,
     HitDocument,
+    Leg,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -261,12 +262,21 @@ class SearchService:
         while True:
             name = collection.active_index
             try:
-                return collection, find_candidates(self._index, name, request, vectors)
+                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                return collection, find_candidates(self._index, name, request, vectors, weights=weights)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
+
+    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
+        """What each leg of a hybrid search finds, before they are fused."""
+        request = exclude_negated(request).request
+        collection = self._catalog.collection(request.collection)
+        require_same_model(collection, self._embedder)
+        _, vectors = self._embed(request, collection)
+        return find_legs(self._index, collection.active_index, request, vectors)
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:

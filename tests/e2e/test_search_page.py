@@ -255,6 +255,10 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
     judged = page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
     assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
+    page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).press("Enter")
+    expect(page.locator("#message")).to_contain_text("Taken back")
+    expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(0)
+    assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_text("More settings").click()

@@ -80,6 +80,11 @@ class OneDocumentCatalog:
     def save_judgement(self, judgement: Judgement) -> None:
         self.judged.append(judgement)
 
+    def delete_judgement(self, judgement: Judgement) -> bool:
+        kept = [each for each in self.judged if each.document_id != judgement.document_id]
+        is_there, self.judged = len(kept) < len(self.judged), kept
+        return is_there
+
     def collections(self) -> list[CountedCollection]:
         return [
             CountedCollection(name, "f", 4, "", 1, 200, 30, f"{name}--1", document_count=1, chunk_count=2)
@@ -310,6 +315,8 @@ def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: Searc
     assert "answers this query" in said
     (kept,) = handlers.catalog.judged  # type: ignore[attr-defined]
     assert (kept.document_id, kept.query, kept.instruction, kept.grade) == ("d1", "card", "", 3)
+    assert "Taken back" in handlers.judge("card", "", "library", {"document": "d1", "grade": None})
+    assert handlers.catalog.judged == []  # type: ignore[attr-defined]
     for collection, data in (
         ("other", {"document": "d1", "grade": 3}),
         ("library", {"document": "d1", "grade": 9}),
