@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
@@ -93,12 +91,8 @@ def _file_response(document: Document, services: AuthorizedServices) -> Response
 
 
 def file_name(document: Document) -> str:
-    """Under which it is saved: the last part of its uri, without what a file system could take for something else."""
-    scheme = document.uri.partition(":")[0].lower()
-    uri = re.split(r"[?#]", document.uri)[0] if scheme in ("http", "https") else document.uri
-    last = uri.rstrip("/").rpartition("/")[2]
-    last = unquote(last) if scheme in ("http", "https", "file") else last
-    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in last)
+    """Under which it is saved: its name, without what a file system could take for something else."""
+    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in document.name)
     return name.strip(". ")[:150] or "document"
 
 

@@ -41,8 +41,6 @@ from app.types.documents import (
     Judgement,
     Lens,
 )
-from app.types.search import Leg
-from app.types.weights import CrossValidation, WeightTuning
 
 OPEN_STATES = (JobState.QUEUED, JobState.FAILED, JobState.RUNNING)
 WAITING_STATES = (JobState.QUEUED, JobState.FAILED)
@@ -336,6 +334,30 @@ class LensRow(Table):
         return Lens(self.name, self.query_instruction, self.document_instruction, self.note, values)
 
 
+class LensIndexRow(Table):
+    """The values of a lens, and where the chunks of a collection are labelled with theirs.
+
+    `places_json` lists all places, `index/field`, that may have labels of it.
+    """
+
+    __tablename__ = "lens_index"
+    __table_args__ = (UniqueConstraint("collection", "lens"),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
+    lens: Mapped[str]
+    values_json: Mapped[str] = mapped_column(Text)
+    edition: Mapped[int] = mapped_column(default=1)
+    revision: Mapped[int] = mapped_column(default=1)
+    created_at: Mapped[datetime]
+    built_index: Mapped[str] = mapped_column(default="")
+    built_field: Mapped[str] = mapped_column(default="")
+    built_at: Mapped[datetime | None]
+    chunks: Mapped[int] = mapped_column(default=0)
+    seconds: Mapped[float] = mapped_column(default=0.0)
+    places_json: Mapped[str] = mapped_column(Text, default="[]")
+
+
 class JudgementRow(Table):
     """The id follows from document, query, instruction and person, so that each has one judgement at most."""
 
@@ -351,33 +373,6 @@ class JudgementRow(Table):
 
     def as_judgement(self) -> Judgement:
         return Judgement(self.document_id, self.query, self.instruction, self.grade, self.judged_by, self.judged_at)
-
-
-class WeightTuningRow(Table):
-    """Weights that were tuned for a collection; at most one of its tunings is applied."""
-
-    __tablename__ = "weight_tuning"
-
-    id: Mapped[str] = mapped_column(String(36), primary_key=True)
-    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"), index=True)
-    weights_json: Mapped[str] = mapped_column(Text)
-    validation_json: Mapped[str] = mapped_column(Text)
-    tuned_by: Mapped[str]
-    tuned_at: Mapped[datetime]
-    is_applied: Mapped[bool]
-    undone_at: Mapped[datetime | None]
-
-    def as_weight_tuning(self) -> WeightTuning:
-        return WeightTuning(
-            id=self.id,
-            collection=self.collection,
-            weights={Leg(leg): weight for leg, weight in json.loads(self.weights_json).items()},
-            validation=CrossValidation(**json.loads(self.validation_json)),
-            tuned_by=self.tuned_by,
-            tuned_at=self.tuned_at,
-            is_applied=self.is_applied,
-            undone_at=self.undone_at,
-        )
 
 
 class AnswerRow(Table):

@@ -10,7 +10,7 @@ from sqlalchemy import Select, delete, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog.sessions import Sessions, collection_row
-from app.catalog.tables import WeightTuningRow
+from app.catalog.weight_tables import WeightTuningRow
 from app.types.search import Leg
 from app.types.weights import MAX_TUNINGS, WeightTuning
 

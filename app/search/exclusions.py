@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.errors import InputError
 from app.ports.parts import VectorIndex
 from app.search.bm25 import document_vector, query_vector
 from app.search.negation import find_negation
@@ -17,9 +16,8 @@ from app.search.reranking import Candidate
 from app.search.retrieval import EXCLUSION_CANDIDATES
 from app.search.value_reader import ValueReader
 from app.types.chunk_text import embedded_text_of
-from app.types.documents import Collection, require_text
+from app.types.documents import Collection
 from app.types.search import (
-    MAX_EXCLUSION_CHARACTERS,
     MAX_EXCLUSIONS,
     Exclusion,
     ExclusionEffect,
@@ -48,8 +46,7 @@ class Negated:
 
 
 def exclude_negated(request: SearchRequest) -> Negated:
-    """Raises InputError for exclusions that cannot be."""
-    given = tuple(_checked(request.exclude))
+    given = tuple(dict.fromkeys(" ".join(each.split()) for each in request.exclude))
     request = replace(request, exclude=given)
     found = find_negation(request.query) if request.detect_negation else None
     if found is None or not found.phrases:
@@ -61,21 +58,6 @@ def exclude_negated(request: SearchRequest) -> Negated:
     if len(given) + len(new) > MAX_EXCLUSIONS:
         return Negated(request)
     return Negated(replace(request, query=found.text, exclude=(*given, *new)), taken=new)
-
-
-def _checked(phrases: Iterable[str]) -> Iterable[str]:
-    phrases = tuple(phrases)
-    if len(phrases) > MAX_EXCLUSIONS:
-        raise InputError(f"At most {MAX_EXCLUSIONS} phrases can be excluded, not {len(phrases)}.")
-    for phrase in phrases:
-        if len(require_text(phrase, name="phrase to exclude")) > MAX_EXCLUSION_CHARACTERS:
-            raise InputError(
-                f"The phrase to exclude {phrase[:40]!r}… has {len(phrase):,} characters; at most "
-                f"{MAX_EXCLUSION_CHARACTERS} are read."
-            )
-        if not phrase.strip():
-            raise InputError("A phrase to exclude is empty; name what the hits should not be about.")
-    return dict.fromkeys(" ".join(each.split()) for each in phrases)
 
 
 def excluded_values(request: SearchRequest) -> dict[str, str]:
@@ -114,11 +96,10 @@ class ExclusionRanker:
     def _about(self, candidates: Sequence[Candidate], phrases: Sequence[str], collection: Collection) -> np.ndarray:
         """(n, P)"""
         ids = [each.ranked.point.id for each in candidates]
-        stored = {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
+        present, vectors = self._index.vectors(collection.active_index, ids)  # others were deleted since
         found = np.zeros((len(ids), len(phrases)))
-        there = [at for at, each in enumerate(ids) if each in stored]  # others were deleted since
-        if there:
-            vectors = np.asarray([stored[ids[at]] for at in there], dtype=np.float32)
+        if len(present):
+            there = [ids.index(each) for each in present]
             found[there] = aboutness(*self._reader.nearness(vectors, phrases, collection=collection))
         return found
 

@@ -6,14 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from app.errors import InputError
 from app.search.reranking import Candidate
-
-
-def check_per_document(most: int | None) -> None:
-    """Raises InputError."""
-    if most is not None and most < 1:
-        raise InputError(f"per_document must be at least 1, not {most}; leave it out for any number.")
 
 
 def at_most_per_document(candidates: Sequence[Candidate], most: int | None) -> Sequence[Candidate]:

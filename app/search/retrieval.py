@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import NamedTuple
-from uuid import UUID
 
 import numpy as np
 
@@ -15,11 +14,13 @@ from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Point, ScoredPoint
-from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
+from app.types.lens_indexes import Label
+from app.types.search import Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
 EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
+LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -44,7 +45,18 @@ class Retrieved(NamedTuple):
 
     points: Sequence[RankedPoint]
     vector: Sequence[float] = ()  # empty in sparse mode
-    stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
+
+
+class LabelChoice(NamedTuple):
+    """By labels of a lens index: `only` points that have this one are found; of those that have the `likely` one, which
+    is the query's own, the best are found whatever comes before them."""
+
+    field: str | None = None  # that holds the labels
+    only: Label | None = None
+    likely: Label | None = None
+
+
+NO_LABELS = LabelChoice()
 
 
 class PseudoFeedback(NamedTuple):
@@ -59,19 +71,20 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 
 
 def find_candidates(
-    index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors, *, weights: LegWeights
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    labels: LabelChoice = NO_LABELS,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
-    values, their stored vectors."""
+    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values."""
     wanted = request.limit * (DEEPER if request.per_document else 1)
     most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
-    if not request.values:
-        return find_points(index, name, replace(request, limit=most), vectors, weights=weights)
-    most = max(VALUE_CANDIDATES, 2 * most)
-    found = find_points(index, name, replace(request, limit=most), vectors, weights=weights)
-    stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
-    present = [each for each in found.points if each.point.id in stored]  # others were deleted since
-    return found._replace(points=present, stored=stored)
+    if request.values:
+        most = max(VALUE_CANDIDATES, 2 * most)
+    return find_points(index, name, replace(request, limit=most), vectors, labels=labels, weights=weights)
 
 
 def find_points(
@@ -81,13 +94,15 @@ def find_points(
     vectors: QueryVectors,
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    labels: LabelChoice = NO_LABELS,
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """Of the index `name`. `weights`: of the legs, after pseudo-relevance feedback.
+    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label. `weights`: of the
+    legs, after pseudo-relevance feedback.
 
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
-    filters = request.filters or None
+    filters, only = request.filters or None, labels.only
     has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
         if not has_sparse:
@@ -95,15 +110,27 @@ def find_points(
                 f"The collection {request.collection!r} was indexed by a release that could not search by words. "
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
-        found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found])
+        ask = partial(index.search_sparse, name, request.query, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        found = index.search(name, vectors.dense, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found], vectors.dense)
-    legs = find_legs(index, name, request, vectors, has_sparse=has_sparse, feedback=feedback)
-    fused = fuse(legs, weights=weights) if Leg.FEEDBACK in legs else fuse(legs)
-    return Retrieved(fused[: request.limit], vectors.dense)
+        ask = partial(index.search, name, vectors.dense, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
+    legs, leg, towards = find_legs(index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, only=only)
+    weights = weights if leg is Leg.FEEDBACK else WEIGHTS
+    points = fuse(legs, weights=weights)[: request.limit]
+    if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
+        new = {point.id for point in likely} - {each.point.id for each in points}
+        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
+    return Retrieved(points, vectors.dense)
+
+
+class FoundLegs(NamedTuple):
+    """What each leg finds; the one that was asked last, with its vector."""
+
+    legs: Mapping[Leg, Sequence[ScoredPoint]]
+    last: Leg
+    vector: Sequence[float]
 
 
 def find_legs(
@@ -114,20 +141,31 @@ def find_legs(
     *,
     has_sparse: bool = True,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
-) -> dict[Leg, Sequence[ScoredPoint]]:
-    """What each leg of a hybrid search finds. With feedback of a person there is none of the first ranks."""
+    only: Label | None = None,
+) -> FoundLegs:
+    """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
     filters = request.filters or None
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
-    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
-    legs: dict[Leg, Sequence[ScoredPoint]] = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
-    if feedback.chunks and not request.like and not request.unlike:
-        first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
-        like = [point.vector for point in index.retrieve(name, first)]
-        towards = _towards(asked, like, feedback.weight)
-        legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters)
-    return legs
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
+    legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
+    if not feedback.chunks or request.like or request.unlike:
+        return FoundLegs(legs, Leg.DENSE, vectors.dense)
+    first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
+    like = [point.vector for point in index.retrieve(name, first)]
+    towards = _towards(asked, like, feedback.weight)
+    legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters, label=only)
+    return FoundLegs(legs, Leg.FEEDBACK, towards)
+
+
+def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:
+    return ask(limit=LIKELY_CANDIDATES, label=labels.likely) if labels.likely else []
+
+
+def _ranked(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[RankedPoint]:
+    known = {point.id for point in found}
+    return [RankedPoint(each) for each in (*found, *(point for point in likely if point.id not in known))]
 
 
 def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
@@ -137,20 +175,6 @@ def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float
     query /= max(float(np.linalg.norm(query)), _SHORTEST)
     moved = _add_means(query, (weight, like))
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
-
-
-def check_feedback(request: SearchRequest) -> None:
-    """Raises InputError."""
-    if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
-        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
-    for name, ids in (("like", request.like), ("unlike", request.unlike)):
-        if len(ids) > MAX_FEEDBACK:
-            raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
-        for chunk_id in ids:
-            if not _is_chunk_id(chunk_id):
-                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
-    if both := set(request.like) & set(request.unlike):
-        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
 
 
 def move_vector(
@@ -190,10 +214,3 @@ def is_own(payload: Mapping[str, object]) -> bool:
     """Whether a point is a chunk of ours."""
     metadata = payload.get("metadata")
     return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
-
-
-def _is_chunk_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False

@@ -185,8 +185,10 @@ def test_over_http(jazz: Any) -> None:
 
 
 def test_on_the_command_line(jazz: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "open_services", lambda: nullcontext(jazz.services))
-    run = CliRunner().invoke(cli.app, ["search", "jazz", "-c", "library", "-i", "", "--exclude", "york"])
+    monkeypatch.setattr(search, "open_services", lambda _: nullcontext(jazz.services))
+    run = CliRunner().invoke(cli.app, ["search", "jazz", "-c", "library", "-i", "", "--exclude", "york", "--local"])
     assert "not about york: 1 candidates ranked lower" in " ".join(run.output.split())
-    run = CliRunner().invoke(cli.app, ["search", "jazz, not about York", "-c", "library", "--no-detect-negation"])
+    run = CliRunner().invoke(
+        cli.app, ["search", "jazz, not about York", "-c", "library", "--no-detect-negation", "--local"]
+    )
     assert "ranked lower" not in run.output

@@ -38,8 +38,7 @@ def render_note(message: str) -> str:
 
 
 def name_of(document: Document) -> str:
-    """Its title, else the last part of its uri."""
-    return document.title or document.uri.rstrip("/").rpartition("/")[2] or document.uri
+    return document.title or document.name or document.uri
 
 
 def render_source_link(uri: str, max_chars: int) -> Markup:
