@@ -13,8 +13,9 @@ from app.access.authorizer import Authorizer
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
+from app.evaluation.weight_tuning import WeightTuner
 from app.ports.catalog import Catalog
-from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
@@ -38,6 +39,7 @@ from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
+from app.types.weights import CollectionWeights, WeightTuning
 from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
@@ -256,6 +258,29 @@ class AuthorizedJudged:
             return self._judged.forget_import(collection, judged_by)
 
 
+class AuthorizedTuning:
+    def __init__(self, tuner: WeightTuner, authorizer: Authorizer) -> None:
+        self._tuner = tuner
+        self._authorizer = authorizer
+
+    def weights(self, collection: str) -> CollectionWeights:
+        with self._authorizer.require_access(READER, collection):
+            return self._tuner.weights(collection)
+
+    def tune(self, collection: str) -> WeightTuning:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            tuning = self._tuner.tune(collection, tuned_by=principal.name)
+            if tuning.is_applied:
+                self._authorizer.note("weights.tuned", collection)
+            return tuning
+
+    def undo(self, collection: str) -> WeightTuning:
+        with self._authorizer.require_access(EDITOR, collection):
+            undone = self._tuner.undo(collection)
+            self._authorizer.note("weights.undone", collection)
+            return undone
+
+
 class AuthorizedMetrics:
     """The metrics of the process, with how much the application holds of everything."""
 
@@ -322,6 +347,7 @@ class AuthorizedServices:
     library: Documents
     judged: JudgedQueries
     evaluations: Evaluations
+    tuning: Tuning
     accounts: AuthorizedAccounts
     application_metrics: AuthorizedMetrics
     fetching: Fetching
@@ -345,6 +371,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         library=AuthorizedLibrary(services.library, catalog, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
+        tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
         accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
         application_metrics=AuthorizedMetrics(services, authorizer),
         fetching=AuthorizedFetching(fetching, authorizer),

@@ -111,4 +111,6 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         value=question.value,
         rerank=question.rerank,
         per_document=question.per_document,
+        exclude=tuple(question.exclude),
+        detect_negation=question.detect_negation,
     )

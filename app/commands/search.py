@@ -56,6 +56,8 @@ Rerank = Annotated[
 PerDocument = Annotated[
     int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
 ]
+Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
+DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
@@ -83,6 +85,8 @@ def search(
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
     rerank: Rerank = None,
     per_document: PerDocument = None,
+    exclude: Exclude = [],  # noqa: B006
+    detect_negation: DetectNegation = True,
     form: Form = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
@@ -108,6 +112,8 @@ def search(
         unlike=tuple(unlike),
         rerank=rerank,
         per_document=per_document,
+        exclude=tuple(exclude),
+        detect_negation=detect_negation,
     )
     check_request(request)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)

@@ -29,6 +29,7 @@ class Candidate:
     value: ValueReading | None = None
     rerank_score: float | None = None
     moved_from: int | None = None
+    excluded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

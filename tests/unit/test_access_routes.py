@@ -174,6 +174,13 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/judgements/import"): Case(
         EDITOR, at("/api/v1/judgements/import?collection={collection}&judged_by=import:a"), may_fail=(404,)
     ),
+    ("GET", "/api/v1/collections/{name}/weights"): Case(READER, at("/api/v1/collections/{collection}/weights")),
+    ("POST", "/api/v1/collections/{name}/weights"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/weights"), may_fail=(409,)
+    ),
+    ("DELETE", "/api/v1/collections/{name}/weights"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/weights"), may_fail=(404,)
+    ),
     ("POST", "/api/v1/evaluations"): Case(
         EDITOR,
         at("/api/v1/evaluations", json={"collection": "{other}", "compared_with": ["{collection}"]}),
@@ -434,7 +441,8 @@ def state_of(application: AccessApplication, scene: Scene) -> Any:
     catalog = application.application.services.catalog
     found = catalog.collection(scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
-    return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
+    tunings = catalog.weight_tunings(scene.collection)
+    return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements, tunings
 
 
 def test_lists_over_all_collections_need_everything(application: AccessApplication) -> None:
