@@ -104,7 +104,8 @@ def find_points(
     if request.mode is SearchMode.DENSE:
         ask = partial(index.search, name, vectors.dense, filters=filters)
         return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
-    candidates = max(CANDIDATES, 2 * request.limit)
+    # Where labels tell what else there is to be found, half as deep is enough.
+    candidates = max(CANDIDATES, request.limit if labels.field else 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
     dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
