@@ -41,8 +41,8 @@ from ingest.pipeline import IngestPipeline
 
 NAME, LENS, OTHER_LENS = "library", "Same place", "Same topic"
 _UPSERTED = 2_000
-_QUERIES = 15
-_ROUNDS = 3
+_QUERIES = 10
+_ROUNDS = 2
 _INGESTED = 10  # documents
 _LEASE = timedelta(minutes=10)
 _MEGABYTE = 1e6

@@ -389,6 +389,9 @@ def test_labels_survive_an_optimisation(edge_index: QdrantVectorIndex) -> None:
     optimize_index(edge_index, name, tell=lambda condition: None)
     assert edge_index.label_counts(name, "lens_a") == {0: 1, 1: 2}
     assert numbers(edge_index.search(name, NORTH, limit=9, label=Label("lens_a", 1))) == [2, 3]
+    edge_index.delete_points(name, [point_id(2)])
+    edge_index.set_labels(name, "lens_a", {point_id(3): {"value": 0}, point_id(4): {"value": 4}})
+    assert edge_index.label_counts(name, "lens_a") == {0: 2, 4: 1}
 
 
 def test_points_are_deleted_by_id(index: VectorIndex) -> None:
