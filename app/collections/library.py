@@ -78,6 +78,7 @@ class Library:
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
         chunk_context: bool = True,
+        chunk_structure: bool = True,
     ) -> Collection:
         """Makes it with the model in use. Raises ConflictError when the name is taken."""
         if self._is_taken(name):
@@ -98,6 +99,7 @@ class Library:
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
             chunk_context=chunk_context,
+            chunk_structure=chunk_structure,
             active_index="",
         )
         check_contract(collection, self._embedder)

@@ -7,17 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.types.documents import (
-    ExtractedText,
-    Findings,
-    IndexStatus,
-    Point,
-    ScoredPoint,
-    Span,
-    StoredBytes,
-    TextPart,
-    TextWindow,
-)
+from app.types.documents import IndexStatus, Point, ScoredPoint, StoredBytes, TextWindow
+from app.types.texts import ExtractedText, Findings, Span, TextPart
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 

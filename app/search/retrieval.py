@@ -13,7 +13,7 @@ import numpy as np
 from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
-from app.types.chunk_text import CONTEXT_KEY
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
 from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
@@ -25,7 +25,7 @@ _SHORTEST = 1e-6
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
-CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY}
+CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY}
 
 
 class QueryVectors(NamedTuple):

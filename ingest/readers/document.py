@@ -8,19 +8,21 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import DocumentError
 from app.ports.parts import TextSink
-from app.types.documents import ExtractedText, Findings, TextPart
+from app.types.texts import ExtractedText, Findings, TextPart
+from ingest.headings import MarkdownHeadings
 from ingest.readers.books import read_epub
 from ingest.readers.bundles import read_tar, read_zip
 from ingest.readers.errors import PARSER_ERRORS, damaged
 from ingest.readers.html import read_html
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
 from ingest.readers.mail import read_mailbox, read_message
-from ingest.readers.media_types import CODE, DOCX, PPTX, XLSX, media_type_of, path_of
+from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PPTX, XLSX, media_type_of, path_of
 from ingest.readers.members import ReadMember
 from ingest.readers.office import read_docx
 from ingest.readers.parts import Opened, cut_parts, pieces_of
@@ -51,7 +53,7 @@ def _container(read: Callable[[bytes, ReadLimits, ReadMember], ExtractedText]) -
 # What a person calls the format, and who reads it.
 _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
-    "text/markdown": ("text", read_markdown),
+    MARKDOWN: ("text", read_markdown),
     "text/html": ("HTML", _whole(read_html)),
     "application/pdf": ("PDF", read_pdf),
     DOCX: ("Word document", _whole(read_docx)),
@@ -108,6 +110,7 @@ class TextInMemory:
             media_type=found.media_type,
             metadata=found.metadata,
             page_starts=tuple(start for part in self._parts for start in part.page_starts),
+            marks=tuple(mark for part in self._parts for mark in part.marks),
         )
 
 
@@ -131,9 +134,12 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
 def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> Opened:
     kind, open_format = _FORMATS[media_type]
     length, is_empty = 0, True
+    headings = MarkdownHeadings()
     try:
         opened = open_format(stream, limits)
         for part in cut_parts(opened.pieces):
+            if media_type == MARKDOWN:
+                part = replace(part, marks=headings.marks(part.text, length))
             length += len(part.text)
             check_length(length, limits)
             is_empty = is_empty and not part.text.strip()

@@ -19,7 +19,8 @@ from app.catalog import SqlCatalog, connect
 from app.collections.blobs import FolderBlobStore
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.documents import Job, JobPriority, JobState, NewDocument, Span
+from app.types.documents import Job, JobPriority, JobState, NewDocument
+from app.types.texts import Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.worker import Worker
