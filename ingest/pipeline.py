@@ -250,7 +250,7 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
     """Title and metadata: what the person said about the document wins over what the reader found."""
-    return document.title or found.title or document.uri, {**found.metadata, **document.metadata}
+    return document.title or found.title, {**found.metadata, **document.metadata}
 
 
 class _ProgressingSink:

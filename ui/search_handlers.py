@@ -18,7 +18,7 @@ from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
 from ui.render.hits import render_results
-from ui.render.text import render_note
+from ui.render.text import name_of, render_note
 from ui.render.tokens import render_refinement
 
 MAX_QUERY_CHARS = 10_000
@@ -115,9 +115,7 @@ class SearchHandlers(LensHandlers):
         )
         self.catalog.save_judgement(judgement)
         said = "answers" if judgement.grade else "does not answer"
-        return render_note(
-            f"Noted: “{document.title or document.uri}” {said} this query. Measure with it under Evaluate."
-        )
+        return render_note(f"Noted: “{name_of(document)}” {said} this query. Measure with it under Evaluate.")
 
 
 def read_mode(value: object) -> SearchMode:

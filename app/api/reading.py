@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
@@ -14,6 +12,7 @@ from app.access.authorized_services import AuthorizedServices
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
 from app.types.documents import Document, FacetValue, PageStart
+from app.types.file_names import last_part
 from app.types.search import MAX_FILTERS
 
 PDF, BYTES = "application/pdf", "application/octet-stream"
@@ -94,10 +93,7 @@ def _file_response(document: Document, services: AuthorizedServices) -> Response
 
 def file_name(document: Document) -> str:
     """Under which it is saved: the last part of its uri, without what a file system could take for something else."""
-    scheme = document.uri.partition(":")[0].lower()
-    uri = re.split(r"[?#]", document.uri)[0] if scheme in ("http", "https") else document.uri
-    last = uri.rstrip("/").rpartition("/")[2]
-    last = unquote(last) if scheme in ("http", "https", "file") else last
+    last = last_part(document.uri)
     name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in last)
     return name.strip(". ")[:150] or "document"
 

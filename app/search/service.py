@@ -32,6 +32,7 @@ from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.types.chunk_text import CONTEXT_KEY
 from app.types.documents import Collection, Metadata, require_text
+from app.types.file_names import shown_title
 from app.types.search import (
     MAX_FILTERS,
     MAX_LIMIT,
@@ -356,7 +357,7 @@ def _hit(rank: int, candidate: Candidate) -> Hit:
         score=point.score,
         document=HitDocument(
             id=str(metadata["document_id"]),
-            title=str(metadata["title"]),
+            title=shown_title(str(metadata["title"]), str(metadata["uri"])),
             uri=str(metadata["uri"]),
             metadata=cast("Metadata", own),
         ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     **dict.fromkeys(CODE, ("source code", read_text)),
 }
 _MAX_TITLE = 200
+_FIRST_WORDS = 80  # characters, of a text without a title or a name
 
 
 def read_file(
@@ -121,19 +123,21 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
         known = media_type_of(uri)
     check_size(stream.seek(0, os.SEEK_END), limits)
     stream.seek(0)
-    opened = _read_text(known, stream, limits, into)
+    opened, begin = _read_text(known, stream, limits, into)
     metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
     title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE]
-    return Findings(title or clean_text(name), known, metadata, is_titled=bool(title))
+    untitled = clean_text(name) or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
+    return Findings(title or untitled, known, metadata, is_titled=bool(title))
 
 
-def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> Opened:
+def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> tuple[Opened, str]:
+    """With how its text begins."""
     kind, open_format = _FORMATS[media_type]
-    length, is_empty = 0, True
+    length, begin = 0, ""
     headings = MarkdownHeadings()
     try:
         opened = open_format(stream, limits)
@@ -142,12 +146,12 @@ def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: Text
                 part = replace(part, marks=headings.marks(part.text, length))
             length += len(part.text)
             check_length(length, limits)
-            is_empty = is_empty and not part.text.strip()
+            begin = begin or part.text.strip()[: 10 * _FIRST_WORDS]
             into.write(part)
     except DocumentError:
         raise
     except PARSER_ERRORS as error:
         raise damaged(kind, error) from error
-    if is_empty:
+    if not begin:
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
-    return opened
+    return opened, begin

@@ -12,6 +12,7 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
+_UPLOAD = "upload://"
 _LANGUAGES = {
     "python": ".py .pyi",
     "javascript": ".js .mjs .jsx",
@@ -86,5 +87,7 @@ def media_type_of(uri: str) -> str:
 
 
 def path_of(uri: str) -> PurePosixPath:
+    if uri.startswith(_UPLOAD):  # the path as it was on another machine, not quoted
+        return PurePosixPath(uri.removeprefix(_UPLOAD))
     path = unquote(urlsplit(uri).path) if "://" in uri else uri.replace("\\", "/")
     return PurePosixPath(path)

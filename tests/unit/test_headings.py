@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.types.file_names import shown_title
 from app.types.texts import ROW, Mark, Span
 from ingest.headings import MOST_CHARACTERS, HeadingPath, MarkdownHeadings, context_of
 
@@ -78,6 +79,21 @@ def test_levels_rise_whatever_the_text(parts: list[list[str]]) -> None:
     for _, headings in placed(*("\n".join(lines) for lines in parts)):
         found = [levels[each] for each in headings]
         assert found == sorted(set(found))
+
+
+@pytest.mark.parametrize(
+    ("title", "uri", "shown"),
+    [
+        ("A title", "upload://a.txt", "A title"),
+        ("upload://survey.txt", "upload://survey.txt", "survey"),
+        ("", "file:///x/My%20notes.md", "My notes"),
+        ("", "https://example.org/", "example.org"),
+        ("", "https://example.org/a/b.html?c=d", "b"),
+        ("", "", ""),
+    ],
+)
+def test_what_is_shown_as_a_title_is_never_a_place(title: str, uri: str, shown: str) -> None:
+    assert shown_title(title, uri) == shown
 
 
 def test_a_context_is_short_and_says_nothing_twice() -> None:

@@ -12,6 +12,7 @@ import pytest
 from docx.enum.style import WD_STYLE_TYPE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reportlab.pdfgen.canvas import Canvas
 from sample_files import pdf, with_part, word_file, workbook
 
 from app.errors import DocumentError
@@ -311,6 +312,48 @@ def test_pdf_without_a_title_takes_its_first_line():
         read_document(pdf("On wine\n\nText of the page that is much longer than the title."), uri="a.pdf").title
         == "On wine"
     )
+
+
+def titled_pdf(*lines: tuple[float, str], title: str = "") -> bytes:
+    """A page of lines, each in letters of a size."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, invariant=True)
+    canvas.setTitle(title)
+    for number, (size, line) in enumerate(lines):
+        canvas.setFont("Helvetica", size)
+        canvas.drawString(72, 720 - 30 * number, line)
+    canvas.save()
+    return buffer.getvalue()
+
+
+BODY = [(11.0, "A line of the text, which is in small letters."), (11.0, "And another one, which is in them as well.")]
+
+
+def test_pdf_takes_its_largest_line_for_its_title_before_its_properties():
+    head = [(9.0, "Proceedings, 2024"), (18.0, "On the making"), (18.0, "of wine")]
+    found = read_document(titled_pdf(*head, *BODY, title="Microsoft Word - draft7.doc"), uri="scan0001.pdf")
+    assert found.title == "On the making of wine"
+    assert read_document(titled_pdf(*BODY, title="Of its properties"), uri="a.pdf").title == "Of its properties"
+    numbered = titled_pdf((18.0, "12"), *BODY, title="Of its properties")
+    assert read_document(numbered, uri="a.pdf").title == "Of its properties"
+
+
+@pytest.mark.parametrize(
+    ("uri", "title"),
+    [
+        ("upload://survey.txt", "survey"),
+        ("upload://C# notes #2.txt", "C# notes #2"),
+        ("upload://folder/50%25 of it.txt", "50%25 of it"),
+        ("file:///x/50%25%20of%20it.txt", "50% of it"),
+        ("text://0123456789abcdef", "Some words of a text without a name."),
+        ("https://example.org/", "Some words of a text without a name."),
+        ("https://example.org/paper.txt?v=2", "paper"),
+    ],
+)
+def test_the_place_of_a_file_is_never_its_title(uri, title):
+    found = read_document(b"\nSome words of a text without a name.\nMore.", uri=uri, media_type="text/plain")
+    assert found.title.startswith(title)
+    assert "://" not in found.title
 
 
 def test_pdf_with_a_password_is_refused():

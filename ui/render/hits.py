@@ -11,7 +11,7 @@ from app.types.search import Highlight, Hit, Leg, Match, SearchMode, SearchResul
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
-from ui.render.text import clean, join, render_note, render_source_link, shorten
+from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -163,7 +163,7 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) ->
         move=move,
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
-        title=shorten(hit.document.title or hit.document.uri, 160),
+        title=shorten(name_of(hit.document), 160),
         source=render_source(hit),
         snippet=_render_snippet(hit.chunk.text, hit.why),
         chips=_render_chips(hit),
@@ -228,7 +228,7 @@ def _render_actions(hit: Hit) -> Markup:
         'aria-label="Does not answer the query" title="Does not answer the query">{thumb}</button></span></div>'
     ).format(
         chunk=clean(hit.chunk.id),
-        title=shorten(hit.document.title or hit.document.uri, 60),
+        title=shorten(name_of(hit.document), 60),
         document=clean(hit.document.id),
         thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
             _THUMB
