@@ -140,6 +140,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
             Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
         ] = None,
         per_document: Annotated[int | None, Field(ge=1, description="At most so many passages of a document.")] = None,
+        prefer_prose: Annotated[bool, Field(description="Tables and references count less.")] = True,
+        fold_duplicates: Annotated[bool, Field(description="Leave out near-identical passages.")] = True,
+        diversity: Annotated[float, Field(ge=0, le=1, description="0: by relevance alone; 1: unlike each other.")] = 0,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
@@ -155,6 +158,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 mode=mode,
                 rerank=rerank,
                 per_document=per_document,
+                prefer_prose=prefer_prose,
+                fold_duplicates=fold_duplicates,
+                diversity=diversity,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

@@ -102,4 +102,7 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         value=question.value,
         rerank=question.rerank,
         per_document=question.per_document,
+        prefer_prose=question.prefer_prose,
+        fold_duplicates=question.fold_duplicates,
+        diversity=question.diversity,
     )

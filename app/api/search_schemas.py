@@ -11,7 +11,7 @@ from app.api.schemas import Answer, Posted
 from app.collections.library import DEFAULT_COLLECTION
 from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
-from app.types.documents import MetadataValue
+from app.types.documents import ChunkKind, MetadataValue
 from app.types.proposals import ProposalSource
 from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
 from embedder.refinement import MAX_BIAS
@@ -71,6 +71,21 @@ class SearchQuestion(Posted):
     per_document: int | None = Field(
         default=None, ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]
     )
+    prefer_prose: bool = Field(
+        default=True,
+        description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such.",
+    )
+    fold_duplicates: bool = Field(
+        default=True, description="Near-identical passages go with the best of them, as its `duplicates`."
+    )
+    diversity: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
+        examples=[0.3],
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -106,6 +121,7 @@ class HitChunkAnswer(Answer):
     end: int
     page: int | None
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. Told by its form.")
 
 
 class HighlightAnswer(Answer):
@@ -138,6 +154,11 @@ class ValueSummaryAnswer(Answer):
     passages: int = Field(description="How many candidates were counted.")
 
 
+class NearDuplicateAnswer(Answer):
+    document: HitDocumentAnswer
+    chunk: HitChunkAnswer
+
+
 class HitAnswer(Answer):
     rank: int
     score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
@@ -153,6 +174,7 @@ class HitAnswer(Answer):
         "what off-topic queries find. Null without `explain`, under an instruction, and in mode sparse where the "
         "model is away."
     )
+    duplicates: list[NearDuplicateAnswer] = Field(description="Near-identical passages, which would rank below it.")
 
 
 class SearchAnswer(Answer):

@@ -17,7 +17,7 @@ from app.errors import ConflictError, GircseError, InputError, NotFoundError, Un
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
-from app.search.service import CHUNK_KEYS
+from app.search.retrieval import CHUNK_KEYS
 from app.types.documents import (
     Collection,
     Document,

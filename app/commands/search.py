@@ -60,6 +60,13 @@ def search(
     per_document: Annotated[
         int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
     ] = None,
+    prefer_prose: Annotated[
+        bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+    ] = True,
+    fold_duplicates: Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")] = True,
+    diversity: Annotated[
+        float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -78,6 +85,9 @@ def search(
         unlike=tuple(unlike),
         rerank=rerank,
         per_document=per_document,
+        prefer_prose=prefer_prose,
+        fold_duplicates=fold_duplicates,
+        diversity=diversity,
     )
     with open_services() as services:
         written = None if values is None else split_values(values)

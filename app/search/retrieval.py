@@ -18,7 +18,8 @@ from app.types.documents import Point
 from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
-DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
+DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
+SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -57,7 +58,11 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
     """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
     values, their stored vectors."""
-    wanted = request.limit * (DEEPER if request.per_document else 1)
+    wanted = request.limit
+    if request.per_document or request.diversity:
+        wanted *= DEEPER
+    elif request.fold_duplicates or request.prefer_prose:
+        wanted += max(SPARE, request.limit)
     most = max(wanted, request.rerank or 0)
     if not request.values:
         return find_points(index, name, replace(request, limit=most), vectors)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 
@@ -22,23 +21,20 @@ from app.search.calibration import MatchCalibration, best_match
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import GircseReranker
-from app.search.grouping import at_most_per_document, check_per_document
+from app.search.grouping import check_grouping, select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.hits import hits_of, own_points
 from app.search.reranking import Candidate, Reranked, check_rerank, rerank
-from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, check_feedback, find_candidates, is_own
+from app.search.retrieval import QueryVectors, Retrieved, check_feedback, find_candidates
 from app.search.text_reranking import rerank_texts
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
-from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Collection, Metadata, require_text
-from app.types.file_names import shown_title
+from app.types.documents import Collection, require_text
 from app.types.search import (
     MAX_FILTERS,
     MAX_LIMIT,
     Hit,
-    HitChunk,
-    HitDocument,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -97,14 +93,14 @@ class SearchService:
                     query, vectors = self._embed(request, collection)
             with self._timed(timings_ms, "index"):
                 collection, found = self._ask_index(collection, request, vectors)
-            candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
+            candidates, summary = self._read_values(own_points(found.points), found, request, collection, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(at_most_per_document(ranked.candidates, request.per_document)[: request.limit]),
+            hits=hits_of(select(ranked.candidates, request, lambda pool: self._vectors_of(pool, found, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
@@ -136,9 +132,16 @@ class SearchService:
                 request.values,
                 collection=collection,
             )
-            most = len(points) if request.per_document else max(request.limit, request.rerank or 0)
-            ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
+            ranked = rank_by_values(points, read.passages, value=request.value)
         return [Candidate(point, reading) for point, reading in ranked], read.summary
+
+    def _vectors_of(
+        self, pool: Sequence[Candidate], found: Retrieved, collection: Collection
+    ) -> Mapping[str, Sequence[float]]:
+        if found.stored:
+            return found.stored
+        ids = [each.ranked.point.id for each in pool]
+        return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
@@ -286,7 +289,7 @@ def _check_search(request: SearchRequest) -> None:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_rerank(request.rerank)
     check_feedback(request)
-    check_per_document(request.per_document)
+    check_grouping(request)
     _check_value(request)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
@@ -334,43 +337,3 @@ def _check_token_bias(token_bias: Mapping[str, float]) -> None:
             raise InputError("A word to boost or suppress is empty.")
         if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
             raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
-
-
-def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
-    own = [each for each in points if is_own(each.point.payload)]
-    if len(own) < len(points):
-        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
-    return own
-
-
-def _hits(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
-    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
-
-
-def _hit(rank: int, candidate: Candidate) -> Hit:
-    point = candidate.ranked.point
-    metadata = cast("Mapping[str, object]", point.payload["metadata"])
-    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
-    page = metadata.get("page")
-    return Hit(
-        rank=rank,
-        score=point.score,
-        document=HitDocument(
-            id=str(metadata["document_id"]),
-            title=shown_title(str(metadata["title"]), str(metadata["uri"])),
-            uri=str(metadata["uri"]),
-            metadata=cast("Metadata", own),
-        ),
-        chunk=HitChunk(
-            id=point.id,
-            text=str(point.payload["page_content"]),
-            start=cast("int", metadata["start"]),
-            end=cast("int", metadata["end"]),
-            page=cast("int | None", page),
-            context=str(metadata.get(CONTEXT_KEY, "")),
-        ),
-        legs=candidate.ranked.legs,
-        value=candidate.value,
-        rerank_score=candidate.rerank_score,
-        moved_from=candidate.moved_from,
-    )

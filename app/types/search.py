@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.types.documents import Metadata
+from app.types.documents import ChunkKind, Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
 from embedder.refinement import MAX_BIAS, RefinementStep
 
@@ -59,6 +59,9 @@ class SearchRequest:
     # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
     rerank: int | None = None
     per_document: int | None = None  # passages of one document; None: any number
+    prefer_prose: bool = True  # tables of numbers and references count less, unless the query asks for such
+    fold_duplicates: bool = True  # near-identical passages go with the best of them
+    diversity: float = 0.0  # 0: the ranking alone, to 1: unlike each other, whatever they answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class HitChunk:
     end: int
     page: int | None
     context: str = ""  # title and headings, as they were embedded with it
+    kind: ChunkKind = ChunkKind.PROSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,14 @@ class LegRank:
 
 
 @dataclass(frozen=True, slots=True)
+class NearDuplicate:
+    """A passage that says nearly the same as one that ranks above it."""
+
+    document: HitDocument
+    chunk: HitChunk
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
     score: float  # cosine; BM25 in sparse mode; 0 to 1, fused, in hybrid mode
@@ -109,6 +121,7 @@ class Hit:
     rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
     moved_from: int | None = None  # its rank before that, from 1
     match: Match | None = None  # None under an instruction, and by words alone where the model is away
+    duplicates: tuple[NearDuplicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
