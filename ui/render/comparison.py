@@ -14,7 +14,7 @@ from app.types.search import Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
-from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
+from ui.render.hits import mark_bounds, render_choices, render_marked, render_section, render_source
 from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.moves import render_moves
 from ui.render.text import join, name_of, render_error, render_note, shorten
@@ -279,7 +279,7 @@ def _render_whole(hit: Hit, number: str) -> Markup:
     ).format(
         number=number,
         title=shorten(name_of(hit.document), 300),
-        source=render_source(hit),
+        source=render_source(hit) + render_section(hit),
         text=render_marked(hit.chunk.text, 0, start, end, len(hit.chunk.text)),
     )
 
