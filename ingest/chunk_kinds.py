@@ -10,6 +10,7 @@ from app.types.documents import ChunkKind
 _TOKEN = re.compile(r"\S+")
 _MARKUP = re.compile(r"</?[bi]>|\*\*|\$\\(?:times|pm)\$?|\$")
 _NUMBER = re.compile(r"[-+−±~<>≤≥≈(\[|]*\d[\d.,:/%×x±–−-]*[)\]%*†‡§|,;KMBkmb]*")
+_LONGEST_NUMBER = 40  # characters
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NO_NUMBERS = re.compile(r"[|\-–—:.()\[\]✓✗]+")
 _TABLE_SHARE = 0.5  # of what is number or word
@@ -83,7 +84,7 @@ def _counts(text: str) -> tuple[int, int]:
     numbers = words = 0
     for found in _TOKEN.finditer(_MARKUP.sub(" ", text)):
         token = found.group()
-        if _NUMBER.fullmatch(token):
+        if len(token) <= _LONGEST_NUMBER and _NUMBER.fullmatch(token):
             numbers += 1
         elif not _NO_NUMBERS.fullmatch(token):
             words += 1 if _WORD.search(token) else 0

@@ -19,7 +19,9 @@ from ingest.chunk_kinds import kind_of, table_runs
 from ingest.splitter import TokenSplitter, page_of
 
 _SHARE_OF_SCRAPS = 25  # of the longest chunk: what is shorter is no section, but goes with the next one
+_MOST_OF_SCRAP = 100  # characters per token of what may be one
 _LONGEST_HEADING = 80  # characters of a line that may be one
+_MOST_RUNNING = 3  # lines at the head or the foot of every page
 _SIGNS = re.compile(r"\W*(?:\d+(?:\.\d+)*|[IVX]+)?\W*")  # before the words of a heading
 _REFERENCES = re.compile(
     _SIGNS.pattern + r"(?:references|bibliography|works cited|literature(?: cited)?|literaturverzeichnis)\W*",
@@ -40,6 +42,7 @@ _NUMBERED = re.compile(
 _SENTENCE_ENDS = ".!?…:。！？"
 _CLOSERS = "\"')]}»”’*_"
 _PAGE_NUMBER = re.compile(r"\W*(?:page|seite|p\.)?\W*\d{1,4}(?:\W+(?:of|von|/)?\W*\d{1,4})?\W*", re.IGNORECASE)
+_WORD = re.compile(r"\S")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -83,17 +86,26 @@ class StructureSplitter:
             heading = is_heading.get(start)
             if heading and (references is None or heading.level <= references.level):
                 named = text[heading.start : heading.end].strip()
-                references = heading if _REFERENCES.fullmatch(named) else None
-            begin = start if begin is None else begin
-            content = text[heading.end : end] if heading else text[start:end]
-            if start in rows or (content.strip() and not self._is_scrap(text[begin:end])):
+                is_titled_so = len(named) <= _LONGEST_HEADING and _REFERENCES.fullmatch(named)
+                references = heading if is_titled_so else None
+            begin = _first_word(text, start, end) if begin in (None, start) else begin
+            content = _first_word(text, heading.end if heading else start, end)
+            if start in rows or (content < end and not self._is_scrap(text, begin, end)):
                 yield _Section(begin, end, references is not None)
                 begin = None
-        if begin is not None and text[begin:].strip():
+        if begin is not None and begin < len(text):
             yield _Section(begin, len(text), references is not None)
 
-    def _is_scrap(self, text: str) -> bool:
-        return len(self._counter.token_offsets(text[: 100 * self._fewest_tokens])) < self._fewest_tokens
+    def _is_scrap(self, text: str, begin: int, end: int) -> bool:
+        if end - begin > _MOST_OF_SCRAP * self._fewest_tokens:
+            return False
+        return len(self._counter.token_offsets(text[begin:end])) < self._fewest_tokens
+
+
+def _first_word(text: str, start: int, end: int) -> int:
+    """Where it begins; the end where there is none."""
+    found = _WORD.search(text, start, end)
+    return found.start() if found else end
 
 
 def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
@@ -143,16 +155,20 @@ def _complete_pages(document: ExtractedText) -> Iterator[int]:
     def content(page: str) -> list[str]:
         """Without what stands at the head or the foot of every page, and without page numbers."""
         lines = _lines(page)
-        while len(lines) > 1 and (_PAGE_NUMBER.fullmatch(lines[-1]) or last[_running(lines[-1])] > 1):
-            lines.pop()
-        while len(lines) > 1 and (_PAGE_NUMBER.fullmatch(lines[0]) or first[_running(lines[0])] > 1):
-            lines.pop(0)
+        for at, running in ((-1, last), (0, first)):
+            for _ in range(_MOST_RUNNING):
+                if len(lines) > 1 and (_is_page_number(lines[at]) or running[_running(lines[at])] > 1):
+                    lines.pop(at)
         return lines
 
     contents = [content(page) for page in pages]
     for start, before, after in zip(bounds[1:], contents, contents[1:], strict=False):
         if before and after and _begins_anew(after) and (_ends_sentence(before[-1]) or _are_titled(before, after)):
             yield start
+
+
+def _is_page_number(line: str) -> bool:
+    return len(line) <= _LONGEST_HEADING and _PAGE_NUMBER.fullmatch(line) is not None
 
 
 def _running(line: str) -> str:

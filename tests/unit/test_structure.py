@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -68,6 +69,20 @@ def test_a_collection_that_does_not_say_so_is_split_as_before():
     before = splitter_of(old, WordCounter())(found)
     assert before == TokenSplitter(WordCounter(), max_tokens=24, overlap=4)(replace(found, marks=()))
     assert splitter_of(replace(old, chunk_structure=True), WordCounter())(found) != before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 300_000, "word " * 60_000, "." * 300_000, "1" + "," * 300_000 + "a", " " * 300_000 + "b", "(" * 300_000],
+    ids=["one word", "words", "signs", "number", "gap", "brackets"],
+)
+def test_huge_lines_headings_and_pages_take_linear_time(text):
+    marks = [Mark(0, len(text), 1), *(Mark(at, at + 1, at % 2) for at in range(len(text), len(text) + 40_000, 2))]
+    found = ExtractedText(text + "\n" * 40_001, "", "", page_starts=range(0, len(text), 1000), marks=marks)
+    started = time.monotonic()
+    spans = StructureSplitter(WordCounter())(found)
+    assert time.monotonic() - started < 20
+    assert_holds(found.text, spans, WordCounter(), max_tokens=200)
 
 
 def test_a_section_begins_with_its_heading_and_holds_no_other_one():
