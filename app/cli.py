@@ -4,43 +4,171 @@ from __future__ import annotations
 
 import gc
 import sys
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from app.commands import (
-    access,
-    archive,
-    consistency,
-    doctor,
-    embedder,
-    evaluate,
-    ingest,
-    judgements,
-    lenses,
-    manage,
-    mcp,
-    optimize,
-    reindex,
-    search,
-    serve,
-    train,
-    watch,
-)
 from app.errors import GircseError, InputError
-from app.runtime.logs import set_up_logging
-from app.settings import load_log_settings
 from app.types.documents import require_text
 
 _NEW_OBJECTS = 50_000  # before the collector looks for cycles among them
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
 
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """`place` in app.commands is a function, or a group of commands; `help` is the first paragraph of its own."""
+
+    place: str
+    panel: str
+    help: str
+    hands_over: bool = False  # parses its own arguments, --help included
+
+
+# Importing all of them takes a second, which `gircse --help` must not spend, nor a command for the others.
+COMMANDS: Mapping[str, _Command] = {
+    "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
+    "refine": _Command("refine:refine", SEARCHING, "Show the tokens that the model generates while it embeds a query."),
+    "embed": _Command("refine:embed", SEARCHING, "Print the vector of each text, one JSON array per line."),
+    "ingest": _Command(
+        "ingest:ingest",
+        FILLING,
+        "Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.",
+    ),
+    "watch": _Command(
+        "watch:watch",
+        FILLING,
+        "Keep a collection in sync with these folders, for ever: additions, edits, moves and deletions. Ctrl-C stops "
+        "it.",
+    ),
+    "up": _Command("serve:up", SERVING, "Run everything in one process: index, worker, API and page. Ctrl-C stops it."),
+    "serve": _Command(
+        "serve:serve",
+        SERVING,
+        "Run API and page without a worker; `gircse worker` beside it does the ingestion.",
+    ),
+    "worker": _Command(
+        "serve:worker",
+        SERVING,
+        "Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost.",
+    ),
+    "mcp": _Command(
+        "mcp:mcp",
+        SERVING,
+        "Let an agent search and read, and change nothing (MCP). Agents start this themselves, and talk to it by "
+        "stdio.",
+    ),
+    "embedder": _Command(
+        "embedder:embedder",
+        SERVING,
+        "Run an embedding server: OpenAI's /v1/embeddings, and GIRCSE_EMBEDDER_URL of other processes. Ctrl-C stops "
+        "it.",
+    ),
+    "audit": _Command("access:audit", SERVING, "Show who did what: logins, keys, users, and what was deleted."),
+    "doctor": _Command(
+        "doctor:doctor",
+        KEEPING,
+        "Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding "
+        "server, model and its golden vectors, fingerprints of collections.",
+    ),
+    "check": _Command(
+        "consistency:check",
+        KEEPING,
+        "Compare the catalog with the vectors and the stored files, in both directions.",
+    ),
+    "reindex": _Command(
+        "reindex:reindex",
+        KEEPING,
+        "Index a collection anew beside the live index, which answers until the switch. Run again, it goes on.",
+    ),
+    "rollback": _Command(
+        "reindex:rollback",
+        KEEPING,
+        "Go back to the index before the last reindex; doing it again returns. What changed since is queued.",
+    ),
+    "optimize": _Command(
+        "optimize:optimize",
+        KEEPING,
+        "Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.",
+    ),
+    "export": _Command(
+        "archive:export",
+        KEEPING,
+        "Pack a collection into one file: documents, texts, chunks, vectors, lenses, judgements, and the contract.",
+    ),
+    "import": _Command(
+        "archive:import_",
+        KEEPING,
+        "Bring in a collection that was packed here or on another machine. It must be verified to the last byte first.",
+    ),
+    "train": _Command(
+        "train:train",
+        KEEPING,
+        "Train an adapter; every argument goes to embedder.training (needs the extra `train`).",
+        hands_over=True,
+    ),
+    "eval": _Command(
+        "evaluate:evaluate",
+        KEEPING,
+        "Measure a model; every argument goes to embedder.evaluation (needs the extra `eval`).",
+        hands_over=True,
+    ),
+    "lenses": _Command("lenses:lenses", SEARCHING, "List, save and delete lenses: instructions under a name."),
+    "judgements": _Command(
+        "judgements:judgements", SEARCHING, "Bring in judgements of queries, and measure search by them."
+    ),
+    "documents": _Command("documents:documents", FILLING, "List, show and delete documents."),
+    "collections": _Command("collections:collections", FILLING, "List, show and delete collections."),
+    "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
+    "users": _Command("access:users", SERVING, "Add, change and remove the people and programs that may come in."),
+    "keys": _Command("access:keys", SERVING, "Make, list and revoke API keys."),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """Those of `COMMANDS`, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, attribute = COMMANDS[name].place.partition(":")
+        found = getattr(import_module(f"app.commands.{module}"), attribute)
+        holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=name, rich_help_panel=COMMANDS[name].panel)
+            return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+        own: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+        settings = own if COMMANDS[name].hands_over else None
+        holder.command(name, rich_help_panel=COMMANDS[name].panel, context_settings=settings)(found)
+        return typer.main.get_command(holder)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class _Group(TyperGroup):
     """Checks every argument on the way in and turns known errors into one line on the way out."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """By `COMMANDS` alone."""
+        listed = [TyperCommand(name, help=each.help, rich_help_panel=each.panel) for name, each in COMMANDS.items()]
+        shown = TyperGroup(
+            name=self.name, commands=listed, help=self.help, params=self.params, rich_markup_mode=self.rich_markup_mode
+        )
+        shown.format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for arg in args:
@@ -72,7 +200,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"gircse {version('gircse-search')}")
+        typer.echo(f"gircse {import_module('importlib.metadata').version('gircse-search')}")
         raise typer.Exit
 
 
@@ -83,42 +211,10 @@ def _main_options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    log = load_log_settings()
-    set_up_logging(log.log_format, "DEBUG" if debug else log.log_level)
+    log = import_module("app.settings").load_log_settings()
+    import_module("app.runtime.logs").set_up_logging(log.log_format, "DEBUG" if debug else log.log_level)
     if debug:
         sys.excepthook = sys.__excepthook__
-
-
-app.command(rich_help_panel=SEARCHING)(search.search)
-app.command(rich_help_panel=SEARCHING)(search.refine)
-app.command(rich_help_panel=SEARCHING)(search.embed)
-app.add_typer(lenses.lenses, name="lenses", rich_help_panel=SEARCHING)
-app.add_typer(judgements.judgements, name="judgements", rich_help_panel=SEARCHING)
-app.command(rich_help_panel=FILLING)(ingest.ingest)
-app.command(rich_help_panel=FILLING)(watch.watch)
-app.add_typer(manage.documents, name="documents", rich_help_panel=FILLING)
-app.add_typer(manage.collections, name="collections", rich_help_panel=FILLING)
-app.command(rich_help_panel=SERVING)(serve.up)
-app.command(rich_help_panel=SERVING)(serve.serve)
-app.command(rich_help_panel=SERVING)(serve.worker)
-app.command(rich_help_panel=SERVING)(mcp.mcp)
-app.command(rich_help_panel=SERVING)(embedder.embedder)
-app.add_typer(manage.jobs, name="jobs", rich_help_panel=KEEPING)
-app.add_typer(access.users, name="users", rich_help_panel=SERVING)
-app.add_typer(access.keys, name="keys", rich_help_panel=SERVING)
-app.command(rich_help_panel=SERVING)(access.audit)
-app.command(rich_help_panel=KEEPING)(doctor.doctor)
-app.command(rich_help_panel=KEEPING)(consistency.check)
-app.command(rich_help_panel=KEEPING)(reindex.reindex)
-app.command(rich_help_panel=KEEPING)(reindex.rollback)
-app.command(rich_help_panel=KEEPING)(optimize.optimize)
-app.command(rich_help_panel=KEEPING)(archive.export)
-app.command("import", rich_help_panel=KEEPING)(archive.import_)
-manage.collections.command("prune")(reindex.prune)
-# These parse their own arguments, --help included.
-_HANDED_OVER: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-app.command(rich_help_panel=KEEPING, context_settings=_HANDED_OVER)(train.train)
-app.command("eval", rich_help_panel=KEEPING, context_settings=_HANDED_OVER)(evaluate.evaluate)
 
 
 def _report_unexpected(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -89,7 +89,9 @@ class UnknownLensError(NotFoundError):
 
 
 class UnknownUserError(NotFoundError):
-    pass
+    @classmethod
+    def of(cls, name: str) -> Self:
+        return cls(f"No user is named {name!r}. `gircse users list` shows them.")
 
 
 class LoginRequiredError(GircseError):

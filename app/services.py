@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.ports.evaluation import Evaluations
 from app.ports.ledger import Ledger
@@ -28,6 +29,7 @@ class Services:
     search: SearchService
     proposals: ValueProposer
     library: Library
+    lens_indexes: LensIndexes
     evaluations: Evaluations
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)

@@ -168,6 +168,10 @@ class Settings(LogSettings):
     admin_secret: SecretStr | None = Field(
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
     )
+    ask_service: bool = Field(
+        default=True,
+        description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
+    )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
     searches_at_once: int | None = Field(
         default=None,

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.search.highlights import Highlighter
 from app.search.sentences import sentence_spans
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import Collection
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from app.types.texts import ExtractedText
@@ -34,7 +34,7 @@ from benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_s
 from benchmarks.faithfulness_report import BY_WORDS, write_report
 from benchmarks.word_ablation import pair_word_sentences
 from embedder import Encoder, load_encoder
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 from ingest.splitter import TokenSplitter
 
 RETRIEVAL = ("cranfield", "medline_med", "stackfaq")

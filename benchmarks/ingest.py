@@ -35,9 +35,9 @@ from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, VectorParams
 
 from app.collections.intake import Intake
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.services import Services
 from app.settings import load_settings
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services

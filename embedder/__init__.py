@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from embedder.engine.engine import Engine
     from embedder.langchain import GircseEmbeddings
     from embedder.model_info import ModelInfo
-    from embedder.refinement import Refinement, RefinementStep, RefinementToken
+    from embedder.refinement import Refinement
+    from embedder.refinement_steps import RefinementStep, RefinementToken
     from embedder.reranker import GircseReranker
     from embedder.retriever import GircseRetriever
 
@@ -48,8 +49,8 @@ _HOMES = {
     "GircseRetriever": "retriever",
     "ModelInfo": "model_info",
     "Refinement": "refinement",
-    "RefinementStep": "refinement",
-    "RefinementToken": "refinement",
+    "RefinementStep": "refinement_steps",
+    "RefinementToken": "refinement_steps",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
     "read_model_card": "checkpoint",

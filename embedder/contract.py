@@ -11,6 +11,7 @@ from pathlib import Path
 
 from embedder.errors import ContractError
 from embedder.pooling import POOLINGS, PROMPT_POOLINGS
+from embedder.refinement_steps import QUERY_STEPS
 from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
@@ -47,7 +48,7 @@ class Contract:
     max_length: int  # prompt tokens
     dimension: int
     dtype: str = "float32"
-    default_query_steps: int = 20
+    default_query_steps: int = QUERY_STEPS
     default_document_steps: int = 20
     default_query_instruction: str = ""
     default_document_instruction: str = ""

@@ -21,7 +21,8 @@ from embedder.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, st
 from embedder.prefill import PackedPrefill, PaddedPrefill
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep
 from embedder.templates import TEMPLATES
 from embedder.tokens import TopTokens, bias_vector, word_of
 

@@ -8,26 +8,7 @@ from typing import Self
 
 import numpy as np
 
-MAX_BIAS = 10.0  # either way, on the logits of a word
-MAX_BIASED_WORDS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementToken:
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementStep:
-    """The most probable words of one soft token; `step` counts from 1.
-
-    `remaining` is 1 - cos(z_k, z_K), how far the vector still moves until the last step, which is known after it.
-    """
-
-    step: int
-    tokens: tuple[RefinementToken, ...]
-    remaining: float = 0.0
+from embedder.refinement_steps import RefinementStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)

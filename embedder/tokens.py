@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from embedder.errors import TextError
-from embedder.refinement import MAX_BIAS, RefinementStep, RefinementToken
+from embedder.refinement_steps import MAX_BIAS, RefinementStep, RefinementToken
 
 _WORD_MARKS = ("##", "Ġ", "▁")
 _BYTE_LEVEL_MARK = "Ġ"

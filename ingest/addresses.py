@@ -1,36 +1,75 @@
-"""Tells addresses of the public internet from those of this machine and its networks. Knows numbers, no names."""
+"""Tells addresses of the public internet from those of this machine and its networks. Knows numbers, no names.
+
+The ranges are written out: what Python's `is_global` says differs between its patch releases.
+"""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
-_GLOBAL_UNICAST = IPv6Network("2000::/3")  # all that IANA has given out; whatever lies outside has a local meaning
-# Not public either, though `is_global` does not know it: examples of documents, and anycast to the nearest 6to4 relay.
-_DOCUMENTATION, _RELAYS = IPv6Network("3fff::/20"), IPv4Network("192.88.99.0/24")
-# Prefixes whose last 32 bits are an IPv4 address: mapped, compatible, and NAT64, by which a gateway reaches it.
-_ENDING_IN_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("::/96"), IPv6Network("64:ff9b::/96"))
+# https://www.iana.org/assignments/iana-ipv4-special-registry, those that are globally reachable included: no documents
+# are there. Then multicast, and an address of a cloud's own that looks public.
+SPECIAL_4 = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared, of carriers and of clouds
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local; metadata of clouds
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # IETF protocol assignments; metadata of clouds
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relays, deprecated
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "240.0.0.0/4",  # reserved, and limited broadcast
+        "224.0.0.0/4",  # multicast
+        "168.63.129.16/32",  # the host of a machine in Azure
+    )
+)
+# All that IANA has given out; whatever lies outside has a local meaning, or embeds an IPv4 address as ::ffff:0:0/96
+# (mapped), ::/96 (compatible) and 64:ff9b::/96 (NAT64) do.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+# https://www.iana.org/assignments/iana-ipv6-special-registry, up to RFC 9780.
+SPECIAL_6 = tuple(
+    IPv6Network(text)
+    for text in (
+        "::1/128",  # loopback
+        "::/128",  # unspecified
+        "::ffff:0:0/96",  # IPv4-mapped
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",  # NAT64, local
+        "100::/64",  # discard only
+        "100:0:0:1::/64",  # dummy prefix
+        "2001::/23",  # IETF protocol assignments: Teredo, benchmarking, AMT, AS112, ORCHID, drone ids
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
+        "fc00::/7",  # unique local; metadata of clouds
+        "fe80::/10",  # link-local
+        "fec0::/10",  # site-local, deprecated
+        "ff00::/8",  # multicast
+    )
+)
 
 
 def is_public(address: str) -> bool:
-    """Whether this IP address is on the public internet. An IPv6 form of an IPv4 address counts as that address.
+    """Whether this IP address is on the public internet, and its number alone says so.
 
-    Not public: private, shared, loopback, link-local, multicast, reserved, documentation and unspecified addresses.
+    Not public: the special-purpose registries of IANA, and every IPv6 address that stands for an IPv4 one.
     """
     try:
         parsed = ip_address(address)
     except ValueError:
         return False
     if isinstance(parsed, IPv6Address):
-        embedded = _embedded_ipv4(parsed)
-        if embedded is None:
-            return parsed in _GLOBAL_UNICAST and parsed.is_global and parsed not in _DOCUMENTATION
-        parsed = embedded
-    return parsed.is_global and not parsed.is_multicast and parsed not in _RELAYS
-
-
-def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
-    if any(address in network for network in _ENDING_IN_IPV4):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    if address.teredo is not None:
-        return address.teredo[1]
-    return address.sixtofour
+        return parsed in _GLOBAL_UNICAST and not any(parsed in network for network in SPECIAL_6)
+    return not any(parsed in network for network in SPECIAL_4)

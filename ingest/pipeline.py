@@ -17,7 +17,7 @@ from pathlib import Path
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.ports.ledger import IngestedDocument, Ledger
-from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
+from app.ports.parts import BlobStore, Embedder, LensIndexing, Reader, Splitter, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
 from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Job, JobKind, Metadata
@@ -65,6 +65,7 @@ class IngestPipeline:
         catalog: Ledger,
         blobs: BlobStore,
         index: VectorIndex,
+        lens_indexing: LensIndexing,
         embedder: Embedder,
         read: Reader,
         splitter_for: Callable[[Collection], Splitter],
@@ -75,6 +76,7 @@ class IngestPipeline:
         self._catalog = catalog
         self._blobs = blobs
         self._index = index
+        self._lens_indexing = lens_indexing
         self._embedder = embedder
         self._read = read
         self._splitter_for = splitter_for
@@ -86,6 +88,10 @@ class IngestPipeline:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
         if job.kind is JobKind.DELETE:
             return self._delete(job, heartbeat)
+        if job.kind is JobKind.LENS_INDEX:
+            labelled = self._lens_indexing.build(job, heartbeat=heartbeat)
+            self._remove_unneeded()  # labels of its former values
+            return IngestReport(labelled=labelled)
         outcome = self.run_block([job], heartbeat=lambda _, progress: heartbeat(progress))[job.id]
         if isinstance(outcome, GircseError):
             raise outcome
@@ -130,6 +136,7 @@ class IngestPipeline:
         block = _Block(documents, heartbeat)
         writer = PointWriter(
             index=self._index,
+            lens_indexing=self._lens_indexing,
             embedder=self._embedder,
             collection=collection,
             document_ids=[document.id for document in documents],

@@ -14,8 +14,8 @@ import httpx
 from sample_service import sample_url
 
 from app.search.soft_tokens import group_refinement
-from embedder.refinement import RefinementStep
-from embedder.refinement import RefinementToken as Token
+from embedder.refinement_steps import RefinementStep
+from embedder.refinement_steps import RefinementToken as Token
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"

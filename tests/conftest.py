@@ -8,10 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
@@ -26,6 +29,15 @@ from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
 from ingest.worker import Worker
+
+deny_network()
+
+
+@pytest.fixture(autouse=True)
+def no_other_machine_is_asked() -> Iterator[None]:
+    asked.clear()
+    yield
+    assert asked == []
 
 
 class ToyServices:
@@ -53,6 +65,7 @@ class ToyServices:
             search=SearchService(catalog, index, embedder, observer=metrics),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
             metrics=metrics,
@@ -61,6 +74,7 @@ class ToyServices:
             catalog=catalog,
             blobs=blobs,
             index=index,
+            lens_indexing=LensIndexer(catalog=catalog, index=index, embedder=embedder),
             embedder=embedder,
             read=read_file,
             splitter_for=lambda each: splitter_of(each, embedder),

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.errors import InputError
 from app.types.search import BOOST, MAX_FEEDBACK, MAX_FILTERS, SUPPRESS
-from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
 NO_INSTRUCTION = "-"  # in an address, where an empty one would be left out
 MAX_TEXT_CHARS = 20_000

@@ -10,7 +10,7 @@ from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.services import Search
 from app.search.lenses import lenses_of
 from app.types.documents import Lens
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import DEFAULT_MODE, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.handler_inputs import read_choice, read_text, read_whole_number
@@ -91,7 +91,7 @@ class CompareHandlers(LensHandlers):
     def read_address(self, params: Mapping[str, str]) -> Address:
         """Raises GircseError when the catalog cannot say which collections there are."""
         names = [each.name for each in self.catalog.collections()]
-        first_look = SideFields("", self.default_steps, SearchMode.HYBRID.value, next(iter(names), None), "")
+        first_look = SideFields("", self.default_steps, DEFAULT_MODE.value, next(iter(names), None), "")
         left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
         # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
         other = self._other_lens(str(left.instruction))

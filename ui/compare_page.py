@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import GircseError
+from app.types.search import DEFAULT_MODE
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
@@ -153,7 +154,11 @@ def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
             elem_id=f"steps-{letter}",
         )
         mode = gr.Radio(
-            list(MODES), value="hybrid", label=f"Find by, {name}", elem_id=f"mode-{letter}", elem_classes="modes"
+            list(MODES),
+            value=DEFAULT_MODE.value,
+            label=f"Find by, {name}",
+            elem_id=f"mode-{letter}",
+            elem_classes="modes",
         )
         collection = gr.Dropdown([], label=f"Collection {name}", elem_id=f"collection-{letter}")
         choices = gr.Textbox("", visible=False, elem_id=f"choices-{letter}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.search.soft_tokens import group_refinement
 from app.types.search import Hit, SearchRequest, SearchResult
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 from ui.choices import Choices
 
 PassageKey = tuple[str, ...]

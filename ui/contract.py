@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.services import Collections, Fetching, Proposals, Reindexing, Search, Texts
+from app.ports.services import Collections, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -62,6 +62,7 @@ class PageParts:
     collections: Collections
     fetching: Fetching
     reindexing: Reindexing
+    lens_indexes: LensIndexes
     default_steps: int
     min_steps: int
     max_steps: int

@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.types.evaluation import EvaluationRun, Measure
+from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
@@ -127,7 +128,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     with gr.Column(elem_classes="ask"):
         with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
-                list(MODES), value=["dense"], label="Find by", min_width=260, elem_id="evaluate-modes",
+                list(MODES), value=[DEFAULT_MODE.value], label="Find by", min_width=260, elem_id="evaluate-modes",
                 elem_classes="modes",
             )  # fmt: skip
             step_field = gr.CheckboxGroup(

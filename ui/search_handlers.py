@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
-from app.ports.services import Search
+from app.ports.services import LensIndexes, Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
@@ -18,6 +18,7 @@ from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
 from ui.render.hits import DOCUMENT_FILTER, render_results
+from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
 from ui.render.tokens import render_refinement
 
@@ -37,6 +38,7 @@ leaves what was there."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHandlers(LensHandlers):
     search_service: Search
+    lens_indexes: LensIndexes
     max_steps: int
 
     def request(
@@ -92,7 +94,9 @@ class SearchHandlers(LensHandlers):
             else:
                 yield *_view(stage.result, chosen, written, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
-        yield None, None, render_facets(facets, chosen.filters)
+        indexes = self.lens_indexes.status(request.collection) if request.values else []
+        own = render_lens_index(indexes, [str(each) for each in request.values])
+        yield None, None, own + render_facets(facets, chosen.filters)
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.contract import Example, PageParts
@@ -71,7 +72,12 @@ class _Views:
 
 def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = SearchHandlers(search_service=parts.search, catalog=parts.catalog, max_steps=parts.max_steps)
+    handlers = SearchHandlers(
+        search_service=parts.search,
+        catalog=parts.catalog,
+        lens_indexes=parts.lens_indexes,
+        max_steps=parts.max_steps,
+    )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
         buttons = _build_examples(parts.examples, handlers)
@@ -134,7 +140,12 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
     with gr.Accordion("More settings", open=False, elem_id="settings"):
         with gr.Row(elem_classes="ask-row"):
             mode = gr.Radio(
-                list(MODES), value="hybrid", label="Find by", min_width=220, elem_id="mode", elem_classes="modes"
+                list(MODES),
+                value=DEFAULT_MODE.value,
+                label="Find by",
+                min_width=220,
+                elem_id="mode",
+                elem_classes="modes",
             )
             collection = choice_field([], label="Collection", min_width=180, elem_id="collection")
         with gr.Row(elem_classes="ask-row"):
@@ -333,7 +344,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         asked["q"] if "q" in asked else gr.skip(),  # the user may have typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
-        asked["m"] if asked.get("m") in [mode for _, mode in MODES] else "hybrid",
+        asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
         choose_collection(parts.catalog, asked.get("c")),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),

@@ -13,7 +13,7 @@ from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.runtime.lru import LRUCache
-from app.types.access import EVERYTHING, ApiKey, Principal, Role, User
+from app.types.access import EVERYTHING, ApiKey, Principal, Role, Scope, User
 from app.types.documents import utc_now
 
 ADMIN = "admin"
@@ -118,6 +118,7 @@ class Accounts:
         role: Role | None = None,
         collections: Iterable[str] = EVERYTHING,
         expires_at: datetime | None = None,
+        scopes: Iterable[Scope] = (),
     ) -> tuple[ApiKey, str]:
         """The key, and the text to show: it is told this once. Raises ForbiddenError for more than its user may do."""
         owner = self._ledger.user(user)
@@ -129,8 +130,17 @@ class Accounts:
         if len(label) > 80 or not label.isprintable():
             raise InputError("The label of a key has at most 80 characters, all printable.")
         secret, key_id = secrets.token_urlsafe(32), secrets.token_hex(6)
-        patterns = check_collections(collections)
-        key = ApiKey(key_id, user, label, KEYS.hash(secret), wanted, self._clock(), patterns, expires_at)
+        key = ApiKey(
+            key_id,
+            user,
+            label,
+            KEYS.hash(secret),
+            wanted,
+            self._clock(),
+            check_collections(collections),
+            expires_at,
+            scopes=tuple(dict.fromkeys(scopes)),
+        )
         self._ledger.add_key(key)
         return key, f"{KEY_PREFIX}{key_id}_{secret}"
 
@@ -142,9 +152,19 @@ class Accounts:
 
     # Who is it?
 
+    def was_right(self, shown: str) -> bool:
+        """Whether this process has found out before that this is a key, or the admin secret; it may be revoked now."""
+        return self._checked.get(self._remembered_as(shown)) is not None
+
+    @staticmethod
+    def is_generated(shown: str) -> bool:
+        """Whether it has the shape of a key, which is random; the admin secret may be chosen."""
+        return _KEY.fullmatch(shown) is not None
+
     def principal_of_key(self, shown: str) -> Principal:
         """Raises LoginRequiredError. Unknown keys take as long as wrong ones."""
         if self._admin_secret is not None and is_same(shown, self._admin_secret):
+            self._remember(shown)
             return self.principal_of_user(ADMIN)
         parts = _KEY.fullmatch(shown)
         if parts is None:
@@ -153,7 +173,13 @@ class Accounts:
         if not self._is_secret_of(key, parts[2]) or key is None or not key.is_valid(self._clock()):
             raise LoginRequiredError(_NO_SUCH_KEY)
         owner = self.principal_of_user(key.user)
-        return replace(owner, role=min(owner.role, key.role), key_id=key.id, key_collections=key.collections)
+        return replace(
+            owner,
+            role=min(owner.role, key.role),
+            key_id=key.id,
+            key_collections=key.collections,
+            scopes=key.scopes,
+        )
 
     def principal_of_user(self, name: str) -> Principal:
         """Raises LoginRequiredError when there is no such user any more, or it is disabled."""
@@ -185,13 +211,16 @@ class Accounts:
     def _is_secret_of(self, key: ApiKey | None, secret: str) -> bool:
         if key is None:
             return KEYS.matches(secret, None)
-        remembered = self._remembered_as(f"{KEY_PREFIX}{key.id}_{secret}")
-        if self._checked.get(remembered) == key.secret_hash:
+        shown = f"{KEY_PREFIX}{key.id}_{secret}"
+        if self._checked.get(self._remembered_as(shown)) == key.secret_hash:
             return True
         is_right = KEYS.matches(secret, key.secret_hash)
         if is_right:
-            self._checked.keep({remembered: key.secret_hash})
+            self._remember(shown, key.secret_hash)
         return is_right
+
+    def _remember(self, shown: str, secret_hash: str = "") -> None:
+        self._checked.keep({self._remembered_as(shown): secret_hash})
 
     def _remembered_as(self, shown: str) -> str:
         return digest(self._salt + shown)

@@ -1,4 +1,5 @@
-"""Users, keys and the audit log behind the authorizer: admins manage all of them, users their own keys."""
+"""Users, keys and the audit log behind the authorizer: admins manage those who may do no more than they, users their
+own keys, and a key itself."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from datetime import datetime
 
 from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
-from app.errors import ForbiddenError, NotFoundError
+from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
+from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.types.access import EVERYTHING, ApiKey, AuditEntry, Principal, Role, User
+from app.types.access import ApiKey, AuditEntry, Principal, Role, Scope, User
 
 
 class AuthorizedAccounts:
@@ -24,18 +26,21 @@ class AuthorizedAccounts:
     # Users
 
     def users(self) -> list[User]:
-        self._authorizer.require_role(Role.ADMIN)
-        return self._accounts.users()
+        """Those who may do no more than the caller."""
+        admin = self._authorizer.require_role(Role.ADMIN)
+        return [user for user in self._accounts.users() if is_user_within(admin, user)]
 
     def user(self, name: str) -> User:
-        self._authorizer.require_role(Role.ADMIN)
-        return self._accounts.user(name)
+        return self._within(self._authorizer.require_role(Role.ADMIN), name)
 
     def add_user(
-        self, name: str, *, role: Role, collections: Iterable[str] = EVERYTHING, password: str | None = None
+        self, name: str, *, role: Role, collections: Iterable[str] | None = None, password: str | None = None
     ) -> User:
-        self._authorizer.require_role(Role.ADMIN)
-        user = self._accounts.add_user(name, role=role, collections=collections, password=password)
+        """With the caller's own collections, unless others are named. Raises ForbiddenError for more than those."""
+        admin = self._require_manager(Role.ADMIN)
+        granted = own_collections(admin) if collections is None else tuple(collections)
+        require_grant(admin, role, granted)
+        user = self._accounts.add_user(name, role=role, collections=granted, password=password)
         self._authorizer.note("user.added", name, {"role": role.label})
         return user
 
@@ -48,9 +53,13 @@ class AuthorizedAccounts:
         is_disabled: bool | None = None,
         password: str | None = None,
     ) -> User:
-        self._authorizer.require_role(Role.ADMIN)
+        """Raises UnknownUserError for one who may do more than the caller, ForbiddenError where they then could."""
+        admin = self._require_manager(Role.ADMIN)
+        before = self._within(admin, name)
+        granted = None if collections is None else tuple(collections)
+        require_grant(admin, before.role if role is None else role, granted or ())
         user = self._accounts.change_user(
-            name, role=role, collections=collections, is_disabled=is_disabled, password=password
+            name, role=role, collections=granted, is_disabled=is_disabled, password=password
         )
         state = "disabled" if user.disabled_at else "enabled"
         self._authorizer.note("user.changed", name, {"role": user.role.label, "state": state})
@@ -66,16 +75,38 @@ class AuthorizedAccounts:
         self._authorizer.note("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:
-        self._authorizer.require_role(Role.ADMIN)
+        self._within(self._require_manager(Role.ADMIN), name)
         self._accounts.remove_user(name)
         self._authorizer.note("user.removed", name)
+
+    def _within(self, admin: Principal, name: str) -> User:
+        """One who may do more is as one who is not there."""
+        user = self._accounts.user(name)
+        if not is_user_within(admin, user):
+            raise UnknownUserError.of(name)
+        return user
+
+    def _require_manager(self, role: Role = Role.READER) -> Principal:
+        principal = self._authorizer.require_role(role)
+        if not principal.has_scope(Scope.ACCESS):
+            raise ForbiddenError(
+                "A key manages itself alone. Log in, or show one made for this: `gircse keys add --scope access`."
+            )
+        return principal
 
     # Keys
 
     def api_keys(self) -> list[ApiKey]:
-        """Admins see all of them, users their own."""
+        """People see their own keys, admins those that do no more than they; a key sees itself, unless it has the
+        scope `access`."""
         principal = self._authorizer.require_role()
-        return self._accounts.api_keys(None if principal.role is Role.ADMIN else principal.name)
+        if not principal.has_scope(Scope.ACCESS):
+            own = self._accounts.key(principal.key_id or "")
+            return [] if own is None else [own]
+        is_admin = principal.role is Role.ADMIN
+        owners = {user.name: user for user in self._accounts.users()}
+        keys = self._accounts.api_keys(None if is_admin else principal.name)
+        return [key for key in keys if key.user in owners and is_key_within(principal, key, owners[key.user])]
 
     def add_key(
         self,
@@ -83,32 +114,57 @@ class AuthorizedAccounts:
         *,
         label: str = "",
         role: Role | None = None,
-        collections: Iterable[str] = EVERYTHING,
+        collections: Iterable[str] | None = None,
         expires_at: datetime | None = None,
+        scopes: Iterable[Scope] = (),
     ) -> tuple[ApiKey, str]:
-        """For the caller; admins may name another user. A key makes no key, unless it is an admin's."""
-        principal = self._authorizer.require_role()
-        owner = user or principal.name
-        if principal.role is not Role.ADMIN and (owner != principal.name or principal.key_id is not None):
-            raise ForbiddenError("Only admins make keys for others, and a key makes no other key.")
+        """For the caller; admins may name another user. What is left out is as the caller has it: role, collections,
+        and the end of a key that makes another. Raises ForbiddenError for more than that."""
+        principal = self._require_manager()
+        if principal.role is not Role.ADMIN and user not in (None, principal.name):
+            raise ForbiddenError("Only admins make keys for others.")
+        owner = self._accounts.user(principal.name) if user is None else self._within_or_own(principal, user)
+        wanted = min(owner.role, principal.role) if role is None else role
+        granted = own_collections(principal) if collections is None else tuple(collections)
+        require_grant(principal, wanted, granted)
         key, secret = self._accounts.add_key(
-            owner, label=label, role=role, collections=collections, expires_at=expires_at
+            owner.name,
+            label=label,
+            role=wanted,
+            collections=granted,
+            expires_at=self._latest_end(principal, expires_at),
+            scopes=scopes,
         )
-        self._authorizer.note("key.added", key.id, {"user": owner, "role": key.role.label})
+        self._authorizer.note("key.added", key.id, {"user": owner.name, "role": key.role.label})
         return key, secret
 
     def revoke_key(self, key_id: str) -> None:
-        principal = self._authorizer.require_role()
-        key = self._accounts.key(key_id)
-        if key is None or (principal.role is not Role.ADMIN and key.user != principal.name):
+        """One that the caller cannot see is as one that is not there."""
+        key = next((each for each in self.api_keys() if each.id == key_id), None)
+        if key is None:
             raise NotFoundError(f"No key has the id {key_id!r}. `gircse keys list` shows them.")
         self._accounts.revoke_key(key_id)
         self._authorizer.note("key.revoked", key_id, {"user": key.user})
+
+    def _within_or_own(self, principal: Principal, name: str) -> User:
+        """A key may reach less than its owner does, to whom it gives no more than it has."""
+        return self._accounts.user(name) if name == principal.name else self._within(principal, name)
+
+    def _latest_end(self, principal: Principal, wanted: datetime | None) -> datetime | None:
+        maker = None if principal.key_id is None else self._accounts.key(principal.key_id)
+        if maker is None or maker.expires_at is None:
+            return wanted
+        if wanted is not None and wanted > maker.expires_at:
+            raise ForbiddenError(
+                f"Nobody gives more than they have: this key ends at {maker.expires_at:%Y-%m-%d %H:%M}."
+            )
+        return wanted or maker.expires_at
 
     # What was noted
 
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0
     ) -> list[AuditEntry]:
-        self._authorizer.require_role(Role.ADMIN)
+        """It names collections, so that who reads it has to see all of them."""
+        self._authorizer.require_everywhere(Role.ADMIN)
         return self._ledger.audit_entries(actions=actions, actor=actor, limit=limit, offset=offset)

@@ -10,19 +10,19 @@ from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorizer import Authorizer
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries
 from app.ports.parts import Embedder
-from app.ports.services import Documents, Fetching, Proposals, Reindexing, Search
+from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.evaluation import (
     Difference,
@@ -33,6 +33,7 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
+from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
@@ -198,6 +199,26 @@ class AuthorizedReindexing:
             return self._reindexing.roll_back(name)
 
 
+class AuthorizedLensIndexes:
+    def __init__(self, lens_indexes: LensIndexes, authorizer: Authorizer) -> None:
+        self._lens_indexes = lens_indexes
+        self._authorizer = authorizer
+
+    def build(self, collection: str, lens: str) -> LensIndexStatus:
+        with self._authorizer.require_access(EDITOR, collection):
+            self._authorizer.note("lens-index.queued", collection, {"lens": lens})
+            return self._lens_indexes.build(collection, lens)
+
+    def status(self, collection: str) -> list[LensIndexStatus]:
+        with self._authorizer.require_access(READER, collection):
+            return self._lens_indexes.status(collection)
+
+    def delete(self, collection: str, lens: str) -> None:
+        with self._authorizer.require_access(EDITOR, collection):
+            self._authorizer.note("lens-index.deleted", collection, {"lens": lens})
+            self._lens_indexes.delete(collection, lens)
+
+
 class AuthorizedJudged:
     def __init__(self, judged: JudgedQueries, authorizer: Authorizer) -> None:
         self._judged = judged
@@ -297,6 +318,7 @@ class AuthorizedServices:
     application_metrics: AuthorizedMetrics
     fetching: Fetching
     reindexing: Reindexing
+    lens_indexes: LensIndexes
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -318,6 +340,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         application_metrics=AuthorizedMetrics(services, authorizer),
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
+        lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
     )
 
 

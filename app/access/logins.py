@@ -1,23 +1,23 @@
-"""Sessions, and throttling of failed logins. Both are in the catalog, so that many processes share them."""
+"""Sessions, and who comes in by a password or a key. Sessions are in the catalog, which many processes share."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
-from app.errors import LoginRequiredError, ThrottledError
+from app.access.throttle import Throttle
+from app.errors import LoginRequiredError
 from app.ports.access import AccessLedger
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
 
 SESSION_LIFETIME = timedelta(hours=12)
-WINDOW = timedelta(minutes=15)
-MAX_FAILURES_OF_ADDRESS = 10
-MAX_FAILURES_OF_USER = 30  # from any address; higher, so that one attacker cannot lock a user out
-FAILED, KEY_REFUSED = "login.failed", "key.refused"
+KNOWN_FOR = timedelta(days=30)  # so long an address from which somebody logged in is known for them
+LOGGED_IN, FAILED, KEY_REFUSED = "login", "login.failed", "key.refused"
 
 
 class Logins:
@@ -27,18 +27,20 @@ class Logins:
         self._accounts = accounts
         self._ledger = ledger
         self._clock = clock
+        self._passwords = Throttle("login", ledger, clock=clock)
+        self._keys = Throttle("key", ledger, clock=clock)
 
     def log_in(self, name: str, password: str, *, address: str) -> str:
         """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
-        self._throttle(name, address)
-        if not self._accounts.check_password(name, password):
-            self._note(FAILED, actor=name, address=address)
-            raise LoginRequiredError("Name or password is wrong.")
+        with self._passwords.attempt(address, name=name, is_known=lambda: self._is_known(name, address)):
+            if not self._accounts.check_password(name, password):
+                self._note(FAILED, actor=name, address=address)
+                raise LoginRequiredError("Name or password is wrong.")
         token, now = secrets.token_urlsafe(32), self._clock()
         self._ledger.add_session(
             WebSession(digest(token), name, self._accounts.credential_of(name), now, now + SESSION_LIFETIME)
         )
-        self._note("login", actor=name, address=address)
+        self._note(LOGGED_IN, actor=name, address=address)
         return token
 
     def log_out(self, token: str) -> None:
@@ -59,25 +61,23 @@ class Logins:
         return principal
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
-        """Raises LoginRequiredError. Not throttled, since keys cannot be guessed; the first wrong ones are logged."""
-        try:
-            return self._accounts.principal_of_key(shown)
-        except LoginRequiredError:
-            since = self._clock() - WINDOW
-            if self._ledger.count_noted(KEY_REFUSED, since=since, subject=address) < MAX_FAILURES_OF_ADDRESS:
+        """Raises LoginRequiredError, and ThrottledError after too many wrong ones from this address: whatever comes
+        from there is refused then but keys made here that were right before, which nobody guesses."""
+        if self._accounts.was_right(shown):
+            if not self._accounts.is_generated(shown):
+                self._keys.require_room(address)
+            with suppress(LoginRequiredError):
+                return self._accounts.principal_of_key(shown)
+        with self._keys.attempt(address):
+            try:
+                return self._accounts.principal_of_key(shown)
+            except LoginRequiredError:
                 self._note(KEY_REFUSED, actor="", address=address)
-            raise
+                raise
 
-    def _throttle(self, name: str, address: str) -> None:
-        since = self._clock() - WINDOW
-        failures = self._ledger.count_noted(FAILED, since=since, subject=address)
-        of_user = self._ledger.count_noted(FAILED, since=since, actor=name)
-        if failures >= MAX_FAILURES_OF_ADDRESS or of_user >= MAX_FAILURES_OF_USER:
-            minutes = int(WINDOW.total_seconds() // 60)
-            raise ThrottledError(
-                f"Too many failed attempts. Wait up to {minutes} minutes, then try again.",
-                retry_after_s=int(WINDOW.total_seconds()),
-            )
+    def _is_known(self, name: str, address: str) -> bool:
+        since = self._clock() - KNOWN_FOR
+        return self._ledger.count_noted(LOGGED_IN, since=since, actor=name[:100], subject=address) > 0
 
     def _note(self, action: str, *, actor: str, address: str) -> None:
         self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address))

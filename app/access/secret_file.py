@@ -12,7 +12,7 @@ from app.settings import Settings
 
 FILE_NAME = "admin-secret"
 PREFIX = "gs_"
-MIN_CHARACTERS = 16
+MIN_CHARACTERS = 32  # one that is chosen; what is made here has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def load_admin_secret(settings: Settings) -> AdminSecret:
     if settings.admin_secret is not None:
         return AdminSecret(check_secret(settings.admin_secret.get_secret_value()), "GIRCSE_ADMIN_SECRET")
     path = settings.home / FILE_NAME
-    settings.home.mkdir(parents=True, exist_ok=True)
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -37,7 +37,7 @@ from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
-from app.types.search import MAX_RERANK, SearchMode, SearchRequest
+from app.types.search import DEFAULT_MODE, MAX_RERANK, SearchMode, SearchRequest
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -127,7 +127,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
         steps: Annotated[int | None, Field(description="Refinement steps. Left out: the model's own.")] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
         filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
-        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = SearchMode.HYBRID,
+        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = DEFAULT_MODE,
         values: Annotated[
             list[str] | None,
             Field(

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.api.problems import openai_problem, problem, tell_when_to_ask_again
-from app.errors import GircseError, LoginRequiredError, UnavailableError
+from app.api.watched_streams import WatchedStream
+from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
 COOKIE = "gircse_session"
@@ -39,8 +40,8 @@ class AccessControl:
             await send({"type": "websocket.close", "code": 1008})  # nothing here speaks it
         elif _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address()(scope, receive, send)
-        elif self._logins is None:
-            # An outer application that mounts this one may have authenticated the request.
+        elif self._logins is None or current_principal() is not None:
+            # `AsOperator`, or an outer application that mounts this one, has authenticated the request.
             await self._pass(current_principal() or OPERATOR, scope, receive, send)
         elif is_public(scope["path"]):
             await self._app(scope, receive, send)
@@ -50,12 +51,27 @@ class AccessControl:
             except GircseError as error:
                 await _refusal(error, scope)(scope, receive, send)
                 return
-            await self._pass(principal, scope, receive, send)
+            await self._pass(principal, scope, receive, send, logins=self._logins)
 
-    async def _pass(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(
+        self, principal: Principal, scope: Scope, receive: Receive, send: Send, *, logins: Logins | None = None
+    ) -> None:
         scope.setdefault("state", {})["principal"] = principal
         with acting_as(principal):
-            await self._app(scope, receive, send)
+            if logins is None:
+                await self._app(scope, receive, send)
+                return
+
+            async def is_still_allowed() -> bool:
+                """As the same principal, too: who may do less now asks anew. A catalog that is away decides nothing."""
+                try:
+                    return await run_in_threadpool(self._identify, logins, scope) == principal
+                except LoginRequiredError:
+                    return False
+                except GircseError:
+                    return True
+
+            await WatchedStream(self._app, is_still_allowed).answer(scope, receive, send)
 
     @staticmethod
     def _identify(logins: Logins, scope: Scope) -> Principal:
@@ -69,6 +85,17 @@ class AccessControl:
                 "Log in, or show an API key as `Authorization: Bearer KEY`; `gircse keys add` makes one."
             )
         return logins.principal_of_session(token)
+
+
+class AsOperator:
+    """Before what listens on the socket in the home, which its owner alone can open: commands need no key."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with acting_as(OPERATOR):
+            await self._app(scope, receive, send)
 
 
 def is_public(path: str) -> bool:
@@ -112,6 +139,8 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
 def _openai_error(error: GircseError) -> Response:
     """As clients of OpenAI expect it. Who is asking cannot be found out while the catalog is away."""
     kind, code = ("invalid_request_error", "invalid_api_key")
+    if isinstance(error, ThrottledError):
+        kind, code = ("rate_limit_error", "too_many_attempts")
     if isinstance(error, UnavailableError):
         kind, code = ("server_error", "unavailable")
     return openai_problem(error.status, str(error), kind=kind, code=code)

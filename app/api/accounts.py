@@ -2,110 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, Field
 
 from app.access.authorized_accounts import AuthorizedAccounts
+from app.api.account_schemas import (
+    AuditAnswer,
+    KeyAnswer,
+    MeAnswer,
+    NewKey,
+    NewKeyAnswer,
+    NewPassword,
+    NewUser,
+    UserAnswer,
+    UserChange,
+)
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
-from app.api.schemas import Posted
-from app.types.access import ApiKey, AuditEntry, RoleName, User
-
-COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
-
-
-class NewUser(Posted):
-    name: str = Field(examples=["anna"])
-    role: RoleName = RoleName.READER
-    collections: list[str] = Field(default=["*"], description=COLLECTIONS)
-    password: str | None = Field(default=None, description="Left out: this user has API keys only.")
-
-
-class UserChange(Posted):
-    role: RoleName | None = None
-    collections: list[str] | None = Field(default=None, description=COLLECTIONS)
-    is_disabled: bool | None = Field(default=None, description="Sessions end, and keys are refused, at once.")
-    password: str | None = None
-
-
-class NewPassword(Posted):
-    current: str
-    new: str
-
-
-class NewKey(Posted):
-    user: str | None = Field(default=None, description="Whose, for admins. Left out: your own.")
-    label: str = Field(default="", max_length=80, examples=["nightly export"])
-    role: RoleName | None = Field(default=None, description="At most that of its user, which it is when left out.")
-    collections: list[str] = Field(default=["*"], description=COLLECTIONS)
-    expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Left out: never.")
-
-
-class MeAnswer(BaseModel):
-    name: str
-    role: RoleName
-    collections: list[str]
-    key_id: str | None
-    access_control: bool
-
-
-class UserAnswer(BaseModel):
-    name: str
-    role: RoleName
-    collections: list[str]
-    has_password: bool
-    is_disabled: bool
-    created_at: datetime
-
-    @classmethod
-    def of(cls, user: User) -> UserAnswer:
-        return cls(
-            name=user.name,
-            role=RoleName(user.role.label),
-            collections=list(user.collections),
-            has_password=user.password_hash is not None,
-            is_disabled=user.disabled_at is not None,
-            created_at=user.created_at,
-        )
-
-
-class KeyAnswer(BaseModel):
-    id: str
-    user: str
-    label: str
-    role: RoleName
-    collections: list[str]
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-    @classmethod
-    def of(cls, key: ApiKey, **more: Any) -> Any:
-        return cls(
-            id=key.id,
-            user=key.user,
-            label=key.label,
-            role=RoleName(key.role.label),
-            collections=list(key.collections),
-            created_at=key.created_at,
-            expires_at=key.expires_at,
-            revoked_at=key.revoked_at,
-            **more,
-        )
-
-
-class NewKeyAnswer(KeyAnswer):
-    secret: str = Field(description="What to show as `Authorization: Bearer …`. It is told only now.")
-
-
-class AuditAnswer(BaseModel):
-    at: datetime
-    actor: str
-    action: str
-    subject: str
-    detail: dict[str, str]
+from app.types.access import AuditEntry, RoleName, Scope
 
 
 def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
@@ -120,6 +34,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
             role=RoleName(me.role.label),
             collections=list(me.collections if "*" in me.key_collections else me.key_collections),
             key_id=me.key_id,
+            scopes=list(filter(me.has_scope, Scope)),
             access_control=access_control,
         )
 
@@ -147,7 +62,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
-        """All users, and what each may do."""
+        """All users who may do no more than you, and what each may do."""
         return [UserAnswer.of(user) for user in page.of(accounts.users())]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
@@ -182,22 +97,27 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
 def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
     def list_keys(page: Page) -> list[KeyAnswer]:
-        """Your API keys; all of them for admins."""
+        """Your API keys; for admins those of all who may do no more than they. A key without the scope `access` is
+        shown itself alone."""
         return [KeyAnswer.of(key) for key in page.of(accounts.api_keys())]
 
     @routes.post("/keys", status_code=201, response_model=NewKeyAnswer)
     def add_key(new: NewKey) -> NewKeyAnswer:
-        """Makes an API key of your own; admins make them for others, too. Its secret is told only now."""
+        """Makes an API key of your own; admins make them for others, too. Its secret is told only now.
+
+        It needs a session, or a key with the scope `access`, and gives nothing that you do not have.
+        """
         key, secret = accounts.add_key(
             new.user,
             label=new.label,
             role=new.role.role if new.role else None,
             collections=new.collections,
             expires_at=new.expires_at,
+            scopes=new.scopes,
         )
         return NewKeyAnswer.of(key, secret=secret)
 
     @routes.delete("/keys/{key_id}", status_code=204)
     def revoke_key(key_id: str) -> None:
-        """Revokes a key, at once and for ever."""
+        """Revokes a key that you are shown in the list, at once and for ever."""
         accounts.revoke_key(key_id)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
+import re
 import textwrap
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from pathlib import PureWindowsPath
+from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO, NamedTuple
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,9 +25,10 @@ from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
 from app.collections.fetching import ReadUrl
-from app.collections.library import DEFAULT_COLLECTION
 from app.errors import InputError
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import Document, Job, Metadata, MetadataValue, Source
+from app.types.uris import upload_uri
 
 TITLE_CHARACTERS = 80
 
@@ -165,10 +168,11 @@ def _posted_file(form: FormData) -> Posted:
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
     # Browsers and programs may send a path; only the last part is the file's name.
-    name = PureWindowsPath(file.filename or "").name or _hash_of(file.file)
+    sent = re.sub("%0A|%0D|%22", lambda each: unquote(each[0]), file.filename or "")  # as browsers escape them there
+    name = re.split(r"[/\\]", sent.rstrip("/\\"))[-1] or _hash_of(file.file)
     source = Source(
         name,
-        texts.get("uri") or f"upload://{name}",
+        texts.get("uri") or upload_uri(name),
         _media_type(name, file.content_type),
         file=file.file,
         title=texts.get("title", ""),
@@ -194,4 +198,5 @@ def _parse_metadata(text: str | None) -> Metadata:
 def _media_type(name: str, declared: str | None) -> str:
     if declared and declared != "application/octet-stream":
         return declared.partition(";")[0].strip()
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+    # Of its suffixes alone: a name may look like an address.
+    return mimetypes.guess_type("a" + "".join(PurePath(name).suffixes[-2:]))[0] or "application/octet-stream"

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from pydantic import Field
 
+from app.api.base_schemas import Posted
 from app.api.idempotency import IdempotencyKey, answer_once
-from app.api.schemas import Posted
-from app.collections.library import DEFAULT_COLLECTION
 from app.errors import ConflictError
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.catalog import IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,
@@ -24,7 +24,8 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
-from app.types.search import SearchMode
+from app.types.search import DEFAULT_MODE, SearchMode
+from embedder.refinement_steps import QUERY_STEPS
 
 MAX_FILES = 10
 CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
@@ -35,8 +36,8 @@ class NewEvaluation(Posted):
     compared_with: list[str] = Field(
         default_factory=list, max_length=8, description="Other collections, asked the same; documents match by uri."
     )
-    modes: list[SearchMode] = Field(default=[SearchMode.DENSE], max_length=8)
-    steps: list[int] = Field(default=[5], max_length=32)
+    modes: list[SearchMode] = Field(default=[DEFAULT_MODE], max_length=8)
+    steps: list[int] = Field(default=[QUERY_STEPS], max_length=32)
     instructions: list[str] = Field(
         default=["judged"], max_length=32, description="Of judged, default, none and lens:NAME."
     )

@@ -18,9 +18,11 @@ from app.api.document_lists import document_list_routes
 from app.api.documents import document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.fetches import fetch_routes
+from app.api.framing import FramingGuard
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.judgements import judgement_routes, lens_routes
+from app.api.lens_indexes import lens_index_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
@@ -63,6 +65,7 @@ def create_app(
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(SafeHeaders)
+    api.add_middleware(FramingGuard)
     api.add_middleware(RequestTelemetry, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
     _add_search_and_documents(api, services, read_url)
@@ -71,6 +74,7 @@ def create_app(
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(proposal_routes(services.proposals))
+    api.include_router(lens_index_routes(services.lens_indexes))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))

@@ -12,7 +12,6 @@ from app.access.authorized_services import AuthorizedServices
 from app.api.schemas import FacetsAnswer, TextAnswer
 from app.errors import InputError
 from app.types.documents import Document, FacetValue, PageStart
-from app.types.file_names import last_part
 from app.types.search import MAX_FILTERS
 
 PDF, BYTES = "application/pdf", "application/octet-stream"
@@ -92,9 +91,8 @@ def _file_response(document: Document, services: AuthorizedServices) -> Response
 
 
 def file_name(document: Document) -> str:
-    """Under which it is saved: the last part of its uri, without what a file system could take for something else."""
-    last = last_part(document.uri)
-    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in last)
+    """Under which it is saved: its name, without what a file system could take for something else."""
+    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in document.name)
     return name.strip(". ")[:150] or "document"
 
 

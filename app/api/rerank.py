@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.schemas import Answer, Posted
+from app.api.base_schemas import Answer, Posted
 from app.ports.services import Search
 from app.search.text_reranking import MAX_DOCUMENTS
 from app.search.value_syntax import MAX_VALUES, parse_values

@@ -5,25 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from app.collections.fetching import MAX_URLS
-from app.collections.library import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.api.base_schemas import Answer, Posted
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
-from app.types.upkeep import FetchState, ReindexState
-from embedder.refinement import MAX_BIAS
+from app.types.upkeep import MAX_URLS, FetchState, ReindexState
+from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
-
-
-class Posted(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Answer(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
 
 
 class NewText(Posted):
@@ -45,6 +37,7 @@ class DocumentAnswer(Answer):
     id: str
     collection: str
     uri: str
+    name: str = Field(description="As the file was called; what a URI cannot hold is percent-encoded in `uri`.")
     title: str
     media_type: str
     content_hash: str

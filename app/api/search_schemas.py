@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Protocol
 
-import numpy as np
 from pydantic import BeforeValidator, Field
 
-from app.api.schemas import Answer, Posted
-from app.collections.library import DEFAULT_COLLECTION
-from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS
+from app.api.base_schemas import Answer, Posted
+from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import ChunkKind, MetadataValue
-from app.types.proposals import ProposalSource
-from app.types.search import MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
-from embedder.refinement import MAX_BIAS
+from app.types.lens_indexes import LensIndexState
+from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
+from app.types.search import DEFAULT_MODE, MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
+from app.types.values import ValueScope
+from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+
+
+class _Array(Protocol):
+    def tolist(self) -> list[float]: ...
+
+
+def _numbers_of(vector: _Array) -> list[float]:
+    return vector.tolist()
 
 
 class RefineQuestion(Posted):
@@ -44,7 +54,7 @@ class SearchQuestion(Posted):
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
     mode: SearchMode = Field(
-        default=SearchMode.HYBRID, description="By vectors and words (hybrid), by one vector (dense), or by words."
+        default=DEFAULT_MODE, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )
     like: list[str] = Field(
         default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
@@ -104,7 +114,7 @@ class RefinementAnswer(Answer):
     instruction: str
     steps: int = Field(validation_alias="step_count")
     refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
-    vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
+    vector: Annotated[list[float], BeforeValidator(_numbers_of)]
 
 
 class HitDocumentAnswer(Answer):
@@ -151,7 +161,11 @@ class ValueCountAnswer(Answer):
 class ValueSummaryAnswer(Answer):
     query: str = Field(description="The query's own value.")
     counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
-    passages: int = Field(description="How many candidates were counted.")
+    passages: int = Field(description="How many passages were counted.")
+    scope: ValueScope = Field(
+        description="candidates: counted are those that the search found first. collection: all that the filters "
+        "leave, by a lens index."
+    )
 
 
 class NearDuplicateAnswer(Answer):
@@ -234,3 +248,25 @@ class ProposalAnswer(Answer):
 
 class ProposalsAnswer(Answer):
     proposals: list[ProposalAnswer] = Field(description="At most three, best first.")
+
+
+class NewLensIndex(Posted):
+    lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="One with values.", examples=["Same place"])
+
+
+class LensIndexAnswer(Answer):
+    collection: str
+    lens: str
+    values: list[str]
+    state: LensIndexState = Field(
+        description="ready: searches with these values use it. stale: the lens has other values now, or its job was "
+        "cancelled; queue it again."
+    )
+    progress: float
+    chunks: int = Field(description="That had a label when it was built.")
+    bytes: int = Field(description="About what their labels take in the vector index.")
+    seconds: float = Field(description="That building took.")
+    created_at: datetime
+    built_at: datetime | None
+    error: str | None
+    job_id: str | None

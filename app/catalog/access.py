@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog.access_tables import ApiKeyRow, AuditRow, UserRow, WebSessionRow
-from app.catalog.sessions import Sessions
+from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
+from app.catalog.sessions import Sessions, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import ApiKey, AuditEntry, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
 
 
 class AccessLedger(Sessions):
@@ -80,6 +80,30 @@ class AccessLedger(Sessions):
         with self._session(self._writer) as session:
             session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash == token_hash))
 
+    def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
+        found = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
+        with self._session(self._engine) as session:
+            return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(found)}
+
+    def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
+        with self._session(self._writer) as session:
+            # In one order, so that two transactions never wait for each other.
+            counts = {counter: _count_one(session, counter, at=at, since=since) for counter in sorted(counters)}
+        if any(each.failures == 1 for each in counts.values()):
+            old = select(AttemptRow.counter).where(AttemptRow.began_at <= since).with_for_update(skip_locked=True)
+            with self._session(self._writer) as session:
+                session.execute(delete(AttemptRow).where(AttemptRow.counter.in_(old)))
+        return counts
+
+    def forgive_attempt(self, counters: Sequence[str]) -> None:
+        with self._session(self._writer) as session:
+            for counter in sorted(counters):
+                session.execute(
+                    update(AttemptRow)
+                    .where(AttemptRow.counter == counter, AttemptRow.failures > 0)
+                    .values(failures=AttemptRow.failures - 1)
+                )
+
     def note(self, entry: AuditEntry) -> None:
         with self._session(self._writer) as session:
             session.add(AuditRow(**asdict(entry)))
@@ -105,12 +129,27 @@ class AccessLedger(Sessions):
             return session.scalar(found) or 0
 
 
+def _count_one(session: Session, counter: str, *, at: datetime, since: datetime) -> AttemptCount:
+    """Locks the row: of several transactions at once, each gets a number of its own."""
+    insert = insert_into(session, AttemptRow).values(counter=counter, began_at=at, failures=1)
+    is_over = AttemptRow.began_at <= since
+    statement = insert.on_conflict_do_update(
+        index_elements=["counter"],
+        set_={
+            "began_at": case((is_over, insert.excluded.began_at), else_=AttemptRow.began_at),
+            "failures": case((is_over, 1), else_=AttemptRow.failures + 1),
+        },
+    ).returning(AttemptRow.began_at, AttemptRow.failures)
+    return AttemptCount(*session.execute(statement).one())
+
+
 def _user_row(session: Session, name: str) -> UserRow:
     row = session.get(UserRow, name)
     if row is None:
-        raise UnknownUserError(f"No user is named {name!r}. `gircse users list` shows them.")
+        raise UnknownUserError.of(name)
     return row
 
 
 def _values(kept: User | ApiKey) -> dict[str, object]:
-    return asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
+    values = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
+    return values | {"scopes": list(kept.scopes)} if isinstance(kept, ApiKey) else values

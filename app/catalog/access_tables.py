@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.catalog.tables import Table
-from app.types.access import ApiKey, AuditEntry, Role, User, WebSession
+from app.types.access import ApiKey, AuditEntry, Role, Scope, User, WebSession
 
 
 class UserRow(Table):
@@ -45,6 +45,7 @@ class ApiKeyRow(Table):
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+    scopes: Mapped[list[str]] = mapped_column(server_default="[]")
 
     def as_key(self) -> ApiKey:
         return ApiKey(
@@ -57,6 +58,7 @@ class ApiKeyRow(Table):
             tuple(self.collections),
             self.expires_at,
             self.revoked_at,
+            tuple(map(Scope, self.scopes)),
         )
 
 
@@ -71,6 +73,14 @@ class WebSessionRow(Table):
 
     def as_session(self) -> WebSession:
         return WebSession(self.token_hash, self.user, self.credential, self.created_at, self.expires_at)
+
+
+class AttemptRow(Table):
+    __tablename__ = "login_attempt"
+
+    counter: Mapped[str] = mapped_column(String(100), primary_key=True)
+    began_at: Mapped[datetime] = mapped_column(index=True)
+    failures: Mapped[int]
 
 
 class AuditRow(Table):

@@ -16,6 +16,7 @@ from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.judgements import LensesAndJudgements
 from app.catalog.ledger import JobLedger
+from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
 from app.catalog.restoring import Restoring
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
@@ -53,6 +54,7 @@ class SqlCatalog(
     Submissions,
     AccessLedger,
     IdempotencyRecords,
+    LensIndexLedger,
 ):
     # Collections
 

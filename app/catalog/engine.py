@@ -30,7 +30,7 @@ def connect(database_url: str) -> Engine:
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"The catalog cannot live at {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
-    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from sqlalchemy import delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from app.catalog.sessions import insert_into
 from app.catalog.tables import GarbageRow, IndexNumberRow
 from app.errors import ConflictError
 from app.types.documents import GarbageItem, GarbageKind
@@ -20,7 +20,7 @@ from app.types.documents import GarbageItem, GarbageKind
 def note(session: Session, kind: GarbageKind, names: Iterable[str], due_at: datetime) -> None:
     rows = [{"kind": kind, "name": name, "due_at": due_at} for name in sorted(set(names))]
     if rows:
-        insert = _insert(session, GarbageRow)
+        insert = insert_into(session, GarbageRow)
         statement = insert.on_conflict_do_update(
             index_elements=["kind", "name"], set_={"due_at": insert.excluded.due_at}
         )
@@ -68,13 +68,8 @@ def prolong(session: Session, index: str, now: datetime, until: datetime) -> boo
 
 def next_index(session: Session, collection: str) -> str:
     """A name that no index ever had: what a lost worker still writes to an old one cannot reach a new one."""
-    insert = _insert(session, IndexNumberRow).values(collection=collection, last=1)
+    insert = insert_into(session, IndexNumberRow).values(collection=collection, last=1)
     statement = insert.on_conflict_do_update(
         index_elements=["collection"], set_={"last": IndexNumberRow.last + 1}
     ).returning(IndexNumberRow.last)
     return f"{collection}--{session.scalar(statement)}"
-
-
-def _insert(session: Session, table: type) -> postgresql.Insert | sqlite.Insert:
-    dialect = session.get_bind().dialect.name
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)

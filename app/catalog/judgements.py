@@ -11,8 +11,9 @@ from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from app.catalog import lens_indexes
 from app.catalog.sessions import Sessions, collection_row
-from app.catalog.tables import DocumentRow, JudgementRow, LensRow
+from app.catalog.tables import DocumentRow, JudgementRow, LensIndexRow, LensRow
 from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
@@ -37,10 +38,12 @@ class LensesAndJudgements(Sessions):
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
             session.merge(LensRow(**facts, values_json=values, created_at=since))
+            lens_indexes.change_values(session, lens.name, lens.values, self._clock())
 
     def delete_lens(self, name: str) -> None:
         with self._session(self._writer) as session:
             session.delete(_lens_row(session, name))
+            lens_indexes.forget(session, LensIndexRow.lens == name, now=self._clock())
 
     def save_judgement(self, judgement: Judgement) -> None:
         try:

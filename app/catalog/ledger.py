@@ -9,12 +9,13 @@ from datetime import timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, notifications
+from app.catalog import claims, jobs, notifications
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
 from app.ports.ledger import JobListener
-from app.types.documents import Job, JobReport, JobState
+from app.types.documents import Job, JobState
+from app.types.upkeep import JobReport
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
 
@@ -55,8 +56,8 @@ class JobLedger(Sessions):
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
         now = self._clock()
         with self._session(self._writer) as session:
-            jobs.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
-            row = jobs.claim(session, owner, lease, now)
+            claims.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
+            row = claims.claim(session, owner, lease, now)
             return None if row is None else row.as_job()
 
     def listening(self) -> AbstractContextManager[JobListener]:

@@ -135,7 +135,7 @@ class _Batch:
 
     def _write(self, file: BinaryIO) -> StoredBytes:
         with _errors_translated(self._folder / "a new one"):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
         temporary = Path(name)
         self._temporaries.add(temporary)
@@ -210,7 +210,7 @@ def _checked(content_hash: str) -> str:
 
 def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
     with _errors_translated(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
         temporary = Path(name)
         try:

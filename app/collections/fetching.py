@@ -15,13 +15,12 @@ from app.collections.library import Library
 from app.errors import GircseError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.types.documents import Source, require_short_uri, require_text
-from app.types.upkeep import Fetch, FetchState
+from app.types.upkeep import MAX_URLS, Fetch, FetchState
 
 log = logging.getLogger(__name__)
 
 ReadUrl = Callable[[str], Source]  # raises DocumentError
 
-MAX_URLS = 200  # of a collection, waiting or failed
 _AT_A_TIME = 4
 
 

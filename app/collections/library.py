@@ -18,6 +18,7 @@ from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.retrieval import CHUNK_KEYS
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import (
     Collection,
     Document,
@@ -33,11 +34,9 @@ from app.types.documents import (
     require_short_uri,
     require_text,
 )
+from app.types.uris import canonical_uri
 
-DEFAULT_COLLECTION = "library"
 SAMPLE_COLLECTION = "sample"
-CHUNK_TOKENS = 200
-CHUNK_OVERLAP = 30
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000
@@ -247,7 +246,7 @@ def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | 
     """Raises InputError, or OSError when it cannot be read."""
     if not require_text(source.uri, name="uri").strip():
         raise InputError("The document has no uri; give it one, as its path or address.")
-    uri, title = require_short_uri(source.uri), require_text(source.title, name="title")
+    uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
     media_type, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
     with source.opened() as file:
         stored = batch.put_file(file)

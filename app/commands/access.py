@@ -12,9 +12,10 @@ import typer
 from app.access.accounts import ADMIN, Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorizer import Authorizer
+from app.api.account_schemas import KeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
-from app.types.access import OPERATOR, ApiKey, RoleName, acting_as
+from app.types.access import OPERATOR, ApiKey, RoleName, Scope, acting_as
 from app.types.documents import utc_now
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
@@ -39,20 +40,24 @@ def open_accounts() -> Iterator[AuthorizedAccounts]:
 
 
 @users.command("list")
-def list_users() -> None:
+def list_users(as_json: console.JsonLines = False) -> None:
     """List users, what each may do, and with which collections."""
     with open_accounts() as accounts:
-        rows = [
-            (
-                user.name,
-                user.role.label,
-                ", ".join(user.collections) or "none",
-                "secret" if user.name == ADMIN else "password" if user.password_hash else "keys only",
-                "disabled" if user.disabled_at else "",
-            )
-            for user in accounts.users()
-        ]
-    console.stdout.print(console.plain_table(("name", "role", "collections", "comes in by", ""), rows))
+        found = accounts.users()
+    if as_json:
+        console.print_json_lines(map(UserAnswer.of, found))
+        return
+    rows = [
+        (
+            user.name,
+            user.role.label,
+            ", ".join(user.collections) or "none",
+            "secret" if user.name == ADMIN else "password" if user.password_hash else "keys only",
+            "disabled" if user.disabled_at else "",
+        )
+        for user in found
+    ]
+    console.print_table(("name", "role", "collections", "comes in by", ""), rows)
 
 
 @users.command("add")
@@ -100,22 +105,27 @@ def remove_user(name: UserName) -> None:
 
 
 @keys.command("list")
-def list_keys() -> None:
+def list_keys(as_json: console.JsonLines = False) -> None:
     """List API keys, the newest first. Their secrets are kept nowhere."""
     with open_accounts() as accounts:
-        rows = [
-            (
-                each.id,
-                each.user,
-                each.label,
-                each.role.label,
-                ", ".join(each.collections),
-                f"{each.created_at:%Y-%m-%d}",
-                _state_of(each),
-            )
-            for each in accounts.api_keys()
-        ]
-    console.stdout.print(console.plain_table(("id", "user", "label", "role", "collections", "made", "state"), rows))
+        found = accounts.api_keys()
+    if as_json:
+        console.print_json_lines(map(KeyAnswer.of, found))
+        return
+    rows = [
+        (
+            each.id,
+            each.user,
+            each.label,
+            each.role.label,
+            ", ".join(each.collections),
+            ", ".join(each.scopes),
+            f"{each.created_at:%Y-%m-%d}",
+            _state_of(each),
+        )
+        for each in found
+    ]
+    console.print_table(("id", "user", "label", "role", "collections", "scopes", "made", "state"), rows)
 
 
 @keys.command("add")
@@ -124,6 +134,9 @@ def add_key(
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     role: Annotated[RoleName | None, typer.Option(help="Left out: that of its user.")] = None,
     collections: Collections = None,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="`access`: let it see to users and keys, as far as its user may.")
+    ] = None,
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Until it expires. Left out: never.")] = None,
 ) -> None:
     """Make an API key and print it, once. Programs show it as `Authorization: Bearer KEY`.
@@ -138,6 +151,7 @@ def add_key(
             role=role.role if role else None,
             collections=collections or ["*"],
             expires_at=expires_at,
+            scopes=scope or (),
         )
     typer.echo(secret)
     typer.echo("Keep it: it is told only now.", err=True)
@@ -155,14 +169,13 @@ def audit(
     action: Annotated[list[str] | None, typer.Option(help="Only these, as login.failed; may be repeated.")] = None,
     actor: Annotated[str | None, typer.Option(help="Only what this user did.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
+    as_json: console.JsonLines = False,
 ) -> None:
     """Show who did what: logins, keys, users, and what was deleted."""
     with open_accounts() as accounts:
         entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit)
     if as_json:
-        for entry in entries:
-            typer.echo(console.json_of(entry, indent=None))
+        console.print_json_lines(entries)
         return
     rows: Sequence[Sequence[str]] = [
         (
@@ -174,7 +187,7 @@ def audit(
         )
         for each in entries
     ]
-    console.stdout.print(console.plain_table(("at (UTC)", "who", "action", "what", "more"), rows))
+    console.print_table(("at (UTC)", "who", "action", "what", "more"), rows)
 
 
 def _state_of(key: ApiKey) -> str:

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.errors import GircseError
 from app.ports.parts import Embedder
+from app.runtime.private_files import is_closed, prepare_home
 from app.settings import Settings
 from app.types.documents import JobState, utc_now
 
@@ -83,27 +84,29 @@ def check_device(settings: Settings) -> Finding:
 
 
 def check_disk(settings: Settings) -> Finding:
-    settings.home.mkdir(parents=True, exist_ok=True)
+    prepare_home(settings.home)
     free_gb = shutil.disk_usage(settings.home).free / 1e9
     advice = "" if free_gb >= MIN_FREE_GB else "Make room, or set GIRCSE_HOME to a folder on a larger disk."
     return Finding(free_gb >= MIN_FREE_GB, f"{settings.home}, {free_gb:.1f} GB free", advice)
 
 
 def check_permissions(settings: Settings) -> Finding:
-    """Who else may write into the home, and who may read a secret."""
+    """Who else may write into the home or look into it, and who may read a secret."""
     home, errors = settings.home, []
-    home.mkdir(parents=True, exist_ok=True)
+    prepare_home(home)
     if not os.access(home, os.W_OK | os.X_OK):
         errors.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
     elif stat.S_IMODE(home.stat().st_mode) & 0o022:
-        errors.append((f"others may write into {home}", f"Run: chmod go-w {home}"))
+        errors.append((f"others may write into {home}", f"Run: chmod go= {home}"))
+    elif not is_closed(home) and not _is_out_of_reach(home):
+        errors.append((f"others may look into {home}", f"Run: chmod go= {home}"))
     own = [home / "admin-secret", *home.glob("edge/edge.json")]
     for path in [*own, *_secret_files()]:
         if path.exists() and path.stat().st_mode & 0o077 and not _is_out_of_reach(path):
             errors.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
     if errors:
         return Finding(False, "; ".join(error for error, _ in errors), " ".join(advice for _, advice in errors))
-    return Finding(True, f"{home} and the secrets are this user's alone to change")
+    return Finding(True, f"{home} and the secrets are this user's alone")
 
 
 def _secret_files() -> list[Path]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from app.ports.ledger import Ledger
-from app.ports.parts import Embedder
-from app.services import Services
+from app.edge import EdgeProcess, edge_folder
 from app.settings import Settings, load_settings
+
+if TYPE_CHECKING:  # they bring in numpy and others, which what asks a running service does without
+    from app.ports.ledger import Ledger
+    from app.ports.parts import Embedder
+    from app.services import Services
 
 
 def wiring(part: str) -> Any:
@@ -23,8 +26,14 @@ def wiring(part: str) -> Any:
 
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
-    with wiring("services").open_services(settings or load_settings()) as services:
-        yield services
+    settings = settings or load_settings()
+    with ExitStack() as opened:
+        edge = None
+        if settings.qdrant_url is None:
+            edge = EdgeProcess(edge_folder(settings.home))
+            opened.callback(edge.stop)
+            edge.begin()  # it takes as long as the imports of the wiring, and has a processor of its own
+        yield opened.enter_context(wiring("services").open_services(settings, edge=edge))
 
 
 def embedder_of(settings: Settings) -> Embedder:

@@ -65,7 +65,7 @@ def _look(is_to_mend: Callable[[Difference], bool], *, removes_unmanaged: bool) 
             typer.echo("Catalog and vectors agree.")
             return 0
         rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
-        console.stdout.print(console.plain_table(("count", "what", "index", ""), rows))
+        console.print_table(("count", "what", "index", ""), rows)
         if any(verdict == "mended" for _, _, verdict in found):
             _work_off(services)
     return sum(count for (_, _, verdict), count in found.items() if verdict == "found")

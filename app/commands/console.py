@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from pydantic import TypeAdapter
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -14,11 +17,18 @@ from rich.text import Text
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
 from app.types.search import Hit, Match, SearchResult
-from app.types.values import ValueSummary
-from embedder.refinement import Refinement, RefinementStep
+from app.types.values import ValueScope, ValueSummary
+from embedder.refinement_steps import RefinementStep
+
+if TYPE_CHECKING:  # it brings in numpy
+    from embedder.refinement import Refinement
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"
+WHOLE = frozenset({"id", "document", "name", "user", "collection"})  # columns of what one copies
+_NARROW = 10
+
+JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")]
 
 stdout = Console(highlight=False, emoji=False, markup=False)
 stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
@@ -27,6 +37,12 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 def printable(text: str) -> str:
     """`text` without control characters, with which a document could control the terminal."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
+
+
+def print_json_lines(values: Iterable[object]) -> None:
+    """An object per line."""
+    for value in values:
+        typer.echo(json_of(value, indent=None))
 
 
 def json_of(value: object, *, indent: int | None = 2) -> str:
@@ -77,13 +93,29 @@ def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
     return Group(Text("refinement tokens", style="dim"), table)
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Ids and names stand whole on their line, however narrow the terminal. In a pipe a row is a line."""
+    is_shown = stdout.is_terminal
+    cells = [[_cell(cell, one_line=not is_shown) for cell in row] for row in rows]
+    longest = [max([cell_len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(columns)]
+    least = [width if name in WHOLE else min(width, _NARROW) for name, width in zip(columns, longest, strict=True)]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    return table
+    for name, width in zip(columns, least, strict=True):
+        table.add_column(name, overflow="fold", min_width=width, no_wrap=name in WHOLE)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    between = 2 * (len(columns) - 1)
+    width = max(stdout.width, sum(least) + between) if is_shown else sum(longest) + between
+    wide = Console(width=width, highlight=False, emoji=False, markup=False, soft_wrap=is_shown)
+    with wide.capture() as captured:
+        wide.print(table)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def _cell(value: object, *, one_line: bool) -> str:
+    text = printable(str(value))
+    return " ".join(text.split()) if one_line else text
 
 
 def _heading(result: SearchResult) -> Text:
@@ -95,7 +127,8 @@ def _heading(result: SearchResult) -> Text:
 
 def _value_counts(values: ValueSummary) -> Text:
     counted = "   ".join(f"{printable(each.name)} {each.count}" for each in values.counts if each.count)
-    return Text(f"the query is {printable(values.query)}; of {values.passages} candidates: {counted}\n", "dim")
+    among = "candidates" if values.scope is ValueScope.CANDIDATES else "chunks of the collection"
+    return Text(f"the query is {printable(values.query)}; of {values.passages:,} {among}: {counted}\n", "dim")
 
 
 def _hit(hit: Hit) -> RenderableType:

@@ -16,13 +16,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.collections.intake import Intake, Taken, documents_below, is_gone, require_filled
-from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.bulk import Engine, ray_engine, require_ray
 from app.commands.composition import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
 from app.services import Services
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
 
 POLL_S = 0.2

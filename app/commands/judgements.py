@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.library import DEFAULT_COLLECTION
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
@@ -18,6 +17,7 @@ from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.evaluation import Evaluations
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     Estimate,
@@ -30,7 +30,8 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
-from app.types.search import SearchMode
+from app.types.search import DEFAULT_MODE, SearchMode
+from embedder.refinement_steps import QUERY_STEPS
 
 POLL_S = 0.2
 
@@ -77,11 +78,10 @@ def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJs
     with open_catalog() as catalog:
         sources = Judged(catalog).sources(collection)
     if as_json:
-        for source in sources:
-            typer.echo(console.json_of(source, indent=None))
+        console.print_json_lines(sources)
         return
     rows = [(each.judged_by, each.query_count, each.judgement_count) for each in sources]
-    console.stdout.print(console.plain_table(("by", "queries", "judgements"), rows))
+    console.print_table(("by", "queries", "judgements"), rows)
 
 
 @judgements.command("delete")
@@ -102,8 +102,8 @@ def evaluate(
         list[str],
         typer.Option("--compare", metavar="COLLECTION", help="Another collection, asked the same. Repeatable."),
     ] = [],  # noqa: B006
-    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Repeatable.")] = [SearchMode.DENSE],  # noqa: B006
-    steps: Annotated[list[int], typer.Option("--steps", help="Repeatable.")] = [5],  # noqa: B006
+    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Repeatable.")] = [DEFAULT_MODE],  # noqa: B006
+    steps: Annotated[list[int], typer.Option("--steps", help="Repeatable.")] = [QUERY_STEPS],  # noqa: B006
     instructions: Annotated[
         list[str], typer.Option("--instruction", "-i", help="judged, default, none or lens:NAME. Repeatable.")
     ] = ["judged"],  # noqa: B006
@@ -189,7 +189,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     if run.state is EvaluationState.CANCELLED:
         queries += f" of {run.query_count}, since it was cancelled"
     console.stdout.print(f"{queries}; 95 % intervals")
-    console.stdout.print(console.plain_table(["", *(each.label for each in shown), "median ms"], rows))
+    console.print_table(["", *(each.label for each in shown), "median ms"], rows)
     if differences:
         console.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {console.printable(report.scores[0].label)}")
         changes = [
@@ -197,7 +197,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
             for each in differences
             if each.measure is Measure.NDCG_10
         ]
-        console.stdout.print(console.plain_table(("", "difference", "queries"), changes))
+        console.print_table(("", "difference", "queries"), changes)
     for name, count in report.missing_documents.items():
         console.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:

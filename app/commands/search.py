@@ -1,22 +1,26 @@
-"""`gircse search`, `refine` and `embed`."""
+"""`gircse search`."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter
 
-from app.api.search_schemas import RefinementAnswer, SearchAnswer
-from app.collections.library import DEFAULT_COLLECTION
+from app.api.search_schemas import SearchAnswer
 from app.commands import console
-from app.commands.composition import embedder_of, open_services
+from app.commands.composition import open_services
+from app.commands.service import Local, RunningService, find_service
+from app.search.export import search_csv, search_markdown
 from app.search.lenses import look_through
-from app.search.service import refine_query
+from app.search.request_checks import check_request
 from app.search.value_syntax import split_values
-from app.settings import load_settings
-from app.types.search import BOOST, SUPPRESS, SearchMode, SearchRequest
+from app.settings import Settings, load_settings
+from app.types.defaults import DEFAULT_COLLECTION
+from app.types.search import BOOST, DEFAULT_MODE, SUPPRESS, SearchMode, SearchRequest, SearchResult
 
 Instruction = Annotated[
     str | None,
@@ -29,7 +33,38 @@ Values = Annotated[
     str | None,
     typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
 ]
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+_RESULT = TypeAdapter(SearchResult)
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
+
+
+Rerank = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
+    ),
+]
+PerDocument = Annotated[
+    int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
+]
+PreferProse = Annotated[
+    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+]
+FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
+Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
+Form = Annotated[
+    Format | None,
+    typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
+]
 
 
 def search(
@@ -40,7 +75,7 @@ def search(
     steps: Steps = None,
     mode: Annotated[
         SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = SearchMode.HYBRID,
+    ] = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
     filters: Annotated[
         list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
@@ -51,28 +86,24 @@ def search(
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
-    rerank: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
-        ),
-    ] = None,
-    per_document: Annotated[
-        int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
-    ] = None,
-    prefer_prose: Annotated[
-        bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
-    ] = True,
-    fold_duplicates: Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")] = True,
-    diversity: Annotated[
-        float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")
-    ] = 0.0,
-    as_json: AsJson = False,
+    rerank: Rerank = None,
+    per_document: PerDocument = None,
+    prefer_prose: PreferProse = True,
+    fold_duplicates: FoldDuplicates = True,
+    diversity: Diversity = 0.0,
+    form: Form = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
+    local: Local = False,
 ) -> None:
     """Search a collection, seen through an instruction.
 
+    Where a service runs on the same home, it answers; else the model is loaded here.
+
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
+    if as_json and form not in (None, Format.JSON):
+        raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
+    form = Format.JSON if as_json else form
     request = SearchRequest(
         query=query,
         collection=collection,
@@ -89,58 +120,45 @@ def search(
         fold_duplicates=fold_duplicates,
         diversity=diversity,
     )
-    with open_services() as services:
-        written = None if values is None else split_values(values)
-        instruction, named = look_through(services.catalog, lens, instruction, written)
-        result = services.search.search(replace(request, instruction=instruction, values=named, value=value))
-    if as_json:
-        typer.echo(console.json_of(SearchAnswer.model_validate(result)))
-    else:
-        console.print_search(result)
+    check_request(request)
+    seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
+    settings = load_settings()
+    service = find_service(settings, local=local)
+    result = _search_here(request, seen, settings) if service is None else _ask(service, request, seen)
+    _print(result, form)
 
 
-def refine(
-    text: Annotated[str, typer.Argument(help="A query.")],
-    instruction: Instruction = None,
-    steps: Steps = None,
-    boost: Boost = [],  # noqa: B006
-    suppress: Suppress = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Show the tokens that the model generates while it embeds a query.
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How the query is looked at, as it was written."""
 
-    Example: gircse refine "I still haven't received my new card" -i "Identify the intent of the message"
-    """
-    bias = token_bias(boost, suppress)
-    model = embedder_of(load_settings())
-    embedding = refine_query(model, text, instruction=instruction, steps=steps, token_bias=bias)
-    if as_json:
-        typer.echo(console.json_of(RefinementAnswer.model_validate(embedding)))
-    else:
-        console.print_refinement(embedding)
+    lens: str | None
+    instruction: str | None
+    values: Sequence[str] | None
+    value: str | None
 
 
-def embed(
-    texts: Annotated[list[str], typer.Argument(help="One or more texts.")],
-    instruction: Instruction = None,
-    steps: Steps = None,
-    as_document: Annotated[bool, typer.Option("--document", help="Embed as documents, not as queries.")] = False,
-) -> None:
-    """Print the vector of each text, one JSON array per line.
+def _print(result: SearchResult, form: Format | None) -> None:
+    match form:
+        case Format.JSON:
+            typer.echo(console.json_of(SearchAnswer.model_validate(result)))
+        case Format.CSV:
+            typer.echo(search_csv(result).replace("\r\n", "\n"), nl=False)  # lines as the system ends them
+        case Format.MARKDOWN:
+            typer.echo(search_markdown(result), nl=False)
+        case _:
+            console.print_search(result)
 
-    Example: gircse embed "a text" "another text" --document
-    """
-    model = embedder_of(load_settings())
-    if as_document:
-        vectors = model.embed_documents(
-            texts,
-            instruction=model.info.default_document_instruction if instruction is None else instruction,
-            steps=model.info.default_document_steps if steps is None else steps,
-        )
-    else:
-        vectors = [refine_query(model, text, instruction=instruction, steps=steps).vector.tolist() for text in texts]
-    for vector in vectors:
-        typer.echo(json.dumps(vector))
+
+def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> SearchResult:
+    with open_services(settings) as services:
+        instruction, values = look_through(services.catalog, seen.lens, seen.instruction, seen.values)
+        return services.search.search(replace(request, instruction=instruction, values=values, value=seen.value))
+
+
+def _ask(service: RunningService, request: SearchRequest, seen: _Seen) -> SearchResult:
+    body = {name: value for name, value in (asdict(request) | asdict(seen)).items() if value is not None}
+    return _RESULT.validate_json(service.post("/api/v1/search", body))
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

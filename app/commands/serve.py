@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import errno
-import gc
 import logging
 import signal
 import socket
 import sys
 import threading
 import time
-import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from types import FrameType
+from importlib.metadata import version
 from typing import Annotated, TypeVar
 
 import typer
@@ -22,9 +20,12 @@ import uvicorn
 
 from app.access.secret_file import load_admin_secret
 from app.collections.library import sample_rows
+from app.commands.announcing_server import AnnouncingServer
 from app.commands.composition import open_services, wiring
+from app.commands.service import digests
 from app.errors import ConflictError, InputError, UnavailableError
 from app.runtime.metrics_server import serving_metrics
+from app.runtime.service_socket import open_service_socket
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.settings import Settings, load_settings
@@ -157,27 +158,6 @@ def listening_socket(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-class _AnnouncingServer(uvicorn.Server):
-    """Prints its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown."""
-
-    def __init__(self, config: uvicorn.Config, *, url: str, open_page: bool) -> None:
-        super().__init__(config)
-        self._url = url
-        self._open_page = open_page
-        self.interrupted = False
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.interrupted = self.interrupted or sig == signal.SIGINT
-        super().handle_exit(sig, frame)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        gc.freeze()  # what is there by now stays; full collections would stop every request to look through it
-        typer.echo(f"Ready: {self._url}   (API: {self._url}/docs, Ctrl-C stops)")
-        if self._open_page:
-            webbrowser.open(self._url)
-
-
 def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_patient: bool = False) -> None:
     """`is_patient`: waits for unavailable parts instead of ending."""
     host, port = listener.getsockname()[:2]
@@ -200,7 +180,11 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             timeout_graceful_shutdown=GRACE_S,
             server_header=False,
         )
-        server = _AnnouncingServer(config, url=url, open_page=open_page)
+        settings = services.settings
+        for_commands = opened.enter_context(
+            open_service_socket(settings.home, version=version("gircse-search"), settings=digests(settings))
+        )
+        server = AnnouncingServer(config, url=url, open_page=open_page, for_commands=for_commands)
         server.run(sockets=[listener])
     if server.interrupted:
         raise KeyboardInterrupt

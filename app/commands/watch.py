@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from app.collections.intake import FolderMirror, Followed
-from app.collections.library import DEFAULT_COLLECTION
 from app.commands.composition import open_services, wiring
 from app.commands.ingest import Excludes, Globs
 from app.commands.serve import exit_on_sigterm
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import InputError, UnavailableError
 from app.services import Services
+from app.types.defaults import DEFAULT_COLLECTION
 
 TICK_S = 0.25
 

@@ -4,6 +4,6 @@
 """
 
 from app.edge.connection import EdgeConnection
-from app.edge.process import EdgeProcess
+from app.edge.process import EdgeProcess, edge_folder
 
-__all__ = ["EdgeConnection", "EdgeProcess"]
+__all__ = ["EdgeConnection", "EdgeProcess", "edge_folder"]

@@ -20,6 +20,11 @@ _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
 
 
+def edge_folder(home: Path) -> Path:
+    """Where the embedded engine of a home has its data."""
+    return home / "edge"
+
+
 class EdgeProcess:
     """`start` may be called again at any time: it costs one request where a server answers, and mends one that is gone.
 
@@ -36,6 +41,13 @@ class EdgeProcess:
     def start(self) -> EdgeConnection:
         with self._lock:
             return self._find_or_start()
+
+    def begin(self) -> None:
+        """Starts the server where none answers, and does not wait for it: `start` does."""
+        with self._lock:
+            connection = read_connection(self._data_dir)
+            if self._child is None and not (connection is not None and is_answering(connection)):
+                self._spawn()
 
     def stop(self) -> None:
         """Ends the server if this process started it; what was written is flushed first."""

@@ -221,6 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data_dir", type=Path)
     data_dir = parser.parse_args().data_dir
+    os.umask(0o077)  # of what the engine writes, too
     try:
         # The kernel gives the lock back when the process ends, however it ends.
         with FileLock(data_dir / _LOCK_FILE, timeout=0):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.types.access import ApiKey, AuditEntry, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
 
 
 class AccessLedger(Protocol):
@@ -51,6 +51,19 @@ class AccessLedger(Protocol):
 
     def web_session(self, token_hash: str) -> WebSession | None: ...
     def end_session(self, token_hash: str) -> None: ...
+    def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
+        """Those that began after `since`."""
+        ...
+
+    def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
+        """Adds one to each, in one transaction; those that began before `since` begin anew, with 1. Forgets others of
+        that age."""
+        ...
+
+    def forgive_attempt(self, counters: Sequence[str]) -> None:
+        """Takes back one of each."""
+        ...
+
     def note(self, entry: AuditEntry) -> None: ...
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0

@@ -22,6 +22,7 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.lens_indexes import LensIndex
 
 
 class DocumentLists(Protocol):
@@ -110,6 +111,20 @@ class IdempotencyRecords(Protocol):
     def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
     def forget_answer(self, caller: str, key: str) -> None:
         """The request failed: the next one under this key is done anew."""
+        ...
+
+
+class LensIndexRecords(Protocol):
+    def lens_indexes(self, collection: str) -> list[LensIndex]:
+        """In the order of their lenses; none when there is no such collection."""
+        ...
+
+
+class SearchedCatalog(LensIndexRecords, Protocol):
+    """What a search asks of the catalog."""
+
+    def collection(self, name: str) -> Collection:
+        """Raises UnknownCollectionError."""
         ...
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
@@ -97,6 +98,17 @@ class Reindexing(Protocol):
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
     def status(self, name: str) -> ReindexStatus: ...
     def roll_back(self, name: str) -> Collection: ...
+
+
+class LensIndexes(Protocol):
+    """The values of all chunks of a collection under a lens, made in the background."""
+
+    def build(self, collection: str, lens: str) -> LensIndexStatus:
+        """Queues it: a new one, or one that is there, with the present values of the lens."""
+        ...
+
+    def status(self, collection: str) -> list[LensIndexStatus]: ...
+    def delete(self, collection: str, lens: str) -> None: ...
 
 
 class ReadingServices(Protocol):

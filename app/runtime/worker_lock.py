@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 class WorkerLock:
     def __init__(self, home: Path) -> None:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(home / "worker.lock")
 
     def try_take(self, *, timeout_s: float = 0) -> bool:

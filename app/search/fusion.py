@@ -22,17 +22,25 @@ class RankedPoint:
     legs: tuple[LegRank, ...] = ()
 
 
-def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, float] = WEIGHTS) -> list[RankedPoint]:
+def fuse(
+    legs: Mapping[Leg, Sequence[ScoredPoint]],
+    *,
+    weights: Mapping[Leg, float] = WEIGHTS,
+    beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
+) -> list[RankedPoint]:
     """By the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
     Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
     does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
-    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all.
+    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all. Points
+    `beyond` a leg's end count by their own scores; those of the others stay as they are.
     """
     shares = {leg: _shares(points) for leg, points in legs.items() if points and weights.get(leg)}
     lowest = {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
     shared = _shared_weights(weights, shares)
-    by_id = {point.id: point for points in legs.values() for point in points}
+    for leg in beyond.keys() & shares.keys():
+        shares[leg] = _shares([legs[leg][0], *beyond[leg]]) | shares[leg]
+    by_id = {point.id: point for points in (*beyond.values(), *legs.values()) for point in points}
     totals = {
         point_id: sum(shared[leg] * each.get(point_id, lowest[leg]) for leg, each in shares.items())
         for point_id in by_id
@@ -42,7 +50,9 @@ def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, flo
         for rank, point in enumerate(points, start=1):
             ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))
-    return [RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks[each])) for each in order]
+    return [
+        RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks.get(each, ()))) for each in order
+    ]
 
 
 def _shared_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:

@@ -11,7 +11,6 @@ from typing import cast
 
 import numpy as np
 
-from app.errors import InputError
 from app.search.reranking import Candidate, spread, with_score
 from app.types.chunk_text import KIND_KEY, embedded_text_of
 from app.types.documents import ChunkKind
@@ -33,14 +32,6 @@ _WORD = re.compile(r"\w+")
 _SHINGLE = 3  # words
 _ALIKE = 0.8  # of the shingles of two passages: near-identical (Broder's resemblance)
 MOST_DIVERSIFIED = 200  # candidates
-
-
-def check_grouping(request: SearchRequest) -> None:
-    """Raises InputError."""
-    if request.per_document is not None and request.per_document < 1:
-        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for any number.")
-    if not 0 <= request.diversity <= 1:  # which also refuses NaN
-        raise InputError(f"diversity must be from 0 to 1, not {request.diversity}.")
 
 
 def select(

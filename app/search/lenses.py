@@ -4,12 +4,15 @@ and the paper's tasks (Tables 11 and 12) have them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from app.errors import InputError, UnknownLensError
-from app.ports.catalog import LensesAndJudgements
 from app.search.value_syntax import parse_values
 from app.types.documents import Lens
 from app.types.values import LensValue
+
+if TYPE_CHECKING:
+    from app.ports.catalog import LensesAndJudgements
 
 STARTERS = (
     Lens(

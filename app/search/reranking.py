@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from app.errors import InputError, UnavailableError
+from app.errors import UnavailableError
 from app.ports.rerank import Passage, Reranker
 from app.search.fusion import RankedPoint
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import ScoredPoint
-from app.types.search import MAX_RERANK, SearchRequest
+from app.types.search import SearchRequest
 from app.types.values import ValueReading
 
 # Of 1, the first score has the rest. docs/decisions/0032-a-second-look.md
@@ -81,12 +81,6 @@ def spread(scores: Sequence[float]) -> list[float]:
     """0 for the lowest, 1 for the best, and for all that are equal."""
     lowest, best = min(scores, default=0.0), max(scores, default=0.0)
     return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
-
-
-def check_rerank(count: int | None) -> None:
-    """Raises InputError."""
-    if count is not None and not 0 <= count <= MAX_RERANK:
-        raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
 
 
 def _passage(ranked: RankedPoint) -> Passage:

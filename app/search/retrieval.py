@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import NamedTuple
-from uuid import UUID
 
 import numpy as np
 
@@ -14,12 +13,14 @@ from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
-from app.types.documents import Point
-from app.types.search import MAX_FEEDBACK, Leg, SearchMode, SearchRequest
+from app.types.documents import Point, ScoredPoint
+from app.types.lens_indexes import Label
+from app.types.search import Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
 SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
+LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
@@ -41,7 +42,18 @@ class Retrieved(NamedTuple):
 
     points: Sequence[RankedPoint]
     vector: Sequence[float] = ()  # empty in sparse mode
-    stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
+
+
+class LabelChoice(NamedTuple):
+    """By labels of a lens index: `only` points that have this one are found; of those that have the `likely` one, which
+    is the query's own, the best are found whatever comes before them."""
+
+    field: str | None = None  # that holds the labels
+    only: Label | None = None
+    likely: Label | None = None
+
+
+NO_LABELS = LabelChoice()
 
 
 class PseudoFeedback(NamedTuple):
@@ -55,21 +67,20 @@ class PseudoFeedback(NamedTuple):
 PSEUDO_FEEDBACK = PseudoFeedback()
 
 
-def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
-    """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
-    values, their stored vectors."""
+def find_candidates(
+    index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors, *, labels: LabelChoice = NO_LABELS
+) -> Retrieved:
+    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
+    some of them may not be wanted."""
     wanted = request.limit
     if request.per_document or request.diversity:
         wanted *= DEEPER
     elif request.fold_duplicates or request.prefer_prose:
         wanted += max(SPARE, request.limit)
     most = max(wanted, request.rerank or 0)
-    if not request.values:
-        return find_points(index, name, replace(request, limit=most), vectors)
-    found = find_points(index, name, replace(request, limit=max(VALUE_CANDIDATES, 2 * most)), vectors)
-    stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
-    present = [each for each in found.points if each.point.id in stored]  # others were deleted since
-    return found._replace(points=present, stored=stored)
+    if request.values:
+        most = max(VALUE_CANDIDATES, 2 * most)
+    return find_points(index, name, replace(request, limit=most), vectors, labels=labels)
 
 
 def find_points(
@@ -79,12 +90,13 @@ def find_points(
     vectors: QueryVectors,
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    labels: LabelChoice = NO_LABELS,
 ) -> Retrieved:
-    """Of the index `name`.
+    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label.
 
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
-    filters = request.filters or None
+    filters, only = request.filters or None, labels.only
     has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
         if not has_sparse:
@@ -92,24 +104,38 @@ def find_points(
                 f"The collection {request.collection!r} was indexed by a release that could not search by words. "
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
-        found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found])
+        ask = partial(index.search_sparse, name, request.query, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        found = index.search(name, vectors.dense, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found], vectors.dense)
+        ask = partial(index.search, name, vectors.dense, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
     candidates = max(CANDIDATES, 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
-    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
     legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
-    fused = fuse(legs)
+    fused, weights = fuse(legs), WEIGHTS
+    leg, towards = Leg.DENSE, vectors.dense
     if feedback.chunks and not request.like and not request.unlike:
         like = [point.vector for point in index.retrieve(name, [each.point.id for each in fused[: feedback.chunks]])]
-        towards = _towards(asked, like, feedback.weight)
-        legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters)
-        fused = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
-    return Retrieved(fused[: request.limit], vectors.dense)
+        leg, towards, weights = Leg.FEEDBACK, _towards(asked, like, feedback.weight), WEIGHTS_AFTER_FEEDBACK
+        legs[leg] = index.search(name, towards, limit=candidates, filters=filters, label=only)
+        fused = fuse(legs, weights=weights)
+    points = fused[: request.limit]
+    if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
+        new = {point.id for point in likely} - {each.point.id for each in points}
+        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
+    return Retrieved(points, vectors.dense)
+
+
+def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:
+    return ask(limit=LIKELY_CANDIDATES, label=labels.likely) if labels.likely else []
+
+
+def _ranked(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[RankedPoint]:
+    known = {point.id for point in found}
+    return [RankedPoint(each) for each in (*found, *(point for point in likely if point.id not in known))]
 
 
 def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
@@ -119,20 +145,6 @@ def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float
     query /= max(float(np.linalg.norm(query)), _SHORTEST)
     moved = _add_means(query, (weight, like))
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
-
-
-def check_feedback(request: SearchRequest) -> None:
-    """Raises InputError."""
-    if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
-        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
-    for name, ids in (("like", request.like), ("unlike", request.unlike)):
-        if len(ids) > MAX_FEEDBACK:
-            raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
-        for chunk_id in ids:
-            if not _is_chunk_id(chunk_id):
-                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
-    if both := set(request.like) & set(request.unlike):
-        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
 
 
 def move_vector(
@@ -172,10 +184,3 @@ def is_own(payload: Mapping[str, object]) -> bool:
     """Whether a point is a chunk of ours."""
     metadata = payload.get("metadata")
     return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
-
-
-def _is_chunk_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +10,8 @@ from time import perf_counter
 
 import numpy as np
 
-from app.errors import EmbedderUnavailableError, EmptyQueryError, FilterError, InputError, NotFoundError
-from app.ports.catalog import Catalog
+from app.errors import EmbedderUnavailableError, InputError, NotFoundError
+from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
@@ -21,28 +20,28 @@ from app.search.calibration import MatchCalibration, best_match
 from app.search.fingerprints import require_same_model
 from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import GircseReranker
-from app.search.grouping import check_grouping, select
+from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import hits_of, own_points
-from app.search.reranking import Candidate, Reranked, check_rerank, rerank
-from app.search.retrieval import QueryVectors, Retrieved, check_feedback, find_candidates
+from app.search.request_checks import check_query, check_request, check_token_bias, check_value
+from app.search.reranking import Candidate, Reranked, rerank
+from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates
 from app.search.text_reranking import rerank_texts
+from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
+from app.search.value_search import ValueSearch
 from app.types.documents import Collection, require_text
 from app.types.search import (
-    MAX_FILTERS,
-    MAX_LIMIT,
     Hit,
     SearchMode,
     SearchRequest,
     SearchResult,
 )
-from app.types.values import OTHER, LensValue, ValueSummary
-from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS, Refinement
+from app.types.values import LensValue, ValueSummary
+from embedder.refinement import Refinement
 
-MAX_QUERY_CHARACTERS = 100_000
 RERANK_CANDIDATES = 20
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
@@ -53,7 +52,7 @@ _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 class SearchService:
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: SearchedCatalog,
         index: VectorIndex,
         embedder: Embedder,
         *,
@@ -71,6 +70,7 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._value_search = ValueSearch(catalog, index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
@@ -82,7 +82,8 @@ class SearchService:
         """
         timings_ms: dict[str, float] = {}
         with self._timed(timings_ms, "total"):
-            _check_search(request)
+            check_request(request)
+            check_value(request)
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
@@ -91,16 +92,18 @@ class SearchService:
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query, vectors = self._embed(request, collection)
+            own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, vectors)
-            candidates, summary = self._read_values(own_points(found.points), found, request, collection, timings_ms)
+                collection, labels, found = self._ask_index(collection, request, vectors, own_value)
+            points = own_points(found.points)
+            candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
         result = SearchResult(
             query=request.query,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits_of(select(ranked.candidates, request, lambda pool: self._vectors_of(pool, found, collection))),
+            hits=hits_of(select(ranked.candidates, request, lambda pool: self._vectors_of(pool, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
@@ -113,33 +116,38 @@ class SearchService:
         )
         return self.highlight(result) if highlight else result
 
+    def _read_query(
+        self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
+    ) -> ValueLabels | None:
+        if not request.values:
+            return None
+        with self._timed(timings_ms, "values"):
+            # As documents are embedded, which a hybrid search asks with, too: it is remembered.
+            vector = self.refine(
+                request.query, instruction=collection.document_instruction, steps=collection.document_steps
+            ).vector
+            return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
+
     def _read_values(
         self,
         points: Sequence[RankedPoint],
-        found: Retrieved,
         request: SearchRequest,
         collection: Collection,
+        query: ValueLabels | None,
+        labels: LabelChoice,
         timings_ms: dict[str, float],
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """The passages ranked under the values, what each is among them, and how many have which."""
-        if not request.values:
+        if query is None:
             return [Candidate(each) for each in points], None
+        started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
-            vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
-            read = self._values.read(
-                vectors.reshape(len(points), self._embedder.info.dimension),
-                request.query,
-                request.values,
-                collection=collection,
-            )
-            ranked = rank_by_values(points, read.passages, value=request.value)
+            read = self._value_search.read(points, query, request, collection, field=labels.field)
+            ranked = rank_by_values(read.points, read.readings, value=request.value)
+        timings_ms["values"] = round(timings_ms["values"] + started, 3)
         return [Candidate(point, reading) for point, reading in ranked], read.summary
 
-    def _vectors_of(
-        self, pool: Sequence[Candidate], found: Retrieved, collection: Collection
-    ) -> Mapping[str, Sequence[float]]:
-        if found.stored:
-            return found.stored
+    def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
         ids = [each.ranked.point.id for each in pool]
         return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
@@ -224,7 +232,7 @@ class SearchService:
         self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
     ) -> list[float]:
         """How well texts of the caller's own answer a query, in their order: higher is better."""
-        _check_query(query)
+        check_query(query)
         if instruction is not None:
             require_text(instruction, name="instruction")
         with self._observer.stage("rerank"):
@@ -248,13 +256,14 @@ class SearchService:
         return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vectors: QueryVectors
-    ) -> tuple[Collection, Retrieved]:
+        self, collection: Collection, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
+    ) -> tuple[Collection, LabelChoice, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, find_candidates(self._index, name, request, vectors)
+                labels = self._value_search.choose(request, collection, own_value)
+                return collection, labels, find_candidates(self._index, name, request, vectors, labels=labels)
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
@@ -278,33 +287,9 @@ def refine_query(
     token_bias: Mapping[str, float] | None = None,
 ) -> Refinement:
     """What the model makes of a query, without a search."""
-    _check_query(text)
+    check_query(text)
     _check_refinement(embedder, instruction, steps, token_bias or {})
     return embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
-
-
-def _check_search(request: SearchRequest) -> None:
-    _check_query(request.query)
-    if not 1 <= request.limit <= MAX_LIMIT:
-        raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
-    check_rerank(request.rerank)
-    check_feedback(request)
-    check_grouping(request)
-    _check_value(request)
-    if len(request.filters) > MAX_FILTERS:
-        raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
-    for key, value in request.filters.items():
-        if not key.strip():
-            raise FilterError("A filter has no key; write it as KEY=VALUE.")
-        require_text(key, name="filter key")
-        require_text(value, name=f"value of the filter {key!r}")
-
-
-def _check_value(request: SearchRequest) -> None:
-    names = [*(value.name for value in request.values), OTHER]
-    if request.value is not None and (not request.values or request.value not in names):
-        among = ", ".join(names) if request.values else "none, since no values are given"
-        raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")
 
 
 def _check_refinement(
@@ -317,23 +302,4 @@ def _check_refinement(
         raise InputError(f"steps must be {least} to {most} with the model {embedder.info.name}, not {steps}.")
     if steps == 0 and instruction:
         raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
-    _check_token_bias(token_bias)
-
-
-def _check_query(text: str) -> None:
-    require_text(text, name="query")
-    if not text.strip():
-        raise EmptyQueryError("The query is empty; write what you are looking for.")
-    if len(text) > MAX_QUERY_CHARACTERS:
-        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} can be used.")
-
-
-def _check_token_bias(token_bias: Mapping[str, float]) -> None:
-    if len(token_bias) > MAX_BIASED_WORDS:
-        raise InputError(f"At most {MAX_BIASED_WORDS} words can be boosted or suppressed, not {len(token_bias)}.")
-    for word, bias in token_bias.items():
-        require_text(word, name="word to boost or suppress")
-        if not word.strip():
-            raise InputError("A word to boost or suppress is empty.")
-        if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
-            raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
+    check_token_bias(token_bias)

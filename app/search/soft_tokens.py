@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
 # 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.ports.services import Search
-from app.search.reranking import check_rerank
+from app.search.request_checks import check_rerank
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
 FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed

@@ -23,10 +23,9 @@ from app.search.value_reader import KEPT_PHRASES, ValueReader
 from app.search.value_syntax import MAX_VALUES, MIN_VALUES, parse_values
 from app.search.value_words import values_of_words
 from app.types.documents import Collection, FacetValue, require_text
-from app.types.proposals import ProposalSource, ValueProposal
+from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource, ValueProposal
 
 MOST_PROPOSALS = 3
-MAX_INSTRUCTION_CHARACTERS = 2_000
 SAMPLED_TEXTS = 200  # whose stored vectors are compared with values
 REFINED_TEXTS = 24  # that the model is asked about
 _REFINED_CHARACTERS, _REFINED_STEPS = 400, 3

@@ -37,6 +37,12 @@ class RoleName(StrEnum):
         return Role[self.name]
 
 
+class Scope(StrEnum):
+    """What a key may do only if it was made for it."""
+
+    ACCESS = "access"  # see to users and keys, as far as its user may
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """`collections` are names in which `*` stands for any characters; those of a key narrow its user's further."""
@@ -46,12 +52,18 @@ class Principal:
     collections: tuple[str, ...] = EVERYTHING
     key_id: str | None = None  # None: a person's session
     key_collections: tuple[str, ...] = EVERYTHING
+    scopes: tuple[Scope, ...] = ()  # of the key
 
     @property
     def sees_everything(self) -> bool:
         return "*" in self.collections and "*" in self.key_collections
 
+    def has_scope(self, scope: Scope) -> bool:
+        """A session has all of them."""
+        return self.key_id is None or scope in self.scopes
+
     def covers(self, collection: str) -> bool:
+        """Of a pattern: whether all that it can match is covered. Its `*` is a character that only a `*` matches."""
         return matches(collection, self.collections) and matches(collection, self.key_collections)
 
 
@@ -84,6 +96,7 @@ class ApiKey:
     collections: tuple[str, ...] = EVERYTHING
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    scopes: tuple[Scope, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
@@ -98,6 +111,14 @@ class WebSession:
     credential: str
     created_at: datetime
     expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCount:
+    """Failed attempts to come in, and those that are being checked, since `began_at`."""
+
+    began_at: datetime
+    failures: int
 
 
 @dataclass(frozen=True, slots=True)

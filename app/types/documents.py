@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.errors import InputError
+from app.types.uris import name_in
 
 MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
@@ -36,11 +37,13 @@ class IndexRole(StrEnum):
 class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
+    LABELS = "labels"  # of the points of an index: `index/field`
 
 
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+    LENS_INDEX = "lens-index"  # `document_id` is then that of a lens index
 
 
 READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it
@@ -151,6 +154,11 @@ class Document:
     updated_at: datetime
     revision: int = 1  # grows whenever something else is handed in under its uri
 
+    @property
+    def name(self) -> str:
+        """As the file was called, whatever of it is encoded in the uri."""
+        return name_in(self.uri)
+
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
@@ -231,15 +239,6 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
-
-    job: Job
-    uri: str
-    chunk_count: int
 
 
 class FacetValue(NamedTuple):

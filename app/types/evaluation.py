@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import BinaryIO, Self
 
 from app.errors import InputError
-from app.types.search import SearchMode
+from app.types.search import DEFAULT_MODE, SearchMode
+from embedder.refinement_steps import QUERY_STEPS
 
 IMPORT_PREFIX = "import:"  # of `judged_by`, which keeps what was imported apart from what people said
 
@@ -146,7 +147,7 @@ class Variant:
     """One set of settings. In sparse mode neither steps nor instruction make a difference: both are None."""
 
     collection: str
-    mode: SearchMode = SearchMode.DENSE
+    mode: SearchMode = DEFAULT_MODE
     steps: int | None = None
     instruction: InstructionChoice | None = None
 
@@ -161,8 +162,8 @@ class EvaluationPlan:
 
     judged_in: str
     collections: tuple[str, ...]
-    modes: tuple[SearchMode, ...] = (SearchMode.DENSE,)
-    steps: tuple[int, ...] = (5,)
+    modes: tuple[SearchMode, ...] = (DEFAULT_MODE,)
+    steps: tuple[int, ...] = (QUERY_STEPS,)
     instructions: tuple[InstructionChoice, ...] = (InstructionChoice(),)
     judged_by: tuple[str, ...] = ()  # empty: all judgements
     max_queries: int | None = None  # a sample of so many, the same each time

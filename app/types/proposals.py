@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+MAX_INSTRUCTION_CHARACTERS = 2_000
+
 
 class ProposalSource(StrEnum):
     """In the order in which they are shown; lenses and the bank are one source."""

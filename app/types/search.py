@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from app.types.documents import ChunkKind, Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
-from embedder.refinement import MAX_BIAS, RefinementStep
+from embedder.refinement_steps import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
 MAX_FILTERS = 32
@@ -23,6 +23,9 @@ class SearchMode(StrEnum):
     DENSE = "dense"
     SPARSE = "sparse"
     HYBRID = "hybrid"
+
+
+DEFAULT_MODE = SearchMode.HYBRID  # of all interfaces: docs/evaluation/hybrid.md
 
 
 class Leg(StrEnum):
@@ -51,7 +54,7 @@ class SearchRequest:
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
     token_bias: Mapping[str, float] = field(default_factory=dict)
-    mode: SearchMode = SearchMode.HYBRID
+    mode: SearchMode = DEFAULT_MODE
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart
@@ -133,7 +136,7 @@ class SearchResult:
     hits: tuple[Hit, ...]
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
-    mode: SearchMode = SearchMode.HYBRID
+    mode: SearchMode = DEFAULT_MODE
     values: ValueSummary | None = None  # where the request names values
     notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
     match: Match | None = None  # of the hit that answers best

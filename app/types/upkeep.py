@@ -6,6 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.types.documents import Job
+
+MAX_URLS = 200  # of a collection, waiting or failed
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
+
+    job: Job
+    uri: str
+    chunk_count: int
+
 
 class FetchState(StrEnum):
     WAITING = "waiting"

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from app.edge import EdgeProcess
+from app.edge import EdgeProcess, edge_folder
 from app.settings import Settings
 from app.vectors import QdrantVectorIndex, Sharding
 
 
 @contextmanager
-def open_index(settings: Settings) -> Iterator[QdrantVectorIndex]:
-    """A Qdrant server where one is named, else the embedded engine, started or found running."""
+def open_index(settings: Settings, *, edge: EdgeProcess | None = None) -> Iterator[QdrantVectorIndex]:
+    """A Qdrant server where one is named, else the embedded engine, started or found running.
+
+    `edge` may be on its way.
+    """
     with ExitStack() as opened:
         if settings.qdrant_url is None:
-            edge = opened.enter_context(EdgeProcess(settings.home / "edge"))
-            index = QdrantVectorIndex.over_edge(edge, quantization=settings.quantization)
+            engine = opened.enter_context(edge or EdgeProcess(edge_folder(settings.home)))
+            index = QdrantVectorIndex.over_edge(engine, quantization=settings.quantization)
         else:
             key = settings.qdrant_api_key
             index = QdrantVectorIndex.at(

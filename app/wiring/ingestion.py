@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 
 from app.collections.background_reindex import StoppedError
+from app.collections.lens_indexing import LensIndexer
 from app.collections.reindex import Reindexer
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
@@ -39,12 +40,14 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
 
     settings = services.settings
     limits, process_limits = read_limits(settings), process_limits_of(settings)
+    embedder = services.embedder.for_ingestion(is_stopping)
     with ProcessReader(limits=limits, process_limits=process_limits, is_stopping=is_stopping) as read:
         yield IngestPipeline(
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
-            embedder=services.embedder.for_ingestion(is_stopping),
+            lens_indexing=LensIndexer(catalog=services.catalog, index=services.index, embedder=embedder),
+            embedder=embedder,
             read=read,
             splitter_for=lambda collection: splitter_of(collection, services.token_counter),
             temporary_folder=settings.home,

@@ -20,7 +20,8 @@ from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableErro
 from app.settings import Settings
 from app.wiring.embedding import is_small
 from embedder.model_info import ModelInfo
-from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep, RefinementToken
 from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType
 
 TEXTS_PER_REQUEST = 64

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.edge import EdgeProcess
 from app.evaluation.background import evaluations_over
 from app.runtime.metrics import Metrics
 from app.runtime.readiness import WhileBusy
@@ -22,7 +24,8 @@ from app.wiring.tracing import open_spans
 
 
 @contextmanager
-def open_services(settings: Settings) -> Iterator[Services]:
+def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Iterator[Services]:
+    """`edge`: the embedded engine of the home, which may be on its way already."""
     embedder = embedder_for(settings)
     spans = open_spans("gircse")
     metrics = Metrics(spans=spans)
@@ -33,7 +36,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
         closing(spans),
         closing(embedder),
         open_catalog(settings) as catalog,
-        open_index(settings) as index,
+        open_index(settings, edge=edge) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
         yield Services(
@@ -53,6 +56,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
             ),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
             evaluations=evaluations,
             checks={
                 "catalog": catalog.is_alive,

@@ -75,6 +75,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         collections=services.library,
         fetching=services.fetching,
         reindexing=services.reindexing,
+        lens_indexes=services.lens_indexes,
         default_steps=services.embedder.info.default_query_steps,
         min_steps=services.embedder.info.min_steps,
         max_steps=services.embedder.info.max_steps,

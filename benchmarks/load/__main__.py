@@ -92,7 +92,7 @@ def run_load(application: ServiceApplication, *, seconds: float, users: int, row
     kinds = {name: Kind.of(answers, seconds) for name, answers in record["kinds"].items()}
     differences = application.run("check")
     if differences.returncode:
-        faults.append(f"gircse check: {differences.stdout[-500:]}{differences.stderr[-500:]}")
+        faults.append(f"gircse check: {differences.stdout[-1000:]}")
     return Load(
         seconds=seconds,
         users=users,

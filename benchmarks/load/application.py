@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -194,11 +195,12 @@ class ServiceApplication:
         return "\n".join(f"{part}: {self.log(part)[-1500:]}" for part in self.processes)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`gircse …` with the settings of the service."""
-        return subprocess.run(
-            [*GIRCSE, *arguments], env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=_START_S,
-            check=False,
-        )  # fmt: skip
+        """`gircse …` with the settings of the service; `stdout` has all that it said."""
+        with tempfile.TemporaryFile() as said:
+            process = self.start_program(arguments, environment=self.environment, log=said)
+            code = process.wait(_START_S)
+            said.seek(0)
+            return subprocess.CompletedProcess(arguments, code, said.read().decode())
 
     def add_key(self, name: str, role: str) -> str:
         """A new user's, who may see the collection of the load alone."""

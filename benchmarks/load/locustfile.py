@@ -29,6 +29,13 @@ INSTRUCTIONS = [
     "Retrieve passages that answer the question",
     "",
 ]
+WITH_ALL: dict[str, Any] = {
+    "instruction": "Identify the part of the world",
+    "values": ["Africa", "Asia", "Europe", "the Americas", "Oceania"],
+    "rerank": 20,
+    "per_document": 2,
+    "mode": "hybrid",
+}
 
 asked: list[tuple[str, int, float]] = []  # kind, status (0: no answer in time), seconds
 kept: dict[str, str] = {}  # documents that were accepted, and the word that only this one has
@@ -90,6 +97,17 @@ class Searcher(Client):
     @task(3)
     def search_hybrid(self) -> None:
         self.search("search, hybrid", mode="hybrid", limit=5)
+
+    @task(2)
+    def search_with_all(self) -> None:
+        """A lens with values, a second look, and few passages of one document."""
+        self.search("search, values and second look", **WITH_ALL)
+
+    @task(1)
+    def rerank(self) -> None:
+        passages = [query() for _ in range(10)]
+        body = {"model": MODEL, "query": query(), "documents": passages, "instruction": WITH_ALL["instruction"]}
+        self.ask("POST", "/v1/rerank", "rerank", json=body)
 
     @task(2)
     def search_by_words(self) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep
 
 if TYPE_CHECKING:  # it brings in torch
     from embedder.prompts import PromptIds

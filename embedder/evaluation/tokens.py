@@ -30,7 +30,7 @@ from embedder.evaluation.token_measure import (
     token_measure,
 )
 from embedder.evaluation.word_lists import STOP_WORDS, labels_of
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 
 __all__ = ["main", "plot_scores", "token_measure", "write_readings", "write_scores"]
 

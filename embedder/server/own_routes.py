@@ -13,7 +13,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from embedder.engine.errors import RefusedError
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep
 from embedder.server.failures import ProblemRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (

@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from embedder.model_info import ModelInfo
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep
 
 # Of every answer with vectors: which model gave them, how many and how long they are, what was read of the texts.
 FINGERPRINT_HEADER = "x-gircse-fingerprint"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
-from embedder.refinement import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 from embedder.relevance import MAX_VALUES
 from embedder.server.protocol import InputType
 

@@ -20,7 +20,8 @@ from embedder.engine.work import Answer, Item, Priority, document_items, query_i
 from embedder.errors import TextError
 from embedder.model_info import ModelInfo
 from embedder.prompts import PromptIds
-from embedder.refinement import Refinement, RefinementStep
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep
 from embedder.server.protocol import Embedded, EmbedTask, InputType, OnStep, RefineTask
 
 _TOKENISERS = 2

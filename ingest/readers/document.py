@@ -73,6 +73,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     **dict.fromkeys(CODE, ("source code", read_text)),
 }
 _MAX_TITLE = 200
+_TEXT = "text://"  # begins the uri of a text that was handed in without a file
 _FIRST_WORDS = 80  # characters, of a text without a title or a name
 
 
@@ -130,7 +131,8 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
     title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE]
-    untitled = clean_text(name) or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
+    is_named = not uri.startswith(_TEXT)
+    untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
     return Findings(title or untitled, known, metadata, is_titled=bool(title))
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 from app.errors import DocumentError
+from app.types.uris import path_in
 
 MARKDOWN = "text/markdown"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
-_UPLOAD = "upload://"
 _LANGUAGES = {
     "python": ".py .pyi",
     "javascript": ".js .mjs .jsx",
@@ -79,15 +78,13 @@ SUFFIXES = {
 def media_type_of(uri: str) -> str:
     """The media type that the suffix of a path, file name or URL stands for. Raises DocumentError for others."""
     path = path_of(uri)
-    for suffix in ("".join(path.suffixes[-2:]), path.suffix):
-        if media_type := SUFFIXES.get(suffix.lower()):
+    parts = path.name.lower().split(".")  # PurePath takes the dots of a name that begins with several for its own
+    for suffix in ("." + ".".join(parts[-2:]), "." + parts[-1]):
+        if len(suffix) < len(path.name) and (media_type := SUFFIXES.get(suffix)):
             return media_type
     what = f"Files ending in {path.suffix!r}" if path.suffix else "Files without a suffix"
     raise DocumentError(f"{what} cannot be read. Known suffixes: {', '.join(SUFFIXES)}.")
 
 
 def path_of(uri: str) -> PurePosixPath:
-    if uri.startswith(_UPLOAD):  # the path as it was on another machine, not quoted
-        return PurePosixPath(uri.removeprefix(_UPLOAD))
-    path = unquote(urlsplit(uri).path) if "://" in uri else uri.replace("\\", "/")
-    return PurePosixPath(path)
+    return PurePosixPath(path_in(uri) if "://" in uri else uri.replace("\\", "/"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from catalog_samples import Clock
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import ApiKey, AuditEntry, Role, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Role, Scope, User, WebSession
 
 
 @pytest.fixture
@@ -21,7 +22,9 @@ def anna(catalog: SqlCatalog, clock: Clock) -> User:
 
 
 def key_of(user: User, clock: Clock, **changes: object) -> ApiKey:
-    return replace(ApiKey("k1", user.name, "export", "hash", Role.READER, clock(), ("shared",)), **changes)  # type: ignore[arg-type]
+    return replace(
+        ApiKey("k1", user.name, "export", "hash", Role.READER, clock(), ("shared",), scopes=(Scope.ACCESS,)), **changes
+    )  # type: ignore[arg-type]
 
 
 def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
@@ -90,3 +93,33 @@ def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock)
     assert catalog.count_noted("login.failed", since=start, subject="10.0.0.2") == 1
     assert catalog.count_noted("login.failed", since=start, actor="anna") == 0
     assert catalog.count_noted("login.failed", since=start + timedelta(minutes=1)) == 1
+
+
+def test_attempts_are_counted_one_by_one_however_many_are_at_once(catalog: SqlCatalog, clock: Clock) -> None:
+    start, window = clock(), timedelta(minutes=15)
+
+    def begin(number: int) -> tuple[int, int]:
+        counted = catalog.begin_attempt(["of name", f"of {number % 2}"], at=start, since=start - window)
+        return counted["of name"].failures, counted[f"of {number % 2}"].failures
+
+    with ThreadPoolExecutor(8) as threads:
+        counts = list(threads.map(begin, range(24)))
+    assert sorted(name for name, _ in counts) == list(range(1, 25))
+    assert sorted(address for _, address in counts) == sorted([*range(1, 13)] * 2)
+    assert catalog.attempts(["of name", "of 2"], since=start - window) == {"of name": AttemptCount(start, 24)}
+
+
+def test_attempts_are_taken_back_and_begin_anew_after_their_window(catalog: SqlCatalog, clock: Clock) -> None:
+    start, window = clock(), timedelta(minutes=15)
+
+    def begin(*counters: str, at: datetime) -> list[int]:
+        return [each.failures for each in catalog.begin_attempt(counters, at=at, since=at - window).values()]
+
+    assert begin("a", "b", at=start) == [1, 1]
+    catalog.forgive_attempt(["a"])
+    catalog.forgive_attempt(["a", "c"])
+    assert begin("a", "b", at=start + window / 2) == [1, 2]
+    assert catalog.attempts(["b"], since=start) == {}
+    assert begin("a", at=start + window) == [1]
+    assert catalog.attempts(["a"], since=start) == {"a": AttemptCount(start + window, 1)}
+    assert catalog.attempts(["a", "b"], since=start - window).keys() == {"a"}  # the other one is forgotten

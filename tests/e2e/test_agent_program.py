@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import ForkedProgram
 from gircse_program import GIRCSE, Gircse, Server
 from mcp import Client, StdioServerParameters
 
@@ -44,9 +44,7 @@ async def test_agent_finds_what_the_command_line_finds(sample_gircse: Gircse, sa
 
 @pytest.fixture
 def http_url(sample_gircse: Gircse, sample_server: Server, tmp_path: Path) -> Iterator[str]:
-    environment = sample_gircse.environment | {"PYTHONPATH": ROOT}
-    command = [*GIRCSE, "mcp", "--http", "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+    with ForkedProgram(["mcp", "--http", "--port", "0"], environment=sample_gircse.environment) as program:
         assert program.stdout is not None
         line = program.stdout.readline()
         yield line.split()[1]
@@ -68,8 +66,10 @@ async def test_agent_on_this_machine_may_ask_over_http(http_url: str) -> None:
     ],
 )
 def test_what_would_open_more_than_reading_is_refused(options: list[str], told: str, tmp_path: Path) -> None:
-    environment = Gircse(home=tmp_path, settings={}).environment | {"PYTHONPATH": ROOT}
-    answer = subprocess.run([*GIRCSE, "mcp", *options], env=environment, capture_output=True, text=True, timeout=60)
-    assert answer.returncode in (1, 2)
-    assert told in answer.stderr
-    assert not list(tmp_path.iterdir())
+    environment = Gircse(home=tmp_path / "home", settings={}).environment
+    with (tmp_path / "stderr").open("w+") as stderr:
+        with ForkedProgram(["mcp", *options], environment=environment, stderr=stderr) as program:
+            assert program.wait(60) in (1, 2)
+        stderr.seek(0)
+        assert told in stderr.read()
+    assert not (tmp_path / "home").exists()

@@ -123,7 +123,11 @@ def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage]
     page = opened.page
     choose_collection(page, "kitchen")
     expect(page.locator(".sources")).to_contain_text("24 queries · 24 judgements")
-    page.locator("#evaluate-modes").get_by_label("Words (sparse)").check()
+    modes = page.locator("#evaluate-modes")
+    expect(modes.get_by_label("Both (hybrid)")).to_be_checked()  # as searches are by default
+    for mode in ("Meaning (dense)", "Words (sparse)"):
+        modes.get_by_label(mode).check()
+    modes.get_by_label("Both (hybrid)").uncheck()
     page.get_by_label("Seen through").click()
     page.get_by_role("option", name="No instruction").click()
     page.keyboard.press("Escape")
@@ -236,7 +240,7 @@ def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     measure(page, "bare")
     expect(page.get_by_role("alert")).to_contain_text("No query is judged in the collection 'bare'")
     choose_collection(page, "kitchen")
-    page.locator("#evaluate-modes").get_by_label("Meaning (dense)").uncheck()
+    page.locator("#evaluate-modes").get_by_label("Both (hybrid)").uncheck()
     page.get_by_role("button", name="Measure", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
 

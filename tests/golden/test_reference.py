@@ -142,4 +142,4 @@ def test_training_loss_and_gradient_equal_the_reference():
 def test_plain_model_folder_is_served_with_the_official_contract():
     contract = find_checkpoint(str(REFERENCE / "tiny-qwen2")).contract
     assert (contract.template, contract.attention, contract.pooling) == ("official", "causal", "mean")
-    assert (contract.default_query_steps, contract.default_document_steps) == (20, 20)
+    assert (contract.default_query_steps, contract.default_document_steps) == (5, 20)

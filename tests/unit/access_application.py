@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from app.access.accounts import Accounts
 from app.settings import Settings
-from app.types.access import Role
+from app.types.access import Role, Scope
 from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.web import open_web
@@ -34,6 +34,9 @@ class AccessApplication:
     accounts: Accounts
     keys: Mapping[str, str]
 
+    def client_at(self, address: str) -> TestClient:
+        return TestClient(self.app, base_url="http://127.0.0.1", follow_redirects=False, client=(address, 50_000))
+
     def as_(self, who: str | None) -> dict[str, str]:
         return {} if who is None else {"authorization": f"Bearer {self.keys[who]}"}
 
@@ -50,16 +53,11 @@ WHO: Mapping[str, tuple[Role, str, str]] = {
 
 
 @contextmanager
-def open_access_application(application: Any) -> Iterator[AccessApplication]:
+def open_controlled_web(application: Any) -> Iterator[FastAPI]:
+    """Not yet started."""
     settings = Settings(
         home=application.services.settings.home, access_control=True, admin_secret=ADMIN_SECRET, mcp=True
     )
-    accounts = Accounts(application.services.catalog, admin_secret=ADMIN_SECRET)
-    keys = {}
-    for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
-        name = f"user-{number}"
-        accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
-        _, keys[who] = accounts.add_key(name, collections=[of_key])
     away = ForwardingSource(
         RemoteEmbedder("http://127.0.0.1:1"), settings
     )  # a toy gives no vectors to OpenAI's clients
@@ -67,6 +65,20 @@ def open_access_application(application: Any) -> Iterator[AccessApplication]:
     with (
         mock.patch("app.wiring.web.open_openai_routes", return_value=routes),
         open_web(replace(application.services, settings=settings)) as app,
+    ):
+        yield app
+
+
+@contextmanager
+def open_access_application(application: Any) -> Iterator[AccessApplication]:
+    accounts = Accounts(application.services.catalog, admin_secret=ADMIN_SECRET)
+    keys = {}
+    for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
+        name = f"user-{number}"
+        accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
+        _, keys[who] = accounts.add_key(name, collections=[of_key], scopes=[Scope.ACCESS] if role is Role.ADMIN else ())
+    with (
+        open_controlled_web(application) as app,
         TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client,
     ):
         yield AccessApplication(application, app, client, accounts, keys)

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexing import LensIndexer
 from app.errors import UnavailableError
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, Reader, Splitter, VectorIndex
@@ -115,6 +116,7 @@ def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: i
         catalog=catalog,
         blobs=services.blobs,
         index=services.index,
+        lens_indexing=LensIndexer(catalog=catalog, index=services.index, embedder=services.embedder),
         embedder=services.embedder,
         read=read_file,
         splitter_for=pipeline.parts.splitter,

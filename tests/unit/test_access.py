@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import stat
+import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +23,11 @@ from app.access.authorizer import Authorizer
 from app.access.logins import (
     FAILED,
     KEY_REFUSED,
-    MAX_FAILURES_OF_ADDRESS,
-    MAX_FAILURES_OF_USER,
     SESSION_LIFETIME,
-    WINDOW,
     Logins,
 )
 from app.access.secret_file import FILE_NAME, load_admin_secret
+from app.access.throttle import MAX_FAILURES_OF_ADDRESS, MAX_FAILURES_OF_NAME, MAX_FAILURES_OF_UNKNOWN_ADDRESS, WINDOW
 from app.errors import (
     ConflictError,
     ForbiddenError,
@@ -300,24 +302,105 @@ def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(
     assert logins.log_in("anna", PASSWORD, address="10.0.0.1")
 
 
-def test_guessing_from_many_addresses_is_stopped_by_name(logins: Logins) -> None:
-    for number in range(MAX_FAILURES_OF_USER):
-        with pytest.raises(LoginRequiredError):
-            logins.log_in("nobody", "wrong password", address=f"10.0.1.{number}")
-    with pytest.raises(ThrottledError):
-        logins.log_in("nobody", "wrong password", address="10.0.2.1")
+def guess(logins: Logins, name: str, address: str) -> type[Exception]:
+    with pytest.raises((LoginRequiredError, ThrottledError)) as refused:
+        logins.log_in(name, "wrong password", address=address)
+    return refused.type
 
 
-def test_wrong_keys_hold_up_nobody_and_only_the_first_are_noted(
-    logins: Logins, accounts: Accounts, toy_services: Any
+def test_guessing_from_many_addresses_locks_nobody_out_and_leaves_each_few_attempts(logins: Logins) -> None:
+    home, away = "10.0.0.1", "10.0.2.1"
+    logins.log_in("anna", PASSWORD, address=home)
+    for number in range(MAX_FAILURES_OF_NAME):
+        assert guess(logins, "anna", f"10.0.1.{number}") is LoginRequiredError
+    assert logins.log_in("anna", PASSWORD, address=away)
+    unknown = [guess(logins, "anna", "10.0.3.1") for _ in range(MAX_FAILURES_OF_UNKNOWN_ADDRESS + 1)]
+    assert unknown == [LoginRequiredError] * MAX_FAILURES_OF_UNKNOWN_ADDRESS + [ThrottledError]
+    known = [guess(logins, "anna", home) for _ in range(MAX_FAILURES_OF_ADDRESS + 1)]
+    assert known == [LoginRequiredError] * MAX_FAILURES_OF_ADDRESS + [ThrottledError]
+    assert guess(logins, "bert", "10.0.4.1") is LoginRequiredError
+
+
+def test_a_network_of_ipv6_counts_as_one_address(logins: Logins) -> None:
+    for number in range(MAX_FAILURES_OF_ADDRESS):
+        assert guess(logins, f"user-{number}", f"2001:db8:1:2:{number:x}::1") is LoginRequiredError
+    assert guess(logins, "anna", "2001:db8:1:2::ffff") is ThrottledError
+    assert guess(logins, "anna", "2001:db8:1:3::1") is LoginRequiredError
+    assert guess(logins, "anna", "::ffff:10.0.0.1") is LoginRequiredError
+
+
+def at_once(attempts: int, attempt: Callable[[int], object]) -> Counter[type]:
+    """What came of so many attempts that begin at the same moment."""
+    start = threading.Barrier(attempts)
+
+    def one(number: int) -> type:
+        start.wait()
+        try:
+            return type(attempt(number))
+        except (LoginRequiredError, ThrottledError) as error:
+            return type(error)
+
+    with ThreadPoolExecutor(attempts) as threads:
+        return Counter(threads.map(one, range(attempts)))
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_no_more_wrong_passwords_are_tried_however_many_come_at_once(
+    accounts: Accounts, toy_services: Any, clock: Clock, servers: int
+) -> None:
+    """Several servers share nothing but the catalog."""
+    catalog = toy_services.services.catalog
+    several = [Logins(accounts, catalog, clock=clock) for _ in range(servers)]
+    said = at_once(60, lambda n: several[n % servers].log_in("anna", "wrong password", address="10.0.0.1"))
+    assert said == {LoginRequiredError: MAX_FAILURES_OF_ADDRESS, ThrottledError: 60 - MAX_FAILURES_OF_ADDRESS}
+
+
+def test_right_ones_at_once_are_no_failures(logins: Logins, accounts: Accounts) -> None:
+    _, shown = accounts.add_key("anna")
+    assert at_once(20, lambda _: logins.log_in("anna", PASSWORD, address="10.0.0.1")) == {str: 20}
+    assert at_once(30, lambda _: logins.principal_of_key(shown, address="10.0.0.1")) == {Principal: 30}
+    assert guess(logins, "anna", "10.0.0.1") is LoginRequiredError
+
+
+@pytest.mark.parametrize("many_at_once", [False, True])
+def test_wrong_keys_are_stopped_by_address_and_the_secret_with_them(
+    logins: Logins, accounts: Accounts, clock: Clock, toy_services: Any, many_at_once: bool
 ) -> None:
     _, shown = accounts.add_key("anna")
-    for _ in range(2 * MAX_FAILURES_OF_ADDRESS):
-        with pytest.raises(LoginRequiredError):
-            logins.principal_of_key(shown[:-3] + "xyz", address="10.0.0.1")
-    assert logins.principal_of_key(shown, address="10.0.0.1").name == "anna"
+    _, later = accounts.add_key("anna")
+    come = partial(logins.principal_of_key, address="10.0.0.1")
+    assert come(shown).name == "anna"
+    assert come(SECRET).name == "admin"
+
+    def guess_key(number: int) -> object:
+        return come(f"{SECRET[:-2]}{number:02}" if number % 2 else f"{later[:-2]}{number:02}")
+
+    if many_at_once:
+        said = at_once(60, guess_key)
+    else:
+        said = Counter[type]()
+        for number in range(60):
+            said += at_once(1, lambda _, number=number: guess_key(number))  # type: ignore[misc]
+    assert said == {LoginRequiredError: MAX_FAILURES_OF_ADDRESS, ThrottledError: 60 - MAX_FAILURES_OF_ADDRESS}
+    for right in (SECRET, later):  # neither is looked at
+        with pytest.raises(ThrottledError):
+            come(right)
+    assert come(shown).name == "anna"  # which was right before, and nobody guesses
+    assert logins.principal_of_key(SECRET, address="10.0.0.2").name == "admin"
     noted = toy_services.services.catalog.audit_entries(actions=[KEY_REFUSED])
     assert [each.subject for each in noted] == ["10.0.0.1"] * MAX_FAILURES_OF_ADDRESS
+    clock.now += WINDOW
+    assert come(SECRET).name == "admin"
+
+
+def test_who_is_stopped_costs_neither_hash_nor_write(
+    logins: Logins, toy_services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MAX_FAILURES_OF_ADDRESS):
+        assert guess(logins, f"user-{number}", "10.0.0.1") is LoginRequiredError
+    monkeypatch.setattr(hashing.SecretHasher, "matches", lambda *_: pytest.fail("hashed"))
+    monkeypatch.setattr(toy_services.services.catalog, "_writer", None)
+    assert guess(logins, "anna", "10.0.0.1") is ThrottledError
 
 
 # The admin secret
@@ -338,8 +421,9 @@ def test_the_admin_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: 
 
 
 def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConflictError, match="16 or more"):
-        load_admin_secret(Settings(home=tmp_path, admin_secret="admin"))
+    with pytest.raises(ConflictError, match="31 characters; give it 32 or more"):
+        load_admin_secret(Settings(home=tmp_path, admin_secret="a" * 31))
+    assert load_admin_secret(Settings(home=tmp_path, admin_secret="a" * 32)).secret == "a" * 32
 
 
 # The authorizer

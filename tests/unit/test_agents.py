@@ -20,6 +20,7 @@ from app.access.logins import Logins
 from app.agents.server import Ability, mcp_server
 from app.settings import Settings
 from app.types.access import Principal, Role, current_principal
+from app.types.search import DEFAULT_MODE
 from app.wiring.agents import mount_agents, server_for
 
 READER = Principal("mcp", Role.READER)
@@ -162,6 +163,10 @@ async def test_only_what_is_allowed_is_there(application: Any, allowed: list[Abi
         listed = (await client.list_tools()).tools
         assert {each.name for each in listed} == tools
         assert all(each.annotations.read_only_hint and each.description and each.output_schema for each in listed)
+        modes = {
+            each.name: each.input_schema["properties"]["mode"]["default"] for each in listed if "search" in each.name
+        }
+        assert modes == dict.fromkeys({"search"} & tools, DEFAULT_MODE)
         for other in {"search", "refine", "fetch_document"} - tools:
             assert (await client.call_tool(other, {})).is_error
 

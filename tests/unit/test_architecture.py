@@ -49,6 +49,7 @@ CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
     "ingest": {"app.collections.garbage", "app.search.fingerprints", "app.search.sentences"},
     "ui": {
+        "app.search.export",
         "app.search.judgements",
         "app.search.lenses",
         "app.search.soft_tokens",
@@ -65,7 +66,7 @@ FORBIDDEN = {
     "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
 }
 # Of the embedder, all may import these: frozen dataclasses without torch, so that a refinement is one value everywhere.
-VALUES_OF_EMBEDDER = {"embedder.refinement", "embedder.model_info"}
+VALUES_OF_EMBEDDER = {"embedder.refinement", "embedder.refinement_steps", "embedder.model_info"}
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
 # Libraries that only these modules may import.
@@ -80,6 +81,7 @@ RESERVED = {
 IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
     "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
+    "app.cli": "brings in the one command that is asked for",
     "app.commands.composition": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",

@@ -12,8 +12,8 @@ from seen_html import HOSTILE, Seen, assert_harmless
 
 from app.errors import GircseError, VectorIndexUnavailableError
 from app.types.search import Highlight, Hit, HitChunk, HitDocument, SearchMode, SearchRequest, SearchResult
-from embedder.refinement import RefinementStep
-from embedder.refinement import RefinementToken as Token
+from embedder.refinement_steps import RefinementStep
+from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.contract import Example

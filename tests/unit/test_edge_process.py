@@ -63,6 +63,20 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float = 20) -> bool:
     return condition()
 
 
+def test_what_was_begun_is_waited_for_and_not_started_twice(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path
+) -> None:
+    edge, other = open_edge(), open_edge()
+    edge.begin()
+    edge.begin()
+    assert read_connection(tmp_path / "edge") is None  # nobody has waited
+    connection = edge.start()
+    assert other.start() == connection
+    other.begin()
+    edge.stop()
+    assert not is_running(tmp_path / "edge")
+
+
 def test_data_survive_a_kill_between_two_calls(open_edge: Callable[..., EdgeProcess]) -> None:
     edge = open_edge()
     index = filled_index(edge, points=20)

@@ -23,7 +23,7 @@ from embedder.engine.errors import (
 )
 from embedder.engine.limits import Limits
 from embedder.engine.work import Priority
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 from embedder.server.protocol import EmbedTask, InputType, RefineTask
 
 STEPS = 3

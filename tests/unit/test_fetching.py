@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.collections.fetching import MAX_URLS, Fetching
+from app.collections.fetching import Fetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
 from app.types.documents import Source
-from app.types.upkeep import Fetch, FetchState
+from app.types.upkeep import MAX_URLS, Fetch, FetchState
 
 PAGE, ABSENT, CRASH = "https://example.org/page", "https://example.org/absent", "https://example.org/crash"
 

@@ -16,7 +16,9 @@ from sqlalchemy import Engine, inspect, text
 from app.catalog import SqlCatalog, connect, migrate, upgrade
 from app.catalog.tables import Table
 from app.errors import CatalogTooNewError
+from app.types.access import Role, Scope
 from app.types.documents import JobPriority
+from app.types.uris import upload_uri
 
 
 def alembic_config() -> Config:
@@ -203,6 +205,62 @@ def test_rows_of_the_first_schema_are_still_readable(tmp_path: Path, engine_at: 
     job = catalog.claim("test", lease=timedelta(seconds=30))
     assert job is not None
     assert (job.id, job.priority) == ("j", JobPriority.BULK)
+
+
+def test_keys_of_admins_go_on_making_keys_and_others_manage_themselves(
+    tmp_path: Path, engine_at: Callable[[Path], Engine]
+) -> None:
+    engine = engine_at(tmp_path / "catalog.db")
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0007")
+        for role in Role:
+            connection.exec_driver_sql(
+                "INSERT INTO user_account (name, role, collections, created_at) VALUES (?, ?, '[]', '2026-01-01')",
+                (role.label, role.label),
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO api_key (id, user, label, secret_hash, role, collections, created_at) "
+                "VALUES (?, ?, '', 'h', ?, '[\"*\"]', '2026-01-01')",
+                (role.label, role.label, role.label),
+            )
+    upgrade(engine)
+    stored = SqlCatalog(engine).keys()
+    assert {key.user: key.scopes for key in stored} == {"reader": (), "editor": (), "admin": (Scope.ACCESS,)}
+
+
+def test_uploads_of_before_get_the_uris_that_their_names_have_now(
+    tmp_path: Path, engine_at: Callable[[Path], Engine]
+) -> None:
+    raw = [
+        "report[1].txt",
+        "two words.md",
+        "50%.txt",
+        "a#b?c.txt",
+        "über.txt",
+        "plain.txt",
+        "has%20already.txt",
+        "x%20y.txt",
+    ]
+    engine = engine_at(tmp_path / "catalog.db")
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        add_collection, add_document, _ = FIRST_ROWS.split(";")
+        connection.exec_driver_sql(add_collection)
+        for number, name in enumerate([*raw, "x y.txt"]):
+            row = add_document.replace("'d', 'c', 'u'", f"'{number}', 'c', ?")
+            connection.exec_driver_sql(row, (f"upload://{name}",))
+    upgrade(engine)
+    uris = {each.id: each.uri for each in SqlCatalog(engine).documents("c")}
+    kept = {name: name for name in ("has%20already.txt", "x%20y.txt")}  # a program may have encoded them
+    assert uris == {
+        **{str(number): upload_uri(name) for number, name in enumerate(raw) if name not in kept},
+        **{str(number): f"upload://{name}" for number, name in enumerate(raw) if name in kept},
+        str(len(raw)): "upload://x y.txt",  # its place is taken
+    }
 
 
 def test_migrations_are_numbered_in_one_line() -> None:

@@ -343,7 +343,7 @@ def test_pdf_takes_its_largest_line_for_its_title_before_its_properties():
     [
         ("upload://survey.txt", "survey"),
         ("upload://C# notes #2.txt", "C# notes #2"),
-        ("upload://folder/50%25 of it.txt", "50%25 of it"),
+        ("upload://folder/50%25%20of%20it.txt", "50% of it"),
         ("file:///x/50%25%20of%20it.txt", "50% of it"),
         ("text://0123456789abcdef", "Some words of a text without a name."),
         ("https://example.org/", "Some words of a text without a name."),

@@ -141,7 +141,7 @@ def test_nothing_but_a_pdf_is_shown_as_a_page_of_this_server(
         ("upload://..", "document"),
         ("http://[", "["),
         ("file:///a/%C3%BCber%2Funs%20%23.txt", "über_uns #.txt"),
-        ("upload://50%25#1.txt", "50%25#1.txt"),
+        ("upload://50%2525%231.txt", "50%25#1.txt"),
         ("\u202ecod.exe", "_cod.exe"),
     ],
 )

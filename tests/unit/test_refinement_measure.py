@@ -13,7 +13,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.token_measure import CONTROLS, LISTS, TokenScores, select_rows, token_measure
 from embedder.evaluation.tokens import added_words, main
 from embedder.evaluation.word_lists import WordLists, likelihood_ratio
-from embedder.refinement import RefinementStep, RefinementToken
+from embedder.refinement_steps import RefinementStep, RefinementToken
 
 INSTRUCTIONS = {
     "papers": {"method": "Identify the method.", "kind": "Identify the kind."},

@@ -16,8 +16,8 @@ from app.search.soft_tokens import group_refinement
 from app.types.documents import ChunkKind, Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
 from app.types.search import Highlight, Hit, HitChunk, HitDocument, NearDuplicate, SearchResult
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
-from embedder.refinement import RefinementStep
-from embedder.refinement import RefinementToken as Token
+from embedder.refinement_steps import RefinementStep
+from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.collections import render_settings

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import converged_step, group_refinement, is_stop_word
-from embedder.refinement import RefinementStep
-from embedder.refinement import RefinementToken as Token
+from embedder.refinement_steps import RefinementStep
+from embedder.refinement_steps import RefinementToken as Token
 
 
 def step(number: int, **probabilities: float) -> RefinementStep:

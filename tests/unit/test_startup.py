@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+from app.cli import COMMANDS
+from app.cli import app as command_line
 
 MODEL = {"torch", "transformers", "peft"}
 PAGE = {"gradio", "fastapi", "pandas"}
@@ -40,7 +44,8 @@ def imported_by(program: str, *arguments: str, home: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "needless"),
     [
-        (("--help",), MODEL | PAGE | STORAGE),
+        (("--help",), MODEL | PAGE | STORAGE | {"pydantic", "numpy"}),
+        (("search", "--help"), MODEL | PAGE | STORAGE | {"numpy"}),
         (("jobs", "list"), MODEL | PAGE | {"qdrant_client"}),
         (("refine", ""), MODEL | PAGE | STORAGE),  # refused before the model is wanted
     ],
@@ -49,6 +54,13 @@ def test_command_imports_only_what_it_needs(arguments: tuple[str, ...], needless
     imported = imported_by(_COMMAND, *arguments, home=tmp_path)
     assert "typer" in imported
     assert not imported & needless
+
+
+def test_the_list_of_commands_says_what_they_say_themselves() -> None:
+    commands = typer.main.get_command(command_line).commands  # type: ignore[attr-defined]
+    said = {name: " ".join((each.help or "").split("\n\n")[0].split()) for name, each in commands.items()}
+    assert said == {name: each.help for name, each in COMMANDS.items()}
+    assert {each.rich_help_panel for each in commands.values()} == {each.panel for each in COMMANDS.values()}
 
 
 def test_services_come_without_the_model(tmp_path: Path) -> None:

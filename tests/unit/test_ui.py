@@ -17,6 +17,7 @@ from gradio.routes import App as GradioApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.collections.lens_indexes import LensIndexes
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
@@ -111,6 +112,11 @@ class OneDocumentCatalog:
         return Job("j", JobKind.DELETE, "library", "d1", JobState.QUEUED, 0, 0.0, None, None, None, 1, NOW, NOW, None)
 
 
+def handlers_over(search: NoHits) -> SearchHandlers:
+    catalog: Any = OneDocumentCatalog()
+    return SearchHandlers(search_service=search, catalog=catalog, lens_indexes=LensIndexes(catalog), max_steps=20)
+
+
 @pytest.fixture
 def search() -> NoHits:
     return NoHits()
@@ -118,7 +124,7 @@ def search() -> NoHits:
 
 @pytest.fixture
 def handlers(search: NoHits) -> SearchHandlers:
-    return SearchHandlers(search_service=search, catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    return handlers_over(search)
 
 
 @pytest.fixture
@@ -182,7 +188,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @settings(deadline=None)
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
-    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    junked = handlers_over(NoHits())
     assert all("incident" not in view[0] for view in as_stream_handler(junked.search, outputs=3)(*values))
 
 
@@ -272,7 +278,7 @@ def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
 @settings(deadline=None)
 @given(JUNK, st.dictionaries(st.sampled_from(["action", "subject", "value"]), JUNK))
 def test_junk_clicks_and_addresses_are_refused_in_words(text: object, data: dict[str, object]) -> None:
-    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    junked = handlers_over(NoHits())
     try:
         said = junked.choose(text, data)
     except InputError:

@@ -11,15 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 import pytest
 import trustme
+from denied_network import NetworkDeniedError, asked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import DocumentError
 from app.types.documents import Source, SourceFailure
+from ingest.addresses import SPECIAL_4, SPECIAL_6
 from ingest.urls import FetchLimits, UrlReader
 
 PAGE = b"<html><title>Tides</title><p>The tide comes in twice a day.</p></html>"
@@ -360,6 +362,80 @@ def test_no_spelling_of_a_url_reaches_this_machine(
     with pytest.raises(DocumentError):
         NUMERIC.read(trick.format(host=form(address), port=site.port))
     assert site.connections == 0
+
+
+# What people have got past such guards with, and where clouds tell of themselves.
+SPECIAL_URLS = [
+    *(
+        f"http://{host}/"
+        for host in ("127.1", "0", "0.0.0.0", "0x7f.1", "0177.1", "2130706433", "127.0.0.1.", "[::1]", "[::]")
+    ),
+    *(
+        f"http://{host}/"
+        for host in ("[0:0:0:0:0:ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:a9fe:a9fe]", "[::7f00:1]")
+    ),
+    *(
+        f"http://{host}/"
+        for host in ("[64:ff9b::7f00:1]", "[64:ff9b:1::a00:1]", "[2002:7f00:1::]", "[2002:a9fe:a9fe::]")
+    ),
+    *(
+        f"http://{host}/"
+        for host in ("[2001:0:7f00:1::]", "[2001::5601:5601]", "[fe80::1]", "[fe80::1%25lo]", "[fec0::1]")
+    ),
+    *(f"http://{host}/" for host in ("[fd00:ec2::254]/latest", "[fd20:ce::254]", "[ff02::1]", "[100::1]", "[5f00::1]")),
+    *(
+        f"http://{host}/"
+        for host in ("169.254.169.254/latest/meta-data", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376")
+    ),
+    *(f"http://{host}/" for host in ("169.254.170.2", "192.0.0.192/opc/v2", "192.0.0.8", "192.0.0.170", "192.0.0.255")),
+    *(
+        f"http://{host}/"
+        for host in ("100.100.100.200/latest", "168.63.129.16", "10.0.0.1", "172.16.0.1", "192.168.1.1")
+    ),
+    *(
+        f"http://{host}/"
+        for host in ("198.18.0.1", "192.88.99.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "203.0.113.1")
+    ),
+    *(
+        "http://192.31.196.1/",
+        "http://192.52.193.1/",
+        "http://192.175.48.1/",
+        "http://[2620:4f:8000::1]/",
+        "http://[3fff::1]/",
+    ),
+]
+
+
+@pytest.mark.parametrize("url", SPECIAL_URLS)
+def test_no_special_address_is_asked_for_anything(url: str) -> None:
+    with pytest.raises(DocumentError, match=r"not on the public internet|not known|no URL"):
+        NUMERIC.read(url)
+
+
+@pytest.mark.parametrize("network", [*SPECIAL_4, *SPECIAL_6], ids=str)
+def test_no_name_leads_to_the_registries(network: IPv4Network | IPv6Network) -> None:
+    """Neither directly nor by a redirect; every packet to another machine fails the test, caught or not."""
+    for address in (network.network_address, network.broadcast_address):
+
+        async def resolve(host: str, port: int, address: object = address) -> list[str]:
+            return [str(address)]
+
+        with pytest.raises(DocumentError, match=r"docs\.example is at .*, which is not on the public internet"):
+            UrlReader(resolve=resolve).read("http://docs.example/")
+
+
+def test_a_packet_off_this_machine_would_fail_a_test() -> None:
+    """Else the tests above would prove nothing."""
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["8.8.8.8"]
+
+    with pytest.raises(ExceptionGroup):
+        UrlReader(resolve=resolve).read("http://docs.example/")
+    with pytest.raises(NetworkDeniedError):
+        UrlReader().read("http://docs.example/")
+    assert asked == ["socket.connect 8.8.8.8", "resolve docs.example"]
+    asked.clear()
 
 
 @given(st.text(max_size=40))

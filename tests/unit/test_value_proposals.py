@@ -13,11 +13,12 @@ from app.errors import InputError, UnknownCollectionError
 from app.search.aspect_search import AspectSearch, embed_plainly
 from app.search.aspects import Aspect
 from app.search.judgements import new_lens
-from app.search.value_proposals import MAX_INSTRUCTION_CHARACTERS, ValueProposer
+from app.search.value_proposals import ValueProposer
 from app.search.value_words import values_of_words
 from app.testing import ToyEmbedder
-from app.types.proposals import ProposalSource
-from embedder.refinement import Refinement, RefinementStep, RefinementToken
+from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
+from embedder.refinement import Refinement
+from embedder.refinement_steps import RefinementStep, RefinementToken
 
 BANK = (
     Aspect("animal", ("Which animal is it?", "Which animal it is", "is it which animal"), ("cat", "dog", "horse")),

@@ -24,7 +24,8 @@ async function reason(answer) {
 async function send(item) {
   const form = new FormData();
   form.append('collection', item.collection);
-  form.append('uri', `upload://${item.path}`);
+  /* Encoded, so that no character of a name is taken for a part of an address. */
+  form.append('uri', `upload://${(item.path.toWellFormed?.() ?? item.path).split('/').map(encodeURIComponent).join('/')}`);
   /* Without a type of the system's, which for a table may be anything: the server goes by the name. */
   form.append('file', new File([item.file], item.file.name, { type: '' }));
   const answer = await fetch('/api/v1/documents', { method: 'POST', body: form });

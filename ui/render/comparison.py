@@ -10,7 +10,7 @@ from markupsafe import Markup
 from app.errors import GircseError
 from app.search.soft_tokens import group_refinement
 from app.search.value_syntax import join_values
-from app.types.search import Hit, SearchMode, SearchRequest
+from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
@@ -143,7 +143,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
         "q": request.query,
         "i": request.instruction or NO_INSTRUCTION,
         "k": request.steps,
-        "m": "" if request.mode is SearchMode.HYBRID else request.mode,
+        "m": "" if request.mode is DEFAULT_MODE else request.mode,
         "c": request.collection,
         "x": chosen.to_text(),
         "v": join_values([str(each) for each in request.values]),

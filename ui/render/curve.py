@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from app.search.soft_tokens import converged_step
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 from ui.render.text import join
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from app.search.soft_tokens import GroupToken, RefinementGroup
-from embedder.refinement import RefinementStep
+from embedder.refinement_steps import RefinementStep
 from ui.choices import Choices
 from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten

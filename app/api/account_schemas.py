@@ -1,0 +1,111 @@
+"""What users, API keys and the audit log look like over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from app.api.base_schemas import Posted
+from app.types.access import ApiKey, RoleName, Scope, User
+
+COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
+SCOPES = "What the key may do only if it was made for it. `access`: see to users and keys, as far as its user may."
+AS_YOURS = "At most yours, which they are when left out."
+
+
+class NewUser(Posted):
+    name: str = Field(examples=["anna"])
+    role: RoleName = RoleName.READER
+    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
+    password: str | None = Field(default=None, description="Left out: this user has API keys only.")
+
+
+class UserChange(Posted):
+    role: RoleName | None = None
+    collections: list[str] | None = Field(default=None, description=COLLECTIONS)
+    is_disabled: bool | None = Field(default=None, description="Sessions end, and keys are refused, at once.")
+    password: str | None = None
+
+
+class NewPassword(Posted):
+    current: str
+    new: str
+
+
+class NewKey(Posted):
+    user: str | None = Field(default=None, description="Whose, for admins. Left out: your own.")
+    label: str = Field(default="", max_length=80, examples=["nightly export"])
+    role: RoleName | None = Field(default=None, description="At most that of its user, which it is when left out.")
+    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
+    expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Left out: never.")
+    scopes: list[Scope] = Field(default=[], description=SCOPES)
+
+
+class MeAnswer(BaseModel):
+    name: str
+    role: RoleName
+    collections: list[str]
+    key_id: str | None
+    scopes: list[Scope] = Field(description="All of them in a session.")
+    access_control: bool
+
+
+class UserAnswer(BaseModel):
+    name: str
+    role: RoleName
+    collections: list[str]
+    has_password: bool
+    is_disabled: bool
+    created_at: datetime
+
+    @classmethod
+    def of(cls, user: User) -> UserAnswer:
+        return cls(
+            name=user.name,
+            role=RoleName(user.role.label),
+            collections=list(user.collections),
+            has_password=user.password_hash is not None,
+            is_disabled=user.disabled_at is not None,
+            created_at=user.created_at,
+        )
+
+
+class KeyAnswer(BaseModel):
+    id: str
+    user: str
+    label: str
+    role: RoleName
+    collections: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    scopes: list[Scope] = Field(description=SCOPES)
+
+    @classmethod
+    def of(cls, key: ApiKey, **more: Any) -> Any:
+        return cls(
+            id=key.id,
+            user=key.user,
+            label=key.label,
+            role=RoleName(key.role.label),
+            collections=list(key.collections),
+            created_at=key.created_at,
+            expires_at=key.expires_at,
+            revoked_at=key.revoked_at,
+            scopes=list(key.scopes),
+            **more,
+        )
+
+
+class NewKeyAnswer(KeyAnswer):
+    secret: str = Field(description="What to show as `Authorization: Bearer …`. It is told only now.")
+
+
+class AuditAnswer(BaseModel):
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, str]

@@ -1,0 +1,34 @@
+"""Lens indexes of a collection over HTTP: queue one, see how far they are and what they cost, delete one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api.search_schemas import LensIndexAnswer, NewLensIndex
+from app.ports.services import LensIndexes
+from app.search.judgements import MAX_NAME_CHARACTERS
+from app.types.lens_indexes import LensIndexStatus
+
+
+def lens_index_routes(lens_indexes: LensIndexes) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/collections/{name}/lens-indexes", tags=["lenses"])
+
+    @routes.get("", response_model=list[LensIndexAnswer])
+    def list_lens_indexes(name: str) -> list[LensIndexStatus]:
+        """Lenses whose values are known of every chunk of a collection, how far they are, and what they cost."""
+        return lens_indexes.status(name)
+
+    @routes.post("", status_code=202, response_model=LensIndexAnswer)
+    def build_lens_index(name: str, new: NewLensIndex) -> LensIndexStatus:
+        """Queues it for the worker. One that is there takes over the present values of its lens, and is looked through
+        again."""
+        return lens_indexes.build(name, new.lens)
+
+    @routes.delete("", status_code=204)
+    def delete_lens_index(name: str, lens: Annotated[str, Query(max_length=MAX_NAME_CHARACTERS)]) -> None:
+        """Searches under the lens read their candidates again, as before."""
+        lens_indexes.delete(name, lens)
+
+    return routes

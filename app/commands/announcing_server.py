@@ -1,0 +1,64 @@
+"""The HTTP server of `gircse up` and `serve`: on its port for all, and on a socket in the home for commands."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import webbrowser
+from types import FrameType
+
+import typer
+import uvicorn
+
+from app.api.access import AsOperator
+from app.runtime.service_socket import ServiceSocket
+
+
+class AnnouncingServer(uvicorn.Server):
+    """Prints its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown.
+
+    `for_commands`: where the commands of this home ask, as the operator.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, *, url: str, open_page: bool, for_commands: ServiceSocket | None
+    ) -> None:
+        super().__init__(config)
+        self._url = url
+        self._open_page = open_page
+        self._for_commands = for_commands
+        self.interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.interrupted = self.interrupted or sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self._for_commands is not None:
+            await self._listen_to_commands(self._for_commands)
+        gc.freeze()  # what is there by now stays; full collections would stop every request to look through it
+        typer.echo(f"Ready: {self._url}   (API: {self._url}/docs, Ctrl-C stops)")
+        if self._open_page:
+            webbrowser.open(self._url)
+
+    async def _listen_to_commands(self, service_socket: ServiceSocket) -> None:
+        config = uvicorn.Config(
+            AsOperator(self.config.app),  # type: ignore[arg-type]
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+        )
+        config.load()
+
+        def new_connection() -> asyncio.Protocol:
+            return config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_unix_server(new_connection, sock=service_socket.listener))
+        service_socket.announce()

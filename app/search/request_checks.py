@@ -1,0 +1,92 @@
+"""What may be asked of a search, checked without a model, a catalog or an index: also by a command that has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from uuid import UUID
+
+from app.errors import EmptyQueryError, FilterError, InputError
+from app.types.documents import require_text
+from app.types.search import MAX_FEEDBACK, MAX_FILTERS, MAX_LIMIT, MAX_RERANK, SearchMode, SearchRequest
+from app.types.values import OTHER
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
+
+MAX_QUERY_CHARACTERS = 100_000
+
+
+def check_request(request: SearchRequest) -> None:
+    """Raises InputError; what the model or the values of a lens decide, others check."""
+    check_query(request.query)
+    if not 1 <= request.limit <= MAX_LIMIT:
+        raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
+    check_rerank(request.rerank)
+    _check_feedback(request)
+    _check_grouping(request)
+    if len(request.filters) > MAX_FILTERS:
+        raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
+    for key, value in request.filters.items():
+        if not key.strip():
+            raise FilterError("A filter has no key; write it as KEY=VALUE.")
+        require_text(key, name="filter key")
+        require_text(value, name=f"value of the filter {key!r}")
+
+
+def check_value(request: SearchRequest) -> None:
+    """Raises InputError, once the request has the values of its lens."""
+    names = [*(value.name for value in request.values), OTHER]
+    if request.value is not None and (not request.values or request.value not in names):
+        among = ", ".join(names) if request.values else "none, since no values are given"
+        raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")
+
+
+def check_query(text: str) -> None:
+    require_text(text, name="query")
+    if not text.strip():
+        raise EmptyQueryError("The query is empty; write what you are looking for.")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} can be used.")
+
+
+def check_token_bias(token_bias: Mapping[str, float]) -> None:
+    if len(token_bias) > MAX_BIASED_WORDS:
+        raise InputError(f"At most {MAX_BIASED_WORDS} words can be boosted or suppressed, not {len(token_bias)}.")
+    for word, bias in token_bias.items():
+        require_text(word, name="word to boost or suppress")
+        if not word.strip():
+            raise InputError("A word to boost or suppress is empty.")
+        if not (math.isfinite(bias) and -MAX_BIAS <= bias <= MAX_BIAS):
+            raise InputError(f"The bias of {word!r} must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, not {bias}.")
+
+
+def _check_feedback(request: SearchRequest) -> None:
+    if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
+        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
+    for name, ids in (("like", request.like), ("unlike", request.unlike)):
+        if len(ids) > MAX_FEEDBACK:
+            raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
+        for chunk_id in ids:
+            if not _is_chunk_id(chunk_id):
+                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
+    if both := set(request.like) & set(request.unlike):
+        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
+
+
+def _is_chunk_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def check_rerank(count: int | None) -> None:
+    """Raises InputError."""
+    if count is not None and not 0 <= count <= MAX_RERANK:
+        raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
+
+
+def _check_grouping(request: SearchRequest) -> None:
+    if request.per_document is not None and request.per_document < 1:
+        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for any number.")
+    if not 0 <= request.diversity <= 1:  # which also refuses NaN
+        raise InputError(f"diversity must be from 0 to 1, not {request.diversity}.")

@@ -1,0 +1,193 @@
+"""Commands ask the service of their home: what they print, who is let in, and when they do without it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from api_application import api_of
+from starlette.responses import JSONResponse
+from test_startup import MODEL, PAGE, STORAGE, imported_by
+from typer.testing import CliRunner
+
+from app.access.accounts import Accounts
+from app.access.logins import Logins
+from app.cli import app as command_line
+from app.commands import service as service_module
+from app.commands.announcing_server import AnnouncingServer
+from app.commands.service import digests, find_service
+from app.errors import UnavailableError
+from app.runtime.service_socket import has_local_sockets, open_service_socket
+from app.settings import Settings
+
+pytestmark = pytest.mark.skipif(not has_local_sockets(), reason="this system has no sockets in folders")
+
+Run = Callable[..., Any]
+
+
+@contextmanager
+def serving(app: Any, home: Path, *, of_release: str = version("gircse-search")) -> Iterator[str]:
+    """As `gircse up` does, with its address."""
+    settings = digests(Settings(home=home))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        open_service_socket(home, version=of_release, settings=settings) as opened,
+    ):
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = AnnouncingServer(uvicorn.Config(app, log_config=None), url=url, open_page=False, for_commands=opened)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not (opened and opened.place.exists()):
+            assert thread.is_alive()
+            thread.join(0.01)
+        yield url
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path))
+    monkeypatch.setenv("GIRCSE_MODEL", str(tmp_path / "no-model"))  # what loads a model here fails
+    monkeypatch.setattr(service_module, "COMPARED", ("database_url",))
+
+    def run_command(*arguments: str, code: int = 0) -> Any:
+        result = CliRunner().invoke(command_line, list(arguments))
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run_command
+
+
+@pytest.fixture
+def url(toy_services: Any, tmp_path: Path) -> Iterator[str]:
+    toy_services.add("The cat sleeps on the sofa. It dreams of mice.")
+    with serving(api_of(toy_services.services), tmp_path) as url:
+        yield url
+
+
+def test_a_search_prints_what_the_service_answers(run: Run, url: str) -> None:
+    body = {"query": "cat on a sofa", "instruction": "Which animal?", "filters": {}, "mode": "dense", "limit": 3}
+    by_http = httpx.post(f"{url}/api/v1/search", json=body).json()
+    by_command = json.loads(
+        run("search", "cat on a sofa", "-i", "Which animal?", "--mode", "dense", "-n", "3", "--json").stdout
+    )
+    for answer in (by_http, by_command):
+        del answer["timings_ms"]
+    assert by_command == by_http
+    assert by_command["hits"][0]["chunk"]["text"].startswith("The cat sleeps")
+    assert "The cat sleeps on the sofa." in run("search", "cat on a sofa").stdout
+
+
+def test_words_and_vectors_come_from_the_service(run: Run, url: str) -> None:
+    by_http = httpx.post(f"{url}/api/v1/refine", json={"text": "a cat", "steps": 2}).json()
+    assert json.loads(run("refine", "a cat", "--steps", "2", "--json").stdout) == by_http
+    assert json.loads(run("embed", "a cat", "--steps", "2").stdout) == by_http["vector"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("search", "x", "-c", "other"), "No collection named 'other'"),
+        (("search", "x", "--lens", "other"), "No lens named 'other'"),
+        (("search", "x", "--limit", "0"), "limit must be 1 to 100, not 0."),
+        (("search", "x", "--value", "cat"), "none, since no values are given"),
+        (("search", "x", "--steps", "999"), "steps must be"),
+        (("refine", "x", "--boost", "\t"), "is empty"),
+    ],
+)
+def test_what_the_service_refuses_is_one_line(run: Run, url: str, arguments: tuple[str, ...], told: str) -> None:
+    result = run(*arguments, code=1)
+    assert told in result.stderr
+    assert result.stderr.startswith("gircse: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_local_and_the_setting_do_without_the_service(run: Run, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no-model" in run("refine", "a cat", "--local", code=1).stderr
+    monkeypatch.setenv("GIRCSE_ASK_SERVICE", "false")
+    assert "no-model" in run("refine", "a cat", code=1).stderr
+
+
+def test_a_service_with_other_settings_is_not_asked(url: str, tmp_path: Path) -> None:
+    assert find_service(Settings(home=tmp_path)) is not None
+    assert find_service(Settings(home=tmp_path, model="gircse-mini")) is not None
+    assert find_service(Settings(home=tmp_path, model="another")) is None
+    assert find_service(Settings(home=tmp_path, database_url="sqlite:////elsewhere.db")) is None
+    assert find_service(Settings(home=tmp_path, port=1)) is not None
+
+
+def test_a_service_of_another_release_is_not_asked(toy_services: Any, tmp_path: Path) -> None:
+    with serving(api_of(toy_services.services), tmp_path, of_release="0.0.1"):
+        assert find_service(Settings(home=tmp_path)) is None
+
+
+def test_the_owner_needs_no_key_where_others_do(run: Run, toy_services: Any, tmp_path: Path) -> None:
+    catalog = toy_services.services.catalog
+    logins = Logins(Accounts(catalog, admin_secret="gs_a-secret-that-nobody-guesses"), catalog)
+    toy_services.add("The cat sleeps.")
+    with serving(api_of(toy_services.services, logins=logins), tmp_path) as url:
+        assert httpx.post(f"{url}/api/v1/search", json={"query": "cat"}).status_code == 401
+        assert json.loads(run("search", "cat", "--json").stdout)["hits"]
+        assert httpx.post(f"{url}/api/v1/search", json={"query": "cat"}).status_code == 401
+
+
+class Answering:
+    """An application that answers with these, one after another, and counts."""
+
+    def __init__(self, *answers: JSONResponse) -> None:
+        self.answers = list(answers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            return
+        await self.answers.pop(0)(scope, receive, send)
+
+
+def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
+    busy = JSONResponse({"detail": "Too much."}, 429, headers={"retry-after": "0"})
+    app = Answering(busy, busy, JSONResponse({"is": "there"}))
+    with serving(app, tmp_path):
+        service = find_service(Settings(home=tmp_path))
+        assert service is not None
+        assert json.loads(service.get("/")) == {"is": "there"}
+    assert app.answers == []
+
+
+def test_a_service_that_fails_says_what_to_do(tmp_path: Path) -> None:
+    with serving(Answering(JSONResponse(["what"], 500)), tmp_path):
+        service = find_service(Settings(home=tmp_path))
+        assert service is not None
+        with pytest.raises(UnavailableError, match="--local"):
+            service.get("/")
+    with pytest.raises(UnavailableError, match="has just ended"):
+        service.get("/")
+
+
+def test_what_asks_the_service_imports_neither_model_nor_storage(url: str, tmp_path: Path) -> None:
+    program = "import sys; from app.cli import main; sys.argv[0] = 'gircse'; main()"
+    imported = imported_by(program, "search", "a cat", home=tmp_path)
+    assert "rich" in imported
+    assert not imported & (MODEL | PAGE | STORAGE | {"numpy"})
+
+
+def test_what_was_found_is_printed_in_the_form_that_is_asked_for(run: Run, url: str) -> None:
+    question = ("search", "cat on a sofa")
+    as_csv = run(*question, "--format", "csv").stdout.splitlines()
+    assert as_csv[0].startswith("rank,score,match,value,title,uri,")
+    assert as_csv[1].startswith("1,")
+    assert run(*question, "--format", "markdown").stdout.startswith("# cat on a sofa\n\nIn library, hybrid, ")
+    assert json.loads(run(*question, "--format", "json").stdout)["hits"]
+    assert json.loads(run(*question, "--format", "json", "--json").stdout)["hits"]
+    assert "--json is the format json" in run(*question, "--format", "csv", "--json", code=2).stderr
