@@ -58,6 +58,11 @@ PerDocument = Annotated[
 ]
 Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
 DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
+PreferProse = Annotated[
+    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+]
+FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
+Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
@@ -87,6 +92,9 @@ def search(
     per_document: PerDocument = None,
     exclude: Exclude = [],  # noqa: B006
     detect_negation: DetectNegation = True,
+    prefer_prose: PreferProse = True,
+    fold_duplicates: FoldDuplicates = True,
+    diversity: Diversity = 0.0,
     form: Form = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
@@ -114,6 +122,9 @@ def search(
         per_document=per_document,
         exclude=tuple(exclude),
         detect_negation=detect_negation,
+        prefer_prose=prefer_prose,
+        fold_duplicates=fold_duplicates,
+        diversity=diversity,
     )
     check_request(request)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
