@@ -29,10 +29,10 @@ def described_events(meaning: str, *names: str) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": [*fields], "description": meaning}
 
 
-def wants_events(request: Request) -> bool:
-    """Only who asks for them by name: `*/*` is JSON."""
+def wants(request: Request, media_type: str) -> bool:
+    """Only who asks for it by name: `*/*` is JSON."""
     accepted = request.headers.get("accept", "").lower().split(",")
-    return any(each.partition(";")[0].strip() == MEDIA_TYPE for each in accepted)
+    return any(each.partition(";")[0].strip() == media_type for each in accepted)
 
 
 def event(name: str, data: BaseModel) -> bytes:

@@ -36,6 +36,7 @@ from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.telemetry import RequestTelemetry
+from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -77,9 +78,10 @@ def create_app(
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(proposal_routes(services.proposals))
-    api.include_router(lens_index_routes(services.lens_indexes))
+    api.include_router(lens_index_routes(services.lens_indexes, services.value_tables))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
+    api.include_router(weight_routes(services.tuning))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))
     api.include_router(model_routes(services))
     if embeddings is not None:

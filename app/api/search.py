@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
-from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants_events
+from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants
 from app.api.search_schemas import ReadingAnswer, RefinementAnswer, RefineQuestion, SearchAnswer, SearchQuestion
 from app.ports.catalog import LensesAndJudgements
 from app.ports.services import Search
+from app.search.export import search_csv, search_markdown
 from app.search.lenses import look_through
 from app.search.soft_tokens import RefinementGroup, converged_step, group_refinement
 from app.search.stages import search_in_stages
 from app.types.search import SearchRequest
 from embedder.refinement import Refinement
+
+CSV, MARKDOWN = "text/csv", "text/markdown"
 
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -30,7 +33,9 @@ EVENTS: dict[int | str, dict[str, Any]] = {
                     "problem",
                 ),
                 "example": 'event: ranked\ndata: {"query": "my card", "hits": []}\n\n',
-            }
+            },
+            CSV: {"schema": {"type": "string"}, "example": "rank,score,title\r\n1,0.81,A card\r\n"},
+            MARKDOWN: {"schema": {"type": "string"}, "example": "# my card\n\n## 1. A card\n"},
         }
     }
 }
@@ -53,15 +58,19 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
 
         With `Accept: text/event-stream` the answer comes in stages: first ranks after a few steps, then those of all
         steps, then with `rerank` those of the second look (`moved_from` says what moved), then the same with the
-        sentence by which each hit was found.
+        sentence by which each hit was found. With `Accept: text/csv` the hits are a table, with `text/markdown` a text.
         """
         request = _request(question, catalog)
-        if wants_events(http):
+        if wants(http, MEDIA_TYPE):
             steps = question.steps or default_steps
             watched = steps if steps <= max_steps else 0  # no first look at what will be refused
             stages = search_in_stages(service, request, steps=watched, highlight=question.explain)
             return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
-        return service.search(request, highlight=question.explain)
+        result = service.search(request, highlight=question.explain)
+        if wants(http, CSV):
+            # With its mark, since spreadsheets take UTF-8 without it for something else.
+            return Response(search_csv(result).encode("utf-8-sig"), media_type=f"{CSV}; charset=utf-8")
+        return Response(search_markdown(result), media_type=MARKDOWN) if wants(http, MARKDOWN) else result
 
     @routes.post("/refine", response_model=RefinementAnswer)
     def refine(question: RefineQuestion) -> Refinement:
@@ -102,4 +111,9 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         value=question.value,
         rerank=question.rerank,
         per_document=question.per_document,
+        exclude=tuple(question.exclude),
+        detect_negation=question.detect_negation,
+        prefer_prose=question.prefer_prose,
+        fold_duplicates=question.fold_duplicates,
+        diversity=question.diversity,
     )

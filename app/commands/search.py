@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from app.api.search_schemas import SearchAnswer
 from app.commands import console
 from app.commands.composition import open_services
 from app.commands.service import Local, RunningService, find_service
+from app.search.export import search_csv, search_markdown
 from app.search.lenses import look_through
 from app.search.request_checks import check_request
 from app.search.value_syntax import split_values
@@ -31,9 +33,40 @@ Values = Annotated[
     str | None,
     typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
 ]
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
 _RESULT = TypeAdapter(SearchResult)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
+
+
+Rerank = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
+    ),
+]
+PerDocument = Annotated[
+    int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
+]
+Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
+DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
+PreferProse = Annotated[
+    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+]
+FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
+Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
+Form = Annotated[
+    Format | None,
+    typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
+]
 
 
 def search(
@@ -55,16 +88,15 @@ def search(
     unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
     values: Values = None,
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
-    rerank: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
-        ),
-    ] = None,
-    per_document: Annotated[
-        int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
-    ] = None,
-    as_json: AsJson = False,
+    rerank: Rerank = None,
+    per_document: PerDocument = None,
+    exclude: Exclude = [],  # noqa: B006
+    detect_negation: DetectNegation = True,
+    prefer_prose: PreferProse = True,
+    fold_duplicates: FoldDuplicates = True,
+    diversity: Diversity = 0.0,
+    form: Form = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
 ) -> None:
     """Search a collection, seen through an instruction.
@@ -73,6 +105,9 @@ def search(
 
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
+    if as_json and form not in (None, Format.JSON):
+        raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
+    form = Format.JSON if as_json else form
     request = SearchRequest(
         query=query,
         collection=collection,
@@ -85,16 +120,18 @@ def search(
         unlike=tuple(unlike),
         rerank=rerank,
         per_document=per_document,
+        exclude=tuple(exclude),
+        detect_negation=detect_negation,
+        prefer_prose=prefer_prose,
+        fold_duplicates=fold_duplicates,
+        diversity=diversity,
     )
     check_request(request)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
     settings = load_settings()
     service = find_service(settings, local=local)
     result = _search_here(request, seen, settings) if service is None else _ask(service, request, seen)
-    if as_json:
-        typer.echo(console.json_of(SearchAnswer.model_validate(result)))
-    else:
-        console.print_search(result)
+    _print(result, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +142,18 @@ class _Seen:
     instruction: str | None
     values: Sequence[str] | None
     value: str | None
+
+
+def _print(result: SearchResult, form: Format | None) -> None:
+    match form:
+        case Format.JSON:
+            typer.echo(console.json_of(SearchAnswer.model_validate(result)))
+        case Format.CSV:
+            typer.echo(search_csv(result).replace("\r\n", "\n"), nl=False)  # lines as the system ends them
+        case Format.MARKDOWN:
+            typer.echo(search_markdown(result), nl=False)
+        case _:
+            console.print_search(result)
 
 
 def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> SearchResult:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-
+from app.search.csv_table import csv_table
 from app.types.evaluation import EvaluationReport, Measure, Variant, VariantScores
 
 EVERY_QUERY = "all"
 _SETTINGS = ("variant", "collection", "mode", "steps", "instruction")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def scores_csv(report: EvaluationReport) -> str:
@@ -19,7 +15,7 @@ def scores_csv(report: EvaluationReport) -> str:
     header += [f"{measure.value}{part}" for measure in Measure for part in ("", "_low", "_high")]
     groups = [(EVERY_QUERY, len(report.queries), report.scores)]
     groups += [(each.instruction or "no instruction", each.query_count, each.scores) for each in report.by_instruction]
-    return _csv(
+    return csv_table(
         [*header, "median_ms"],
         ([name, count, *_row(scores)] for name, count, variants in groups for scores in variants),
     )
@@ -28,7 +24,7 @@ def scores_csv(report: EvaluationReport) -> str:
 def queries_csv(report: EvaluationReport) -> str:
     """A row per query and variant."""
     header = ["query", "judged_through", "relevant_documents", *_SETTINGS, *(measure.value for measure in Measure)]
-    return _csv(
+    return csv_table(
         header,
         (
             [query.query, query.instruction, query.relevant_count, *_settings(scores.label, scores.variant)]
@@ -50,16 +46,3 @@ def _row(scores: VariantScores) -> list[object]:
 def _settings(label: str, variant: Variant) -> list[object]:
     steps = "" if variant.steps is None else variant.steps
     return [label, variant.collection, variant.mode.value, steps, str(variant.instruction or "")]
-
-
-def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    return written.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    """A query that begins like a formula must not become one in a spreadsheet."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

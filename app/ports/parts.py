@@ -9,20 +9,9 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from app.types.documents import (
-    Collection,
-    ExtractedText,
-    Findings,
-    IndexStatus,
-    Job,
-    Point,
-    ScoredPoint,
-    Span,
-    StoredBytes,
-    TextPart,
-    TextWindow,
-)
+from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
+from app.types.texts import ExtractedText, Findings, Span, TextPart
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
@@ -86,6 +75,10 @@ class Labels(Protocol):
         ...
 
     def count_unlabelled(self, index: str, field: str) -> int: ...
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        """Points that have this label, page by page, with payloads and without vectors; with `value` those of it."""
+        ...
+
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
         """How many points have which `value`."""
         ...

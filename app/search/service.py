@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 
@@ -18,26 +17,26 @@ from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
+from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fingerprints import require_same_model
-from app.search.fusion import RankedPoint
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
-from app.search.grouping import at_most_per_document
+from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.hits import hits_of, own_points
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
-from app.search.retrieval import CHUNK_KEYS, LabelChoice, QueryVectors, Retrieved, find_candidates, is_own
+from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
 from app.search.text_reranking import rerank_texts
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.search.value_search import ValueSearch
-from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Collection, Metadata, require_text
+from app.types.documents import Collection, ScoredPoint, require_text
 from app.types.search import (
     Hit,
-    HitChunk,
-    HitDocument,
+    Leg,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -73,6 +72,7 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._exclusions = ExclusionRanker(index, self._values)
         self._value_search = ValueSearch(catalog, index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
@@ -87,6 +87,8 @@ class SearchService:
         with self._timed(timings_ms, "total"):
             check_request(request)
             check_value(request)
+            asked, negated = request.query, exclude_negated(request)
+            request = negated.request
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
@@ -98,20 +100,23 @@ class SearchService:
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
                 collection, labels, found = self._ask_index(collection, request, vectors, own_value)
-            points = _own(found.points)
+            points = own_points(found.points)
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
+            kept = self._exclusions.push_down(ranked.candidates, request, collection)
         result = SearchResult(
-            query=request.query,
+            query=asked,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(at_most_per_document(ranked.candidates, request.per_document)[: request.limit]),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
+            exclusions=told_exclusions(negated, kept, summary),
+            searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -146,10 +151,14 @@ class SearchService:
         started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(points, query, request, collection, field=labels.field)
-            most = len(read.points) if request.per_document else max(request.limit, request.rerank or 0)
-            ranked = rank_by_values(read.points, read.readings, value=request.value, limit=most)
+            ranked = rank_by_values(read.points, read.readings, value=request.value)
+            without = set(excluded_values(request).values())
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
-        return [Candidate(point, reading) for point, reading in ranked], read.summary
+        return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
+
+    def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
+        ids = [each.ranked.point.id for each in pool]
+        return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
@@ -178,7 +187,7 @@ class SearchService:
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.searched or result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._highlighter.highlight(
                     hits,
@@ -200,7 +209,9 @@ class SearchService:
         try:
             collection = self._catalog.collection(result.collection)
             query = self.refine(
-                result.query, instruction=collection.document_instruction, steps=collection.document_steps
+                result.searched or result.query,
+                instruction=collection.document_instruction,
+                steps=collection.document_steps,
             ).vector
             found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
         except NotFoundError:
@@ -263,12 +274,22 @@ class SearchService:
             name = collection.active_index
             try:
                 labels = self._value_search.choose(request, collection, own_value)
-                return collection, labels, find_candidates(self._index, name, request, vectors, labels=labels)
+                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
+                return collection, labels, found
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
+
+    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
+        """What each leg of a hybrid search finds, before they are fused."""
+        request = exclude_negated(request).request
+        collection = self._catalog.collection(request.collection)
+        require_same_model(collection, self._embedder)
+        _, vectors = self._embed(request, collection)
+        return find_legs(self._index, collection.active_index, request, vectors).legs
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
@@ -303,43 +324,3 @@ def _check_refinement(
     if steps == 0 and instruction:
         raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
     check_token_bias(token_bias)
-
-
-def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
-    own = [each for each in points if is_own(each.point.payload)]
-    if len(own) < len(points):
-        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
-    return own
-
-
-def _hits(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
-    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
-
-
-def _hit(rank: int, candidate: Candidate) -> Hit:
-    point = candidate.ranked.point
-    metadata = cast("Mapping[str, object]", point.payload["metadata"])
-    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
-    page = metadata.get("page")
-    return Hit(
-        rank=rank,
-        score=point.score,
-        document=HitDocument(
-            id=str(metadata["document_id"]),
-            title=str(metadata["title"]),
-            uri=str(metadata["uri"]),
-            metadata=cast("Metadata", own),
-        ),
-        chunk=HitChunk(
-            id=point.id,
-            text=str(point.payload["page_content"]),
-            start=cast("int", metadata["start"]),
-            end=cast("int", metadata["end"]),
-            page=cast("int | None", page),
-            context=str(metadata.get(CONTEXT_KEY, "")),
-        ),
-        legs=candidate.ranked.legs,
-        value=candidate.value,
-        rerank_score=candidate.rerank_score,
-        moved_from=candidate.moved_from,
-    )

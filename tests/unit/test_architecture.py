@@ -49,6 +49,7 @@ CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
     "ingest": {"app.collections.garbage", "app.search.fingerprints", "app.search.sentences"},
     "ui": {
+        "app.search.export",
         "app.search.judgements",
         "app.search.lenses",
         "app.search.soft_tokens",

@@ -180,3 +180,14 @@ def test_what_asks_the_service_imports_neither_model_nor_storage(url: str, tmp_p
     imported = imported_by(program, "search", "a cat", home=tmp_path)
     assert "rich" in imported
     assert not imported & (MODEL | PAGE | STORAGE | {"numpy"})
+
+
+def test_what_was_found_is_printed_in_the_form_that_is_asked_for(run: Run, url: str) -> None:
+    question = ("search", "cat on a sofa")
+    as_csv = run(*question, "--format", "csv").stdout.splitlines()
+    assert as_csv[0].startswith("rank,score,match,value,title,uri,")
+    assert as_csv[1].startswith("1,")
+    assert run(*question, "--format", "markdown").stdout.startswith("# cat on a sofa\n\nIn library, hybrid, ")
+    assert json.loads(run(*question, "--format", "json").stdout)["hits"]
+    assert json.loads(run(*question, "--format", "json", "--json").stdout)["hits"]
+    assert "--json is the format json" in run(*question, "--format", "csv", "--json", code=2).stderr

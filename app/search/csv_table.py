@@ -1,0 +1,23 @@
+"""Rows as CSV that a spreadsheet opens without harm."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\r\n")
+    if header:  # none: more rows of a table that has begun
+        writer.writerow([_harmless(cell) for cell in header])
+    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    return written.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    """What begins like a formula must not become one in a spreadsheet."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

@@ -1,0 +1,103 @@
+"""What a search found as a table (CSV), as a text to read (Markdown), and a hit as a citation. Pure functions.
+
+What documents contain stays text: no formula of a spreadsheet, no markup, no control characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from app.search.csv_table import csv_table
+from app.types.search import Hit, SearchResult
+
+_QUOTED_CHARACTERS = 300  # of a passage without a best sentence
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~!&])")
+_COLUMNS = (
+    *("rank", "score", "match", "value", "title", "uri", "page", "context", "text", "best_sentence"),
+    *("document_id", "chunk_id", "start", "end"),
+)
+
+
+def search_csv(result: SearchResult) -> str:
+    """A row per hit; each key of the documents' metadata has a column of its own, after all others."""
+    keys = sorted({key for hit in result.hits for key in hit.document.metadata})
+    return csv_table(
+        [*_COLUMNS, *(f"metadata.{_plain(key)}" for key in keys)], [_row(hit, keys) for hit in result.hits]
+    )
+
+
+def search_markdown(result: SearchResult) -> str:
+    settings = f"In {result.collection}, {result.mode}, {result.steps} steps"
+    if result.instruction:
+        settings += f", instruction: {result.instruction}"
+    parts = [f"# {_line(result.query)}", _line(settings), *(_line(note) for note in result.notes)]
+    for hit in result.hits:
+        parts += [f"## {hit.rank}. {_line(hit.document.title)}", _quoted(hit), _line(_place(hit))]
+    return "\n\n".join(parts) + "\n"
+
+
+def citation(hit: Hit) -> str:
+    """One line: the sentence by which the hit was found, or the beginning of its passage, and where it stands."""
+    return f"“{_one_line(_quote(hit))}” ({', '.join(filter(None, (_one_line(hit.document.title), _place(hit))))})"
+
+
+def _row(hit: Hit, keys: list[str]) -> list[object]:
+    chunk, document = hit.chunk, hit.document
+    best = "" if hit.why is None else chunk.text[hit.why.start : hit.why.end]
+    cells: list[object] = [
+        *(hit.rank, hit.score, hit.match or "", hit.value.name if hit.value else "", document.title, document.uri),
+        *("" if chunk.page is None else chunk.page, chunk.context, chunk.text, best),
+        *(document.id, chunk.id, chunk.start, chunk.end),
+        *(document.metadata.get(key, "") for key in keys),
+    ]
+    return [_plain(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+def _quoted(hit: Hit) -> str:
+    """The passage, its best sentence bold."""
+    text = hit.chunk.text
+    start, end = (0, 0) if hit.why is None else (hit.why.start, hit.why.end)
+    lines, at = [], 0
+    for line in text.splitlines(keepends=True):
+        first, last = max(start - at, 0), min(end - at, len(line.rstrip()))
+        lines.append(_with_bold(line, first, last) if first < last else _escaped(line.strip()))
+        at += len(line)
+    return "\n".join(f"> {line}".rstrip() for line in lines)
+
+
+def _with_bold(line: str, first: int, last: int) -> str:
+    best = line[first:last].strip()
+    before, after = line[:first].lstrip(), line[last:].rstrip()
+    return f"{_escaped(before)}**{_escaped(best)}**{_escaped(after)}" if best else _escaped(line.strip())
+
+
+def _quote(hit: Hit) -> str:
+    text = hit.chunk.text
+    if hit.why is not None:
+        return text[hit.why.start : hit.why.end]
+    if len(text) <= _QUOTED_CHARACTERS:
+        return text
+    return text[:_QUOTED_CHARACTERS].rsplit(None, 1)[0] + " …"
+
+
+def _place(hit: Hit) -> str:
+    page = "" if hit.chunk.page is None else f"p. {hit.chunk.page}"
+    return ", ".join(filter(None, (page, _one_line(hit.document.uri))))
+
+
+def _line(text: str) -> str:
+    return _escaped(_one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_plain(text).split())
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", _plain(text))
+
+
+def _plain(text: str) -> str:
+    """Without control characters, but for line breaks and tabs."""
+    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
