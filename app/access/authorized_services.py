@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from app.evaluation.weight_tuning import WeightTuner
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.parts import Embedder
-from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search
+from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.services import Services
@@ -219,6 +219,16 @@ class AuthorizedLensIndexes:
             self._lens_indexes.delete(collection, lens)
 
 
+class AuthorizedValueTables:
+    def __init__(self, value_tables: ValueTables, authorizer: Authorizer) -> None:
+        self._value_tables = value_tables
+        self._authorizer = authorizer
+
+    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]:
+        with self._authorizer.require_access(READER, collection):
+            return self._value_tables.csv(collection, lens, value=value)
+
+
 class AuthorizedJudged:
     def __init__(self, judged: JudgedQueries, authorizer: Authorizer) -> None:
         self._judged = judged
@@ -343,6 +353,7 @@ class AuthorizedServices:
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes
+    value_tables: ValueTables
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -366,6 +377,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
+        value_tables=AuthorizedValueTables(services.value_tables, authorizer),
     )
 
 

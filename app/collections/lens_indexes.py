@@ -9,7 +9,7 @@ from app.search.lenses import find_lens
 from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
 
 MOST_OF_COLLECTION = 16  # each costs every ingestion a little
-_BYTES_OF_LABEL = 76  # without its numbers: docs/decisions/0034-lens-indexes.md
+_BYTES_OF_LABEL = 76  # without its numbers: docs/decisions/0035-lens-indexes.md
 _BYTES_OF_NUMBER = 8 / 3  # float16 in base64
 
 

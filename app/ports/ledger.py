@@ -56,6 +56,11 @@ class JobLedger(Protocol):
         """
         ...
 
+    def jobs_ahead(self) -> int:
+        """How many are leased or scheduled for longer than anything here does: a clock jumped. A claim that finds
+        nothing else takes them up."""
+        ...
+
     def listening(self) -> AbstractContextManager[JobListener]:
         """Hears of jobs that become due from the start of the block on, where the database can tell."""
         ...

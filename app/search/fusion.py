@@ -11,7 +11,7 @@ from app.types.search import Leg, LegRank
 
 # Chosen on the tuning half: docs/evaluation/hybrid.md
 WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.5, Leg.PLAIN: 0.25, Leg.SPARSE: 0.25})
-WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.75, Leg.SPARSE: 0.25})
+WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.7, Leg.SPARSE: 0.3})
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,9 @@ def find_points(
     if request.mode is SearchMode.DENSE:
         ask = partial(index.search, name, vectors.dense, filters=filters)
         return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
-    legs, leg, towards = find_legs(index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, only=only)
+    legs, leg, towards = find_legs(
+        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels
+    )
     weights = weights if leg is Leg.FEEDBACK else WEIGHTS
     points = fuse(legs, weights=weights)[: request.limit]
     if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
@@ -141,11 +143,12 @@ def find_legs(
     *,
     has_sparse: bool = True,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
-    only: Label | None = None,
+    labels: LabelChoice = NO_LABELS,
 ) -> FoundLegs:
     """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
-    filters = request.filters or None
-    candidates = max(CANDIDATES, 2 * request.limit)
+    filters, only = request.filters or None, labels.only
+    # Where labels tell what else there is to be found, half as deep is enough.
+    candidates = max(CANDIDATES, request.limit if labels.field else 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
     dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)

@@ -149,6 +149,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/collections/{name}/lens-indexes"): Case(
         EDITOR, at("/api/v1/collections/{collection}/lens-indexes?lens=Same+place"), may_fail=(404,)
     ),
+    ("GET", "/api/v1/collections/{name}/lens-indexes/table"): Case(
+        READER, at("/api/v1/collections/{collection}/lens-indexes/table?lens=Same+place"), may_fail=(404,)
+    ),
     ("GET", "/api/v1/lenses/{name:path}"): Case(READER, at("/api/v1/lenses/seen"), of_collection=False),
     ("DELETE", "/api/v1/lenses/{name:path}"): Case(EDITOR, at("/api/v1/lenses/seen"), of_collection=False),
     ("GET", "/api/v1/judgements"): Case(READER, at("/api/v1/judgements?collection={collection}")),
@@ -251,8 +254,6 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/metrics"): Case(READER, at("/metrics"), of_collection=False, may_fail=(403,)),  # tested below
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
-    ("GET", "/docs/oauth2-redirect"): Case(READER, at("/docs/oauth2-redirect"), of_collection=False),
-    ("GET", "/redoc"): Case(READER, at("/redoc"), of_collection=False),
 }
 # Open to everybody: what monitors ask, and the way in.
 PUBLIC = {

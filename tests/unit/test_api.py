@@ -332,6 +332,7 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/api/v1/collections/{name}",
         "/api/v1/collections/{name}/index",
         "/api/v1/collections/{name}/lens-indexes",
+        "/api/v1/collections/{name}/lens-indexes/table",
         "/api/v1/collections/{name}/optimize",
         "/api/v1/collections/{name}/reindex",
         "/api/v1/collections/{name}/rollback",
