@@ -47,7 +47,7 @@ class LensIndexes:
             )
 
     def _status(self, found: LensIndex) -> LensIndexStatus:
-        collection = self._catalog.collection(found.collection)
+        collection = self._catalog.counted_collection(found.collection)
         try:
             is_of_lens = tuple(find_lens(self._catalog, found.lens).values) == found.values
         except NotFoundError:
@@ -55,14 +55,15 @@ class LensIndexes:
         state = state_of(found, is_current=is_of_lens and found.is_built_for(collection))
         is_open = state in (LensIndexState.WAITING, LensIndexState.BUILDING)
         job = found.job
+        chunks = collection.chunk_count if state is LensIndexState.READY else found.chunks  # ingestion has added some
         return LensIndexStatus(
             collection=found.collection,
             lens=found.lens,
             values=found.values,
             state=state,
             progress=job.progress if job is not None and is_open else float(state is LensIndexState.READY),
-            chunks=found.chunks,
-            bytes=round(found.chunks * (_BYTES_OF_LABEL + _BYTES_OF_NUMBER * len(found.values))),
+            chunks=chunks,
+            bytes=round(chunks * (_BYTES_OF_LABEL + _BYTES_OF_NUMBER * len(found.values))),
             seconds=found.seconds,
             created_at=found.created_at,
             built_at=found.built_at,

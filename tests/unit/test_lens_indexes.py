@@ -70,6 +70,12 @@ def names(result: SearchResult) -> list[tuple[str, str]]:
     return [(hit.chunk.text, hit.value.name if hit.value else "") for hit in result.hits]
 
 
+def test_what_ingestion_adds_is_counted_with_the_rest(zoo: Any) -> None:
+    assert build(zoo).chunks == len(TEXTS)
+    zoo.add("the kitten sleeps")
+    assert status(zoo).chunks == len(TEXTS) + 1
+
+
 def labels_of(zoo: Any) -> dict[str, int]:
     """Number of its value by text, as the points have them."""
     services = zoo.services
