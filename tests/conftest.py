@@ -28,7 +28,7 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Document, Metadata
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
-from ingest.splitter import TokenSplitter
+from ingest.splitters import splitter_of
 from ingest.worker import Worker
 
 deny_network()
@@ -79,7 +79,7 @@ class ToyServices:
             lens_indexing=LensIndexer(catalog=catalog, index=index, embedder=embedder),
             embedder=embedder,
             read=read_file,
-            splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),
+            splitter_for=lambda each: splitter_of(each, embedder),
         )
         self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")
 

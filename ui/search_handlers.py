@@ -17,15 +17,18 @@ from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
-from ui.render.hits import render_results
+from ui.render.hits import DOCUMENT_FILTER, render_results
 from ui.render.lens_values import render_lens_index
-from ui.render.text import render_note
+from ui.render.text import name_of, render_note
 from ui.render.tokens import render_refinement
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
+MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
+DUPLICATES, TABLES = "duplicates", "tables"
+EVERY_LESS = (DUPLICATES, TABLES)
 
 SearchView = tuple[str | None, str | None, str | None]
 """HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
@@ -48,6 +51,8 @@ class SearchHandlers(LensHandlers):
         limit: object,
         choices: object,
         values: object = "",
+        less: object = EVERY_LESS,
+        diversity: object = 0,
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
@@ -69,6 +74,10 @@ class SearchHandlers(LensHandlers):
             value=chosen_value(chosen, named),
             exclude=chosen.exclude,
             detect_negation=not chosen.is_as_written(text),
+            per_document=None if DOCUMENT_FILTER in chosen.filters else MOST_OF_DOCUMENT,
+            prefer_prose=TABLES in read_less(less),
+            fold_duplicates=DUPLICATES in read_less(less),
+            diversity=read_share(diversity),
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:
@@ -126,9 +135,21 @@ class SearchHandlers(LensHandlers):
             return render_note(f"Taken back: nothing is said of “{document.title or document.uri}” any more.")
         self.catalog.save_judgement(judgement)
         said = "answers" if judgement.grade else "does not answer"
-        return render_note(
-            f"Noted: “{document.title or document.uri}” {said} this query. Measure with it under Evaluate."
-        )
+        return render_note(f"Noted: “{name_of(document)}” {said} this query. Measure with it under Evaluate.")
+
+
+def read_less(value: object) -> list[str]:
+    """What is shown less of. Raises InputError."""
+    if not isinstance(value, (list, tuple)) or not all(each in EVERY_LESS for each in value):
+        raise InputError("What is to be shown less of does not exist. Load the page again.")
+    return list(value)
+
+
+def read_share(value: object) -> float:
+    is_share = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    if not is_share:
+        raise InputError(f"The variety must be from 0 to 1, not {str(value)[:40]!r}.")
+    return float(value)  # type: ignore[arg-type]
 
 
 def read_mode(value: object) -> SearchMode:

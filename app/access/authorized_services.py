@@ -101,6 +101,7 @@ class AuthorizedLibrary:
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
         chunk_context: bool = True,
+        chunk_structure: bool = True,
     ) -> Collection:
         self._require_own_name(name)
         made = self._library.create_collection(
@@ -110,6 +111,7 @@ class AuthorizedLibrary:
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
             chunk_context=chunk_context,
+            chunk_structure=chunk_structure,
         )
         self._authorizer.note("collection.created", name)
         return made

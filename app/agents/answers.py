@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from app.search.soft_tokens import converged_step, group_refinement
-from app.types.documents import CountedCollection, Document, Lens, MetadataValue, TextWindow
+from app.types.documents import ChunkKind, CountedCollection, Document, Lens, MetadataValue, TextWindow
 from app.types.search import ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope
 from embedder.refinement import Refinement
@@ -29,6 +29,8 @@ class Passage(BaseModel):
     end: int
     page: int | None
     context: str | None = Field(description="The title and the headings above it, where they are known.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography.")
+    duplicates: list[str] = Field(description="Ids of documents with a near-identical passage, which was left out.")
     why: str | None = Field(description="The sentence by which it was found.")
     moved_from: int | None = Field(description="Its rank before the second look, where there was one.")
     match: Match | None = Field(description="How well it answers; weak is no better than what off-topic queries find.")
@@ -202,6 +204,8 @@ def _hit(hit: Hit) -> Passage:
         end=hit.chunk.end,
         page=hit.chunk.page,
         context=hit.chunk.context or None,
+        kind=hit.chunk.kind,
+        duplicates=[each.document.id for each in hit.duplicates],
         why=None if hit.why is None else hit.chunk.text[hit.why.start : hit.why.end],
         moved_from=hit.moved_from,
         match=hit.match,

@@ -146,6 +146,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
         detect_negation: Annotated[
             bool, Field(description="Read “jazz, not about New York” as jazz, with New York excluded.")
         ] = True,
+        prefer_prose: Annotated[bool, Field(description="Tables and references count less.")] = True,
+        fold_duplicates: Annotated[bool, Field(description="Leave out near-identical passages.")] = True,
+        diversity: Annotated[float, Field(ge=0, le=1, description="0: by relevance alone; 1: unlike each other.")] = 0,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
@@ -163,6 +166,9 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 per_document=per_document,
                 exclude=tuple(exclude),
                 detect_negation=detect_negation,
+                prefer_prose=prefer_prose,
+                fold_duplicates=fold_duplicates,
+                diversity=diversity,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

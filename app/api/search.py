@@ -113,4 +113,7 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         per_document=question.per_document,
         exclude=tuple(question.exclude),
         detect_negation=question.detect_negation,
+        prefer_prose=question.prefer_prose,
+        fold_duplicates=question.fold_duplicates,
+        diversity=question.diversity,
     )

@@ -11,7 +11,7 @@ from app.api.base_schemas import Answer, Posted
 from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.defaults import DEFAULT_COLLECTION
-from app.types.documents import MetadataValue
+from app.types.documents import ChunkKind, MetadataValue
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
 from app.types.search import (
@@ -104,6 +104,21 @@ class SearchQuestion(Posted):
         description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of the "
         "answer tell. False: the query is taken as it is written.",
     )
+    prefer_prose: bool = Field(
+        default=True,
+        description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such.",
+    )
+    fold_duplicates: bool = Field(
+        default=True, description="Near-identical passages go with the best of them, as its `duplicates`."
+    )
+    diversity: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
+        examples=[0.3],
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -139,6 +154,7 @@ class HitChunkAnswer(Answer):
     end: int
     page: int | None
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. Told by its form.")
 
 
 class HighlightAnswer(Answer):
@@ -175,6 +191,11 @@ class ValueSummaryAnswer(Answer):
     )
 
 
+class NearDuplicateAnswer(Answer):
+    document: HitDocumentAnswer
+    chunk: HitChunkAnswer
+
+
 class HitAnswer(Answer):
     rank: int
     score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
@@ -191,6 +212,7 @@ class HitAnswer(Answer):
         "model is away."
     )
     excluded: str | None = Field(description="The excluded phrase that it is most about, for which it ranks lower.")
+    duplicates: list[NearDuplicateAnswer] = Field(description="Near-identical passages, which would rank below it.")
 
 
 class ExclusionAnswer(Answer):

@@ -119,6 +119,7 @@ class CollectionRow(Table):
     created_at: Mapped[datetime]
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
+    chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     def values(self) -> dict[str, Any]:
         """The fields of a `Collection`."""
@@ -141,6 +142,7 @@ class StandbyIndexRow(Table):
     chunk_tokens: Mapped[int]
     chunk_overlap: Mapped[int]
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
+    chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime]
 
 

@@ -60,6 +60,7 @@ class ContractRecord(_Record):
     chunk_tokens: Annotated[int, Field(ge=1)]
     chunk_overlap: Count
     chunk_context: bool = False  # of archives that do not say so
+    chunk_structure: bool = False  # likewise
 
     @classmethod
     def of(cls, collection: Collection) -> Self:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
+from app.types.documents import ChunkKind
 from app.types.search import Exclusion, ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
@@ -155,6 +156,10 @@ def _hit(hit: Hit) -> RenderableType:
         title.append(f"  {printable(hit.value.name)}", style="magenta")
     for leg in hit.legs:
         title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
+    if hit.chunk.kind is not ChunkKind.PROSE:
+        title.append(f"  {hit.chunk.kind}", style="dim")
+    if hit.duplicates:
+        title.append(f"  and {len(hit.duplicates)} near-identical", style="dim")
     if hit.rerank_score is not None:
         title.append(f"  second look {hit.rerank_score:.3f}, was {hit.moved_from}", style="dim")
     body = Text(printable(hit.chunk.text))

@@ -56,8 +56,19 @@ Rerank = Annotated[
 PerDocument = Annotated[
     int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
 ]
+Mode = Annotated[
+    SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
+]
+Filters = Annotated[
+    list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
+]
 Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
 DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
+PreferProse = Annotated[
+    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+]
+FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
+Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
@@ -70,13 +81,9 @@ def search(
     lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
     steps: Steps = None,
-    mode: Annotated[
-        SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = DEFAULT_MODE,
+    mode: Mode = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
-    filters: Annotated[
-        list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
-    ] = [],  # noqa: B006
+    filters: Filters = [],  # noqa: B006
     boost: Boost = [],  # noqa: B006
     suppress: Suppress = [],  # noqa: B006
     like: Annotated[list[str], typer.Option(metavar="CHUNK", help="More like this chunk, by id. Repeatable.")] = [],  # noqa: B006
@@ -87,6 +94,9 @@ def search(
     per_document: PerDocument = None,
     exclude: Exclude = [],  # noqa: B006
     detect_negation: DetectNegation = True,
+    prefer_prose: PreferProse = True,
+    fold_duplicates: FoldDuplicates = True,
+    diversity: Diversity = 0.0,
     form: Form = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
@@ -114,6 +124,9 @@ def search(
         per_document=per_document,
         exclude=tuple(exclude),
         detect_negation=detect_negation,
+        prefer_prose=prefer_prose,
+        fold_duplicates=fold_duplicates,
+        diversity=diversity,
     )
     check_request(request)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)

@@ -9,20 +9,9 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from app.types.documents import (
-    Collection,
-    ExtractedText,
-    Findings,
-    IndexStatus,
-    Job,
-    Point,
-    ScoredPoint,
-    Span,
-    StoredBytes,
-    TextPart,
-    TextWindow,
-)
+from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
+from app.types.texts import ExtractedText, Findings, Span, TextPart
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 

@@ -31,7 +31,7 @@ def check_request(request: SearchRequest) -> None:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_rerank(request.rerank)
     _check_feedback(request)
-    _check_per_document(request.per_document)
+    _check_grouping(request)
     _check_exclude(request.exclude)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
@@ -95,9 +95,11 @@ def check_rerank(count: int | None) -> None:
         raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
 
 
-def _check_per_document(most: int | None) -> None:
-    if most is not None and most < 1:
-        raise InputError(f"per_document must be at least 1, not {most}; leave it out for any number.")
+def _check_grouping(request: SearchRequest) -> None:
+    if request.per_document is not None and request.per_document < 1:
+        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for any number.")
+    if not 0 <= request.diversity <= 1:  # which also refuses NaN
+        raise InputError(f"diversity must be from 0 to 1, not {request.diversity}.")
 
 
 def _check_exclude(phrases: Sequence[str]) -> None:

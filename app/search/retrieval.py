@@ -12,13 +12,14 @@ import numpy as np
 from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
-from app.types.chunk_text import CONTEXT_KEY
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
 from app.types.documents import Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.types.search import Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
-DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
+DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
+SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
 EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
 LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
@@ -27,7 +28,7 @@ _SHORTEST = 1e-6
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
-CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY}
+CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY}
 
 
 LegWeights = Mapping[Leg, float]
@@ -79,8 +80,13 @@ def find_candidates(
     labels: LabelChoice = NO_LABELS,
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values."""
-    wanted = request.limit * (DEEPER if request.per_document else 1)
+    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
+    some of them may not be wanted."""
+    wanted = request.limit
+    if request.per_document or request.diversity:
+        wanted *= DEEPER
+    elif request.fold_duplicates or request.prefer_prose:
+        wanted += max(SPARE, request.limit)
     most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
     if request.values:
         most = max(VALUE_CANDIDATES, 2 * most)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 
@@ -22,31 +21,21 @@ from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_val
 from app.search.fingerprints import require_same_model
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
-from app.search.grouping import at_most_per_document
+from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.hits import hits_of, own_points
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
-from app.search.retrieval import (
-    CHUNK_KEYS,
-    LabelChoice,
-    QueryVectors,
-    Retrieved,
-    find_candidates,
-    find_legs,
-    is_own,
-)
+from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
 from app.search.text_reranking import rerank_texts
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.search.value_search import ValueSearch
-from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Collection, Metadata, ScoredPoint, require_text
+from app.types.documents import Collection, ScoredPoint, require_text
 from app.types.search import (
     Hit,
-    HitChunk,
-    HitDocument,
     Leg,
     SearchMode,
     SearchRequest,
@@ -111,7 +100,7 @@ class SearchService:
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
                 collection, labels, found = self._ask_index(collection, request, vectors, own_value)
-            points = _own(found.points)
+            points = own_points(found.points)
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
@@ -120,7 +109,7 @@ class SearchService:
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(at_most_per_document(kept, request.per_document)[: request.limit]),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
@@ -162,12 +151,14 @@ class SearchService:
         started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(points, query, request, collection, field=labels.field)
-            is_all = request.per_document or request.exclude
-            most = len(read.points) if is_all else max(request.limit, request.rerank or 0)
-            ranked = rank_by_values(read.points, read.readings, value=request.value, limit=most)
+            ranked = rank_by_values(read.points, read.readings, value=request.value)
             without = set(excluded_values(request).values())
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
         return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
+
+    def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
+        ids = [each.ranked.point.id for each in pool]
+        return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
@@ -333,44 +324,3 @@ def _check_refinement(
     if steps == 0 and instruction:
         raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
     check_token_bias(token_bias)
-
-
-def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
-    own = [each for each in points if is_own(each.point.payload)]
-    if len(own) < len(points):
-        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
-    return own
-
-
-def _hits(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
-    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
-
-
-def _hit(rank: int, candidate: Candidate) -> Hit:
-    point = candidate.ranked.point
-    metadata = cast("Mapping[str, object]", point.payload["metadata"])
-    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
-    page = metadata.get("page")
-    return Hit(
-        rank=rank,
-        score=point.score,
-        document=HitDocument(
-            id=str(metadata["document_id"]),
-            title=str(metadata["title"]),
-            uri=str(metadata["uri"]),
-            metadata=cast("Metadata", own),
-        ),
-        chunk=HitChunk(
-            id=point.id,
-            text=str(point.payload["page_content"]),
-            start=cast("int", metadata["start"]),
-            end=cast("int", metadata["end"]),
-            page=cast("int | None", page),
-            context=str(metadata.get(CONTEXT_KEY, "")),
-        ),
-        legs=candidate.ranked.legs,
-        value=candidate.value,
-        rerank_score=candidate.rerank_score,
-        moved_from=candidate.moved_from,
-        excluded=candidate.excluded,
-    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.types.documents import Metadata
+from app.types.documents import ChunkKind, Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
 from embedder.refinement_steps import MAX_BIAS, RefinementStep
 
@@ -73,6 +73,9 @@ class SearchRequest:
     per_document: int | None = None  # passages of one document; None: any number
     exclude: tuple[str, ...] = ()  # phrases that the hits should not be about
     detect_negation: bool = True  # "not about X" in the query is one of them
+    prefer_prose: bool = True  # tables of numbers and references count less, unless the query asks for such
+    fold_duplicates: bool = True  # near-identical passages go with the best of them
+    diversity: float = 0.0  # 0: the ranking alone, to 1: unlike each other, whatever they answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class HitChunk:
     end: int
     page: int | None
     context: str = ""  # title and headings, as they were embedded with it
+    kind: ChunkKind = ChunkKind.PROSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,14 @@ class Exclusion:
 
 
 @dataclass(frozen=True, slots=True)
+class NearDuplicate:
+    """A passage that says nearly the same as one that ranks above it."""
+
+    document: HitDocument
+    chunk: HitChunk
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
     score: float  # cosine; BM25 in sparse mode; 0 to 1, fused, in hybrid mode
@@ -135,6 +147,7 @@ class Hit:
     moved_from: int | None = None  # its rank before that, from 1
     match: Match | None = None  # None under an instruction, and by words alone where the model is away
     excluded: str | None = None  # the excluded phrase that it is most about, for which it ranks lower
+    duplicates: tuple[NearDuplicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

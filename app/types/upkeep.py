@@ -44,6 +44,7 @@ class ContractChange:
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     chunk_context: bool | None = None
+    chunk_structure: bool | None = None
 
     def given(self) -> dict[str, str | int]:
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}

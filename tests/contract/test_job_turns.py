@@ -20,7 +20,8 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.documents import Job, JobPriority, JobState, NewDocument, Span
+from app.types.documents import Job, JobPriority, JobState, NewDocument
+from app.types.texts import Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.worker import Worker

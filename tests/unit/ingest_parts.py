@@ -16,7 +16,8 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
 from app.ports.parts import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
-from app.types.documents import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
+from app.types.documents import Collection, Document, Job, Metadata, NewDocument
+from app.types.texts import ExtractedText, Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 

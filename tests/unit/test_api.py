@@ -161,6 +161,8 @@ def test_few_passages_of_a_document_are_asked_for(client: TestClient, toy_servic
     assert (len(documents()), len(set(documents()))) == (3, 1)
     assert (len(documents(per_document=1)), len(set(documents(per_document=1)))) == (2, 2)
     assert client.post("/api/v1/search", json={**asked, "per_document": 0}).status_code == 422
+    for diversity in (-0.1, 1.1, "NaN"):
+        assert client.post("/api/v1/search", json={**asked, "diversity": diversity}).status_code == 422
 
 
 def test_same_text_again_needs_no_job(client: TestClient, toy_services: Any) -> None:

@@ -119,9 +119,10 @@ def test_searches_see_chunks_that_no_leg_would_have_found(zoo: Any, monkeypatch:
     monkeypatch.setattr("app.search.retrieval.VALUE_CANDIDATES", 5)
     monkeypatch.setattr("app.search.retrieval.CANDIDATES", 5)
     query = "the dog barks at a kitten"
-    assert search(zoo, query, value="cat", limit=2, mode=SearchMode.DENSE).hits == ()
+    few = {"limit": 2, "mode": SearchMode.DENSE, "fold_duplicates": False, "prefer_prose": False}
+    assert search(zoo, query, value="cat", **few).hits == ()
     assert build(zoo).chunks == len(TEXTS) + 30
-    found = search(zoo, query, value="cat", limit=2, mode=SearchMode.DENSE)
+    found = search(zoo, query, value="cat", **few)
     assert {text for text, _ in names(found)} == {"a kitten plays", "the cat sleeps"}
     assert counts(found) == {"cat": 2, "dog": 31, "horse": 1, OTHER: 1}
     for mode in SearchMode:  # the query's own value is looked for, though others come before it

@@ -68,7 +68,7 @@ def test_passages_tell_where_they_stand(server_url: str) -> None:
     assert found.metadata == {
         "about": "cats",
         "document_id": found.metadata["document_id"],
-        "title": "text://1",
+        "title": "A cat dreams of mice.",
         "uri": "text://1",
         "score": pytest.approx(found.metadata["score"]),
         "start": 0,

@@ -140,8 +140,10 @@ def catalog() -> OneDocumentCatalog:
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
     list(handlers.search("  card  ", " Same topic. ", 17.0, "hybrid", "library", 3, ""))
     assert search.requests == [
-        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0),
-        SearchRequest("card", "library", "Same topic.", 17, 3, rerank=0),  # which finds nothing to look at again
+        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0, per_document=3),
+        SearchRequest(
+            "card", "library", "Same topic.", 17, 3, rerank=0, per_document=3
+        ),  # which finds nothing to look at again
     ]
 
 
@@ -250,8 +252,27 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
             unlike=("c2",),
             exclude=("New York",),
             rerank=0,
+            per_document=3,
         )
     ]
+
+
+def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
+    asked = ("card", "", 4, "hybrid", "library", 3)
+    list(handlers.search(*asked, "", "", ["tables"], 0.3))
+    list(handlers.search(*asked, Choices(filters={"document_id": "d1"}).to_text(), "", [], 0))
+    first, within = search.requests
+    assert (first.prefer_prose, first.fold_duplicates, first.diversity, first.per_document) == (True, False, 0.3, 3)
+    assert (within.prefer_prose, within.fold_duplicates, within.per_document) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("less", "diversity"),
+    [(["all"], 0), ("tables", 0), (None, 0), ([["tables"]], 0), ([], -0.1), ([], 1.1), ([], float("nan")), ([], True)],
+)
+def test_settings_that_no_field_has_are_refused(handlers: SearchHandlers, less: object, diversity: object) -> None:
+    with pytest.raises(InputError, match=r"shown less of|variety"):
+        list(handlers.search("card", "", 4, "hybrid", "library", 3, "", "", less, diversity))
 
 
 def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
