@@ -56,6 +56,12 @@ Rerank = Annotated[
 PerDocument = Annotated[
     int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
 ]
+Mode = Annotated[
+    SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
+]
+Filters = Annotated[
+    list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
+]
 Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
 DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
 PreferProse = Annotated[

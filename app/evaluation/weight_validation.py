@@ -18,7 +18,7 @@ from app.types.search import Leg
 from app.types.weights import CrossValidation
 
 LEGS = (Leg.DENSE, Leg.PLAIN, Leg.FEEDBACK, Leg.SPARSE)
-STEPS = 8  # of the grid, on which the defaults lie
+STEPS = 10  # of the grid
 FOLDS = 5
 DEPTH = 10
 
@@ -27,17 +27,18 @@ Legs = Mapping[Leg, Sequence[ScoredPoint]]
 
 @cache
 def grid() -> tuple[Mapping[Leg, float], ...]:
-    """All weights in eighths that add up to 1, those nearest to the defaults first. Feedback has at least one, since
-    the others may find nothing: the plain leg without an instruction, words in another language."""
+    """The defaults, then all weights in tenths that add up to 1, those nearest to the defaults first. Feedback has at
+    least one, since the others may find nothing: the plain leg without an instruction, words in another language."""
     parts = [
         (dense, plain, feedback, STEPS - dense - plain - feedback)
         for dense in range(STEPS + 1)
         for plain in range(STEPS + 1 - dense)
         for feedback in range(1, STEPS + 1 - dense - plain)
     ]
-    own = [WEIGHTS_AFTER_FEEDBACK.get(leg, 0.0) * STEPS for leg in LEGS]
-    parts.sort(key=lambda each: sum(abs(one - other) for one, other in zip(each, own, strict=True)))
-    return tuple({leg: part / STEPS for leg, part in zip(LEGS, each, strict=True)} for each in parts)
+    defaults = {leg: WEIGHTS_AFTER_FEEDBACK.get(leg, 0.0) for leg in LEGS}
+    others = [{leg: part / STEPS for leg, part in zip(LEGS, each, strict=True)} for each in parts]
+    others.sort(key=lambda each: sum(abs(each[leg] - defaults[leg]) for leg in LEGS))
+    return (defaults, *(each for each in others if each != defaults))
 
 
 def ndcg_by_weights(legs: Legs, grades: Mapping[str, int], *, judged_alone: bool) -> np.ndarray:

