@@ -209,6 +209,10 @@ class InMemoryVectorIndex:
         found = self.retrieve(index, ids)
         return [each.id for each in found], np.asarray([each.vector for each in found], dtype=np.float32)
 
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        found = [each for each in self._all(index) if field in each.payload]
+        yield [Point(each.id, [], each.payload) for each in found if value in (None, _label(each, field))]
+
     def count_unlabelled(self, index: str, field: str) -> int:
         return sum(len(ids) for ids, _ in self.unlabelled(index, field))
 

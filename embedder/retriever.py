@@ -48,6 +48,10 @@ class GircseRetriever(BaseRetriever):
     as the service does by default."""
     per_document: int | None = Field(default=None, ge=1)
     """At most so many passages of one document; 1 for passages of different ones. None: any number."""
+    exclude: list[str] = Field(default_factory=list)
+    """Phrases that passages should not be about: those that are rank lower."""
+    detect_negation: bool | None = None
+    """Whether "jazz, not about New York" excludes New York. None: as the service does by default, which is to."""
     prefer_prose: bool | None = None
     """Tables of numbers and references count less, unless the query asks for such. None: as the service does."""
     fold_duplicates: bool | None = None
@@ -86,8 +90,8 @@ class GircseRetriever(BaseRetriever):
 
     def _question(self, query: str, k: int | None) -> dict[str, Any]:
         # Servers of earlier releases know no such fields.
-        names = ("rerank", "per_document", "prefer_prose", "fold_duplicates", "diversity")
-        later = {name: getattr(self, name) for name in names}
+        names = ("rerank", "per_document", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
+        later = {name: getattr(self, name) for name in names} | {"exclude": self.exclude or None}
         return {
             "query": query,
             "collection": self.collection,
@@ -114,7 +118,7 @@ def _document(hit: dict[str, Any]) -> Document:
     context = {"context": chunk["context"]} if chunk.get("context") else {}
     if chunk.get("kind", "prose") != "prose":
         context["chunk_kind"] = chunk["kind"]
-    second = {key: hit[key] for key in ("rerank_score", "moved_from", "match") if hit.get(key) is not None}
+    second = {key: hit[key] for key in ("rerank_score", "moved_from", "match", "excluded") if hit.get(key) is not None}
     sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
     metadata = {**source["metadata"], **own, **place, **context, **second, **sentence}
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)

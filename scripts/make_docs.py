@@ -27,6 +27,7 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.fetching import Fetching
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
@@ -161,6 +162,7 @@ def openapi_schema() -> dict[str, Any]:
             proposals=ValueProposer(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
             lens_indexes=LensIndexes(catalog),
+            value_tables=ValueTables(catalog, index),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             checks={},
         )

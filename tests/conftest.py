@@ -16,6 +16,7 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexes import LensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
 from app.runtime.metrics import Metrics
@@ -66,6 +67,7 @@ class ToyServices:
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             lens_indexes=LensIndexes(catalog),
+            value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
             metrics=metrics,

@@ -72,6 +72,8 @@ class SearchHandlers(LensHandlers):
             unlike=tuple(chosen.unlike),
             values=named,
             value=chosen_value(chosen, named),
+            exclude=chosen.exclude,
+            detect_negation=not chosen.is_as_written(text),
             per_document=None if DOCUMENT_FILTER in chosen.filters else MOST_OF_DOCUMENT,
             prefer_prose=TABLES in read_less(less),
             fold_duplicates=DUPLICATES in read_less(less),
@@ -118,14 +120,19 @@ class SearchHandlers(LensHandlers):
         return lens.name
 
     def judge(self, query: object, instruction: object, collection: object, data: Mapping[str, object]) -> str:
-        """Keeps a thumb: whether a document answers this query, seen through this instruction."""
+        """Keeps a thumb: whether a document answers this query, seen through this instruction. Without a grade it is
+        taken back."""
         document = read_document(self.catalog, collection, data.get("document"))
+        is_taken_back = "grade" in data and data["grade"] is None
         judgement = new_judgement(
             document.id,
             query=read_text(query, name="query", max_chars=MAX_QUERY_CHARS),
             instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
-            grade=read_whole_number(data.get("grade"), name="grade", minimum=0, maximum=3),
+            grade=0 if is_taken_back else read_whole_number(data.get("grade"), name="grade", minimum=0, maximum=3),
         )
+        if is_taken_back:
+            self.catalog.delete_judgement(judgement)
+            return render_note(f"Taken back: nothing is said of “{document.title or document.uri}” any more.")
         self.catalog.save_judgement(judgement)
         said = "answers" if judgement.grade else "does not answer"
         return render_note(f"Noted: “{name_of(document)}” {said} this query. Measure with it under Evaluate.")

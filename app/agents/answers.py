@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.search.soft_tokens import converged_step, group_refinement
 from app.types.documents import ChunkKind, CountedCollection, Document, Lens, MetadataValue, TextWindow
-from app.types.search import Hit, Match, SearchResult
+from app.types.search import ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope
 from embedder.refinement import Refinement
 
@@ -48,6 +48,7 @@ class SearchAnswer(BaseModel):
         description="Which were counted: the search's candidates, or all of the collection that fit the filters."
     )
     notes: list[str] = Field(description="What was asked for and could not be done, and why.")
+    excluded: list[str] = Field(description="Phrases for which passages rank lower, or are left out.")
     hits: list[Passage]
     notice: str = UNTRUSTED
 
@@ -57,6 +58,8 @@ class SearchAnswer(BaseModel):
             head += f" The query was read as: {', '.join(self.read_as)}."
         if self.hits and all(hit.match is Match.WEAK for hit in self.hits):
             head += " They are weak matches: nothing here may answer the question."
+        if self.excluded:
+            head += f" Not about: {', '.join(self.excluded)}."
         head = " ".join([head, *self.notes])
         return "\n\n".join([head, *_fenced([_passage(hit) for hit in self.hits], fence)])
 
@@ -137,6 +140,7 @@ def search_answer(result: SearchResult) -> SearchAnswer:
         counts={} if result.values is None else {each.name: each.count for each in result.values.counts},
         counted=None if result.values is None else result.values.scope,
         notes=list(result.notes),
+        excluded=[each.phrase for each in result.exclusions if each.effect is not ExclusionEffect.OFFERED],
         hits=[_hit(each) for each in result.hits],
     )
 

@@ -14,7 +14,18 @@ from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import ChunkKind, MetadataValue
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
-from app.types.search import DEFAULT_MODE, MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
+from app.types.search import (
+    DEFAULT_MODE,
+    MAX_EXCLUSION_CHARACTERS,
+    MAX_EXCLUSIONS,
+    MAX_FEEDBACK,
+    MAX_LIMIT,
+    MAX_RERANK,
+    ExclusionEffect,
+    Leg,
+    Match,
+    SearchMode,
+)
 from app.types.values import ValueScope
 from embedder.refinement_steps import MAX_BIAS
 
@@ -80,6 +91,18 @@ class SearchQuestion(Posted):
     )
     per_document: int | None = Field(
         default=None, ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]
+    )
+    exclude: list[Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)]] = Field(
+        default_factory=list,
+        max_length=MAX_EXCLUSIONS,
+        description="Phrases that the hits should not be about: passages about one rank lower; where it is one of the "
+        "values, passages of that are left out.",
+        examples=[["New York"]],
+    )
+    detect_negation: bool = Field(
+        default=True,
+        description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of the "
+        "answer tell. False: the query is taken as it is written.",
     )
     prefer_prose: bool = Field(
         default=True,
@@ -188,7 +211,19 @@ class HitAnswer(Answer):
         "what off-topic queries find. Null without `explain`, under an instruction, and in mode sparse where the "
         "model is away."
     )
+    excluded: str | None = Field(description="The excluded phrase that it is most about, for which it ranks lower.")
     duplicates: list[NearDuplicateAnswer] = Field(description="Near-identical passages, which would rank below it.")
+
+
+class ExclusionAnswer(Answer):
+    phrase: str
+    effect: ExclusionEffect = Field(
+        description="rank: passages about it rank lower. value: it is a value, of which no passage is shown. offered: "
+        "nothing, since “without X” may mean it or not; give it as `exclude` where it does."
+    )
+    is_detected: bool = Field(description="Whether the query said so, and not `exclude`.")
+    value: str | None = Field(description="The value that it is.")
+    passages: int = Field(description="How many of the candidates were left out, or rank lower.")
 
 
 class SearchAnswer(Answer):
@@ -203,6 +238,8 @@ class SearchAnswer(Answer):
     values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
     notes: list[str] = Field(description="What was asked for and could not be done, and why.")
     match: Match | None = Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
+    exclusions: list[ExclusionAnswer] = Field(description="What the hits should not be about, and what became of it.")
+    searched: str = Field(description="What was searched for: the query, without what it negates.")
 
 
 class GroupTokenAnswer(Answer):

@@ -23,6 +23,7 @@ from app.catalog.sessions import add_unless_taken, collection_row, unknown_colle
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
+from app.catalog.weights import WeightTunings
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
 from app.ports.ledger import IngestedDocument
 from app.types.documents import (
@@ -54,6 +55,7 @@ class SqlCatalog(
     Submissions,
     AccessLedger,
     IdempotencyRecords,
+    WeightTunings,
     LensIndexLedger,
 ):
     # Collections

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -68,13 +69,17 @@ class LensIndexer:
         """What is written meanwhile gets its labels by who writes it."""
         name, field, values = collection.active_index, wanted.field_in(collection), parse_values(wanted.values)
         missing, labelled, before = self._index.count_unlabelled(name, field), 0, -1
-        while labelled > before:
-            before = labelled
-            for ids, vectors in self._index.unlabelled(name, field):
-                heartbeat(min(labelled / max(missing, 1), 1.0))
-                labels = self._reader.label(vectors, values, collection=collection).payloads()
-                self._index.set_labels(name, field, dict(zip(ids, labels, strict=True)))
-                labelled += len(ids)
+        with ThreadPoolExecutor(1, thread_name_prefix="labels") as writing:
+            while labelled > before:
+                before, written = labelled, writing.submit(lambda: None)
+                for ids, vectors in self._index.unlabelled(name, field):  # a page is read while one is written
+                    labels = self._reader.label(vectors, values, collection=collection).payloads()
+                    written.result()
+                    heartbeat(min(labelled / max(missing, 1), 1.0))
+                    found = dict(zip(ids, labels, strict=True))
+                    written = writing.submit(self._index.set_labels, name, field, found)
+                    labelled += len(ids)
+                written.result()
         return labelled
 
     def _labels(

@@ -136,6 +136,21 @@ def list_indexes(
     console.print_table(("lens", "state", "chunks", "size", "built in", "error"), rows)
 
 
+@index.command("table")
+def print_values(
+    name: Name,
+    collection: Collection = DEFAULT_COLLECTION,
+    value: Annotated[str | None, typer.Option(help="Only chunks of this value.")] = None,
+) -> None:
+    """Print every chunk of the collection with its value under the lens, as CSV.
+
+    Example: gircse lenses index table "Same place" -c sample > places.csv
+    """
+    with open_services() as services:
+        for part in services.value_tables.csv(collection, name, value=value):
+            typer.echo(part, nl=False)
+
+
 @index.command("delete")
 def delete_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
     """Delete the index of a lens; the lens stays."""

@@ -175,8 +175,9 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
     shard = shards.shard(path["name"])
     if request.key not in shard.info().payload_schema:
         raise RefusedError(400, f"Bad request: no payload index on `{request.key}`: create a keyword index on it first")
+    condition = filter_to_edge(request.filter)
     found = shard.facet(
-        facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=True, filter=filter_to_edge(request.filter))
+        facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=request.exact, filter=condition)
     )
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in found.hits]}
 

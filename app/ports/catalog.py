@@ -23,6 +23,7 @@ from app.types.documents import (
 )
 from app.types.evaluation import JudgementSource
 from app.types.lens_indexes import LensIndex
+from app.types.search import Leg
 
 
 class DocumentLists(Protocol):
@@ -81,7 +82,8 @@ class LensesAndJudgements(Protocol):
     def save_judgement(self, judgement: Judgement) -> None:
         """Replaces what this person said before of this document, query and instruction.
 
-        Raises UnknownDocumentError. With its document a judgement goes.
+        Raises UnknownDocumentError, and ConflictError where this person has said as much as is kept. With its document
+        a judgement goes.
         """
         ...
 
@@ -95,6 +97,14 @@ class LensesAndJudgements(Protocol):
 
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         """In the order of names."""
+        ...
+
+
+class TunedWeights(Protocol):
+    """Weights of legs that were tuned for collections. A part of `Catalog`."""
+
+    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+        """Those that are applied; None: the defaults, as for a collection that is not there."""
         ...
 
 
@@ -120,7 +130,7 @@ class LensIndexRecords(Protocol):
         ...
 
 
-class SearchedCatalog(LensIndexRecords, Protocol):
+class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
     """What a search asks of the catalog."""
 
     def collection(self, name: str) -> Collection:
@@ -128,7 +138,7 @@ class SearchedCatalog(LensIndexRecords, Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, IdempotencyRecords, Protocol):
+class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
     """Collections, documents and jobs, as people and programs see and change them."""
 
     def collection(self, name: str) -> Collection:

@@ -27,6 +27,7 @@ from app.types.documents import (
 )
 from app.types.lens_indexes import LensIndex
 from app.types.upkeep import JobReport
+from app.types.weights import WeightTuning
 
 
 class JobListener(Protocol):
@@ -53,6 +54,11 @@ class JobLedger(Protocol):
         Within a priority, the collection with the fewest running jobs comes first, then the one whose last claim is
         oldest; within a collection, the job that has been due for longest. Paused collections are passed over.
         """
+        ...
+
+    def jobs_ahead(self) -> int:
+        """How many are leased or scheduled for longer than anything here does: a clock jumped. A claim that finds
+        nothing else takes them up."""
         ...
 
     def listening(self) -> AbstractContextManager[JobListener]:
@@ -298,4 +304,19 @@ class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, Acce
 
     def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
         """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
+        ...
+
+    def weight_tunings(self, collection: str) -> list[WeightTuning]:
+        """The newest first. Raises UnknownCollectionError."""
+        ...
+
+    def save_weight_tuning(self, tuning: WeightTuning) -> None:
+        """One that is applied takes the place of the one that was. The oldest beyond MAX_TUNINGS go.
+
+        Raises UnknownCollectionError.
+        """
+        ...
+
+    def undo_weight_tuning(self, collection: str) -> WeightTuning | None:
+        """Back to the defaults; the one that was applied, None where there was none. Raises UnknownCollectionError."""
         ...

@@ -5,7 +5,7 @@ Every method raises GircseError with the reason when it cannot do what was asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -109,6 +109,12 @@ class LensIndexes(Protocol):
 
     def status(self, collection: str) -> list[LensIndexStatus]: ...
     def delete(self, collection: str, lens: str) -> None: ...
+
+
+class ValueTables(Protocol):
+    """Every chunk of a collection with its value under the lens of an index."""
+
+    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]: ...
 
 
 class ReadingServices(Protocol):

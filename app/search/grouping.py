@@ -16,7 +16,7 @@ from app.types.chunk_text import KIND_KEY, embedded_text_of
 from app.types.documents import ChunkKind
 from app.types.search import SearchRequest
 
-# Of its score, what is no prose loses; docs/decisions/0034-chunks-keep-to-structure.md
+# Of its score, what is no prose loses; docs/decisions/0037-chunks-keep-to-structure.md
 DEMOTION = 0.2
 _ASKS_FOR = {
     ChunkKind.TABLE: re.compile(

@@ -40,6 +40,7 @@ def _hit(rank: int, candidate: Candidate) -> Hit:
         value=candidate.value,
         rerank_score=candidate.rerank_score,
         moved_from=candidate.moved_from,
+        excluded=candidate.excluded,
         duplicates=tuple(NearDuplicate(_document(each), _chunk(each)) for each in candidate.duplicates),
     )
 

@@ -30,6 +30,7 @@ class Candidate:
     value: ValueReading | None = None
     rerank_score: float | None = None
     moved_from: int | None = None
+    excluded: str | None = None
     duplicates: tuple[ScoredPoint, ...] = ()  # near-identical ones that ranked below it
 
 

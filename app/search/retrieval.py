@@ -20,6 +20,7 @@ from app.types.search import Leg, SearchMode, SearchRequest
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
 DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
 SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
+EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
 LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
@@ -28,6 +29,9 @@ _SHORTEST = 1e-6
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
 CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY}
+
+
+LegWeights = Mapping[Leg, float]
 
 
 class QueryVectors(NamedTuple):
@@ -68,7 +72,13 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 
 
 def find_candidates(
-    index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors, *, labels: LabelChoice = NO_LABELS
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    labels: LabelChoice = NO_LABELS,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
     """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
     some of them may not be wanted."""
@@ -77,10 +87,10 @@ def find_candidates(
         wanted *= DEEPER
     elif request.fold_duplicates or request.prefer_prose:
         wanted += max(SPARE, request.limit)
-    most = max(wanted, request.rerank or 0)
+    most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
     if request.values:
         most = max(VALUE_CANDIDATES, 2 * most)
-    return find_points(index, name, replace(request, limit=most), vectors, labels=labels)
+    return find_points(index, name, replace(request, limit=most), vectors, labels=labels, weights=weights)
 
 
 def find_points(
@@ -91,8 +101,10 @@ def find_points(
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
     labels: LabelChoice = NO_LABELS,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label.
+    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label. `weights`: of the
+    legs, after pseudo-relevance feedback.
 
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
@@ -110,23 +122,50 @@ def find_points(
     if request.mode is SearchMode.DENSE:
         ask = partial(index.search, name, vectors.dense, filters=filters)
         return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
-    candidates = max(CANDIDATES, 2 * request.limit)
-    asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
-    words = request.query if has_sparse else ""
-    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
-    legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
-    fused, weights = fuse(legs), WEIGHTS
-    leg, towards = Leg.DENSE, vectors.dense
-    if feedback.chunks and not request.like and not request.unlike:
-        like = [point.vector for point in index.retrieve(name, [each.point.id for each in fused[: feedback.chunks]])]
-        leg, towards, weights = Leg.FEEDBACK, _towards(asked, like, feedback.weight), WEIGHTS_AFTER_FEEDBACK
-        legs[leg] = index.search(name, towards, limit=candidates, filters=filters, label=only)
-        fused = fuse(legs, weights=weights)
-    points = fused[: request.limit]
+    legs, leg, towards = find_legs(
+        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels
+    )
+    weights = weights if leg is Leg.FEEDBACK else WEIGHTS
+    points = fuse(legs, weights=weights)[: request.limit]
     if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
         new = {point.id for point in likely} - {each.point.id for each in points}
         points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
     return Retrieved(points, vectors.dense)
+
+
+class FoundLegs(NamedTuple):
+    """What each leg finds; the one that was asked last, with its vector."""
+
+    legs: Mapping[Leg, Sequence[ScoredPoint]]
+    last: Leg
+    vector: Sequence[float]
+
+
+def find_legs(
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    has_sparse: bool = True,
+    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    labels: LabelChoice = NO_LABELS,
+) -> FoundLegs:
+    """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
+    filters, only = request.filters or None, labels.only
+    # Where labels tell what else there is to be found, half as deep is enough.
+    candidates = max(CANDIDATES, request.limit if labels.field else 2 * request.limit)
+    asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
+    words = request.query if has_sparse else ""
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
+    legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
+    if not feedback.chunks or request.like or request.unlike:
+        return FoundLegs(legs, Leg.DENSE, vectors.dense)
+    first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
+    like = [point.vector for point in index.retrieve(name, first)]
+    towards = _towards(asked, like, feedback.weight)
+    legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters, label=only)
+    return FoundLegs(legs, Leg.FEEDBACK, towards)
 
 
 def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:

@@ -17,8 +17,9 @@ from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
+from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fingerprints import require_same_model
-from app.search.fusion import RankedPoint
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
@@ -26,15 +27,16 @@ from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import hits_of, own_points
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
-from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates
+from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
 from app.search.text_reranking import rerank_texts
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.search.value_search import ValueSearch
-from app.types.documents import Collection, require_text
+from app.types.documents import Collection, ScoredPoint, require_text
 from app.types.search import (
     Hit,
+    Leg,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -70,6 +72,7 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._exclusions = ExclusionRanker(index, self._values)
         self._value_search = ValueSearch(catalog, index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
@@ -84,6 +87,8 @@ class SearchService:
         with self._timed(timings_ms, "total"):
             check_request(request)
             check_value(request)
+            asked, negated = request.query, exclude_negated(request)
+            request = negated.request
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
@@ -98,17 +103,20 @@ class SearchService:
             points = own_points(found.points)
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
+            kept = self._exclusions.push_down(ranked.candidates, request, collection)
         result = SearchResult(
-            query=request.query,
+            query=asked,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits_of(select(ranked.candidates, request, lambda pool: self._vectors_of(pool, collection))),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
+            exclusions=told_exclusions(negated, kept, summary),
+            searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -144,8 +152,9 @@ class SearchService:
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(points, query, request, collection, field=labels.field)
             ranked = rank_by_values(read.points, read.readings, value=request.value)
+            without = set(excluded_values(request).values())
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
-        return [Candidate(point, reading) for point, reading in ranked], read.summary
+        return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
         ids = [each.ranked.point.id for each in pool]
@@ -178,7 +187,7 @@ class SearchService:
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.searched or result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._highlighter.highlight(
                     hits,
@@ -200,7 +209,9 @@ class SearchService:
         try:
             collection = self._catalog.collection(result.collection)
             query = self.refine(
-                result.query, instruction=collection.document_instruction, steps=collection.document_steps
+                result.searched or result.query,
+                instruction=collection.document_instruction,
+                steps=collection.document_steps,
             ).vector
             found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
         except NotFoundError:
@@ -263,12 +274,22 @@ class SearchService:
             name = collection.active_index
             try:
                 labels = self._value_search.choose(request, collection, own_value)
-                return collection, labels, find_candidates(self._index, name, request, vectors, labels=labels)
+                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
+                return collection, labels, found
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
+
+    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
+        """What each leg of a hybrid search finds, before they are fused."""
+        request = exclude_negated(request).request
+        collection = self._catalog.collection(request.collection)
+        require_same_model(collection, self._embedder)
+        _, vectors = self._embed(request, collection)
+        return find_legs(self._index, collection.active_index, request, vectors).legs
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:

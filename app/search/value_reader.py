@@ -13,6 +13,7 @@ from app.search.value_distributions import (
     Clarity,
     distributions,
     fits,
+    margins,
     measure_clarity,
     value_cosines,
 )
@@ -45,6 +46,16 @@ class ValueReader:
 
     def label_text(self, text: str, values: Sequence[LensValue], *, collection: Collection) -> ValueLabels:
         return self.label(self._embed([text], collection), values, collection=collection)
+
+    def nearness(
+        self, vectors: np.ndarray, phrases: Sequence[str], *, collection: Collection
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n, P) each: cosines of texts and phrases, and by how many standard deviations these are above those of the
+        text and phrases of other subjects. vectors: (n, D), as the collection's index holds them."""
+        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+        cosines = vectors @ embedded[: len(phrases)].T
+        background = embedded[len(phrases) :]
+        return cosines, np.stack([margins(each[:, None], vectors, background) for each in cosines.T], axis=1)
 
     def clarity(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> Clarity:
         """How clearly texts fall into the values. vectors: (n, D), as the collection's index holds them."""

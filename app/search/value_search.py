@@ -80,11 +80,14 @@ class ValueSearch:
         labelled = [each for each in points if field is not None and field in each.point.payload]
         rest = [each.point.id for each in points if field is None or field not in each.point.payload]
         kept = ValueLabels.of_payloads([each.point.payload[str(field)] for each in labelled], len(values))
-        ids, vectors = self._index.vectors(collection.active_index, rest)
-        known = {point_id: row for row, point_id in enumerate([*(each.point.id for each in labelled), *ids])}
-        read = self._reader.label(vectors.reshape(-1, collection.dimension), values, collection=collection)
+        ids, parts = [each.point.id for each in labelled], [kept]
+        if rest:
+            found, vectors = self._index.vectors(collection.active_index, rest)
+            ids += found
+            parts.append(self._reader.label(vectors.reshape(-1, collection.dimension), values, collection=collection))
+        known = {point_id: row for row, point_id in enumerate(ids)}
         present = [each for each in points if each.point.id in known]
-        return present, ValueLabels.joined([kept, read]).picked([known[each.point.id] for each in present])
+        return present, ValueLabels.joined(parts).picked([known[each.point.id] for each in present])
 
 
 def _number_of(name: str, values: Sequence[LensValue]) -> int:

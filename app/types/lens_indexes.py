@@ -23,6 +23,19 @@ class Label(NamedTuple):
     value: int
 
 
+class ValueRow(NamedTuple):
+    """A chunk in the table of a collection by value. `value` is OTHER where none fits."""
+
+    value: str
+    probability: float  # of the most probable value
+    title: str
+    uri: str
+    page: int | None
+    text: str
+    document_id: str
+    chunk_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class LensIndex:
     """As the catalog knows it. `values` are the lens's own, as `parse_values` reads them.

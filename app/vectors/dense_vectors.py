@@ -47,12 +47,23 @@ class _PointsAnswer(BaseModel):
     result: list[_Point]
 
 
+def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], answer: Any) -> Any:
+    """Past the client's own types. Raises NotImplementedError over its memory, which has no HTTP."""
+    return client.http.client.request(
+        type_=answer,
+        method="POST",
+        url=f"/collections/{{collection_name}}{path}",
+        path_params={"collection_name": index},
+        json=body,
+    )
+
+
 def scroll_vectors(
     client: QdrantClient, index: str, condition: models.Filter, *, limit: int, offset: PointId | None, is_packed: bool
 ) -> VectorPage:
     asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=False, with_vector=[""])
     try:
-        answer = _post(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed)
+        answer = _ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed)
     except NotImplementedError:  # the client's own memory
         found, following = client.scroll(index, condition, limit=limit, offset=offset, with_vectors=[""])
         return _page([_Point.model_validate(each, from_attributes=True) for each in found], _id_of(following))
@@ -63,22 +74,16 @@ def retrieve_vectors(client: QdrantClient, index: str, ids: Sequence[str], *, is
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
     asked = models.PointRequest(ids=raw, with_payload=False, with_vector=[""])
     try:
-        answer = _post(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed)
+        answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed)
     except NotImplementedError:
         found = client.retrieve(index, raw, with_vectors=[""])
         return _page([_Point.model_validate(each, from_attributes=True) for each in found], None)
     return _page(answer.result, None)
 
 
-def _post(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:
+def _ask(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:
     body: Mapping[str, Any] = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return client.http.client.request(
-        type_=answer,
-        method="POST",
-        url=f"/collections/{{collection_name}}{path}",
-        path_params={"collection_name": index},
-        json={**body, **(_PACKED if is_packed else {})},
-    )
+    return post(client, path, index, {**body, **(_PACKED if is_packed else {})}, answer)
 
 
 def _page(points: Sequence[_Point], following: PointId | None) -> VectorPage:

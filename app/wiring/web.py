@@ -83,6 +83,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         examples=EXAMPLES,
         judged=services.judged,
         evaluations=services.evaluations,
+        tuning=services.tuning,
         checks=services.checks,
         has_logins=has_logins,
     )

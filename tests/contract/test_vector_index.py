@@ -327,6 +327,17 @@ def test_labels_are_counted_within_a_filter(index: VectorIndex) -> None:
     assert index.count(name) == 5
 
 
+def test_points_with_a_label_come_page_by_page(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "_LABELLED_PAGE", 2)
+    name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=2, p5=0)
+    every = [each for page in index.labelled(name, "lens_a") for each in page]
+    assert {each.id for each in every} == {point_id(n) for n in range(1, 6)}
+    assert every[0].payload["lens_a"]["p"] == "x"  # type: ignore[index]
+    only = [each for page in index.labelled(name, "lens_a", value=0) for each in page]
+    assert {str(each.payload["page_content"]) for each in only} == {f"{RED} {n}" for n in (1, 3, 5)}
+    assert [each for page in index.labelled(name, "lens_b") for each in page] == []
+
+
 def test_what_lacks_a_label_is_told_with_its_vector(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (labels_module, testing_module):
         monkeypatch.setattr(module, "UNLABELLED_PAGE", 2)
@@ -378,6 +389,9 @@ def test_labels_survive_an_optimisation(edge_index: QdrantVectorIndex) -> None:
     optimize_index(edge_index, name, tell=lambda condition: None)
     assert edge_index.label_counts(name, "lens_a") == {0: 1, 1: 2}
     assert numbers(edge_index.search(name, NORTH, limit=9, label=Label("lens_a", 1))) == [2, 3]
+    edge_index.delete_points(name, [point_id(2)])
+    edge_index.set_labels(name, "lens_a", {point_id(3): {"value": 0}, point_id(4): {"value": 4}})
+    assert edge_index.label_counts(name, "lens_a") == {0: 2, 4: 1}
 
 
 def test_points_are_deleted_by_id(index: VectorIndex) -> None:

@@ -257,6 +257,10 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
     judged = page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
     assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
+    page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).press("Enter")
+    expect(page.locator("#message")).to_contain_text("Taken back")
+    expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(0)
+    assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_text("More settings").click()
@@ -344,3 +348,27 @@ def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(
     opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
     expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
     assert page_application.incidents() == []
+
+
+@ON_DESKTOP
+def test_what_a_query_is_not_about_is_a_chip_and_one_click_restores_its_words(
+    open_page: Open, page_application: PageApplication, size: ViewportSize
+) -> None:
+    query = f"{QUERY}, not about parcels"
+    opened = open_page(address(query, i="-"), size=size)
+    page = complete(opened)
+    assert shown(page) == answered(ask(page_application, query=query, instruction=""))
+    assert shown(page) == answered(ask(page_application, query=QUERY, exclude=["parcels"], instruction=""))
+    expect(page.locator(".chosen")).to_contain_text("not about parcels")
+    page.get_by_role("button", name="Undo not about parcels").click()
+    expect(page.locator(".chosen")).to_contain_text("as written: parcels")
+    complete(opened)
+    assert shown(page) == answered(ask(page_application, query=query, detect_negation=False, instruction=""))
+    assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"kept": ["parcels"]}
+
+    offered = open_page(address("letters without anger", i="-"), size=size)
+    complete(offered)
+    offered.page.get_by_role("button", name="Exclude anger").click()
+    expect(offered.page.locator(".chosen")).to_contain_text("not about anger")
+    complete(offered)
+    assert shown(offered.page) == answered(ask(page_application, query="letters", exclude=["anger"], instruction=""))

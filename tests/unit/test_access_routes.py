@@ -149,6 +149,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/collections/{name}/lens-indexes"): Case(
         EDITOR, at("/api/v1/collections/{collection}/lens-indexes?lens=Same+place"), may_fail=(404,)
     ),
+    ("GET", "/api/v1/collections/{name}/lens-indexes/table"): Case(
+        READER, at("/api/v1/collections/{collection}/lens-indexes/table?lens=Same+place"), may_fail=(404,)
+    ),
     ("GET", "/api/v1/lenses/{name:path}"): Case(READER, at("/api/v1/lenses/seen"), of_collection=False),
     ("DELETE", "/api/v1/lenses/{name:path}"): Case(EDITOR, at("/api/v1/lenses/seen"), of_collection=False),
     ("GET", "/api/v1/judgements"): Case(READER, at("/api/v1/judgements?collection={collection}")),
@@ -170,6 +173,13 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ),
     ("DELETE", "/api/v1/judgements/import"): Case(
         EDITOR, at("/api/v1/judgements/import?collection={collection}&judged_by=import:a"), may_fail=(404,)
+    ),
+    ("GET", "/api/v1/collections/{name}/weights"): Case(READER, at("/api/v1/collections/{collection}/weights")),
+    ("POST", "/api/v1/collections/{name}/weights"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/weights"), may_fail=(409,)
+    ),
+    ("DELETE", "/api/v1/collections/{name}/weights"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/weights"), may_fail=(404,)
     ),
     ("POST", "/api/v1/evaluations"): Case(
         EDITOR,
@@ -244,8 +254,6 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/metrics"): Case(READER, at("/metrics"), of_collection=False, may_fail=(403,)),  # tested below
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
-    ("GET", "/docs/oauth2-redirect"): Case(READER, at("/docs/oauth2-redirect"), of_collection=False),
-    ("GET", "/redoc"): Case(READER, at("/redoc"), of_collection=False),
 }
 # Open to everybody: what monitors ask, and the way in.
 PUBLIC = {
@@ -433,7 +441,8 @@ def state_of(application: AccessApplication, scene: Scene) -> Any:
     catalog = application.application.services.catalog
     found = catalog.collection(scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
-    return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements
+    tunings = catalog.weight_tunings(scene.collection)
+    return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements, tunings
 
 
 def test_lists_over_all_collections_need_everything(application: AccessApplication) -> None:

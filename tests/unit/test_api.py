@@ -53,6 +53,8 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "values",
         "notes",
         "match",
+        "exclusions",
+        "searched",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
@@ -328,9 +330,11 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/api/v1/jobs/{job_id}/retry",
         "/api/v1/jobs/{job_id}/cancel",
         "/api/v1/collections",
+        "/api/v1/collections/{name}/weights",
         "/api/v1/collections/{name}",
         "/api/v1/collections/{name}/index",
         "/api/v1/collections/{name}/lens-indexes",
+        "/api/v1/collections/{name}/lens-indexes/table",
         "/api/v1/collections/{name}/optimize",
         "/api/v1/collections/{name}/reindex",
         "/api/v1/collections/{name}/rollback",

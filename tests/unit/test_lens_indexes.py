@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -66,6 +68,12 @@ def counts(result: SearchResult) -> dict[str, int]:
 
 def names(result: SearchResult) -> list[tuple[str, str]]:
     return [(hit.chunk.text, hit.value.name if hit.value else "") for hit in result.hits]
+
+
+def test_what_ingestion_adds_is_counted_with_the_rest(zoo: Any) -> None:
+    assert build(zoo).chunks == len(TEXTS)
+    zoo.add("the kitten sleeps")
+    assert status(zoo).chunks == len(TEXTS) + 1
 
 
 def labels_of(zoo: Any) -> dict[str, int]:
@@ -443,12 +451,37 @@ def test_the_page_tells_how_far_an_index_is_and_what_it_costs(zoo: Any) -> None:
     assert told() == ""
     zoo.services.lens_indexes.build("library", "animals")
     assert "waits for the worker" in told()
+    assert "href" not in told()
     build(zoo)
     assert "animals" in told()
     assert "ready: 5 passages" in told()
+    assert 'href="/api/v1/collections/library/lens-indexes/table?lens=animals"' in told()
     assert told(("cat", "dog")) == ""
     zoo.services.catalog.save_lens(new_lens("<b>bold", "?", values=("a", "b")))
     zoo.services.lens_indexes.build("library", "<b>bold")
     assert "&lt;b&gt;bold" in told(("a", "b"))
     found = search(zoo, "cat")
     assert ">all 5 passages by value<" in render_value_counts(found.values, "")
+
+
+def test_a_collection_is_a_table_by_value(zoo: Any) -> None:
+    zoo.add("=1+1 horse")
+    client = TestClient(api_of(zoo.services))
+    address = "/api/v1/collections/library/lens-indexes/table"
+    assert client.get(address, params={"lens": "animals"}).status_code == 404
+    zoo.services.lens_indexes.build("library", "animals")
+    waiting = client.get(address, params={"lens": "animals"})
+    assert waiting.status_code == 409
+    assert "gircse lenses index list" in waiting.json()["detail"]
+    zoo.work_off()
+    answer = client.get(address, params={"lens": "animals"})
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    expected = dict(zip(TEXTS, ("cat", "cat", "dog", "horse", OTHER), strict=True))
+    assert {row["text"]: row["value"] for row in rows} == {**expected, "'=1+1 horse": "horse"}
+    assert all(0 < float(row["probability"]) <= 1 and row["document_id"] and row["chunk_id"] for row in rows)
+    cats = client.get(address, params={"lens": "animals", "value": "cat"}).text
+    assert {row["text"] for row in csv.DictReader(io.StringIO(cats))} == {"the cat sleeps", "a kitten plays"}
+    refused = client.get(address, params={"lens": "animals", "value": "cow"})
+    assert refused.status_code == 422
+    assert "cat, dog, horse, other" in refused.json()["detail"]

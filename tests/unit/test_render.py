@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
 from app.types.documents import ChunkKind, Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
-from app.types.search import Highlight, Hit, HitChunk, HitDocument, NearDuplicate, SearchResult
+from app.types.search import (
+    Exclusion,
+    ExclusionEffect,
+    Highlight,
+    Hit,
+    HitChunk,
+    HitDocument,
+    NearDuplicate,
+    SearchResult,
+)
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
@@ -185,6 +194,20 @@ def assert_harmless(html: str) -> None:
         assert tag in OUR_TAGS
         assert set(attributes) <= OUR_ATTRIBUTES
         assert (attributes.get("href") or "#").startswith(("#", "/", "http://", "https://"))
+
+
+@settings(deadline=None)
+@given(HOSTILE)
+def test_exclusions_are_shown_with_one_click_to_undo_them(phrase: str) -> None:
+    found = result(hit(excluded=phrase or "x"))
+    for effect, action in (("rank", "kept"), ("value", "kept"), ("offered", "exclude")):
+        told = Exclusion(phrase, ExclusionEffect(effect), is_detected=True)
+        html = shown(replace(found, exclusions=(told,)))
+        assert_harmless(html)
+        assert f'data-action="{action}"' in html
+    html = shown(replace(found, exclusions=(Exclusion(phrase, ExclusionEffect.RANK),)), Choices(exclude=("a",)))
+    assert html.count('class="chosen"') == 1
+    assert 'aria-label="Undo not about a"' in html
 
 
 @settings(deadline=None)

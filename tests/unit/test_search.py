@@ -180,6 +180,8 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "values",
         "notes",
         "match",
+        "exclusions",
+        "searched",
     ]
     assert list(result["hits"][0]) == [
         "rank",
@@ -192,6 +194,7 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "rerank_score",
         "moved_from",
         "match",
+        "excluded",
         "duplicates",
     ]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]

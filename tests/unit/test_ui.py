@@ -81,6 +81,11 @@ class OneDocumentCatalog:
     def save_judgement(self, judgement: Judgement) -> None:
         self.judged.append(judgement)
 
+    def delete_judgement(self, judgement: Judgement) -> bool:
+        kept = [each for each in self.judged if each.document_id != judgement.document_id]
+        is_there, self.judged = len(kept) < len(self.judged), kept
+        return is_there
+
     def collections(self) -> list[CountedCollection]:
         return [
             CountedCollection(name, "f", 4, "", 1, 200, 30, f"{name}--1", document_count=1, chunk_count=2)
@@ -230,6 +235,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
         {"action": "filter", "subject": "topic", "value": "economy"},
         {"action": "like", "subject": "c1", "value": "A title"},
         {"action": "unlike", "subject": "c2", "value": "Another"},
+        {"action": "exclude", "subject": "New York"},
     ):
         chosen = read_choices(handlers.choose(chosen.to_text(), click))
     list(handlers.search("card", "", 4, "hybrid", "library", 3, chosen.to_text()))
@@ -244,6 +250,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
             token_bias={"fish": 5.0, "cattle": -10.0},
             like=("c1",),
             unlike=("c2",),
+            exclude=("New York",),
             rerank=0,
             per_document=3,
         )
@@ -273,6 +280,25 @@ def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
     assert chosen == Choices(bias={"fish": 5.0}, unlike={"c1": "T"})
     assert chosen.after("drop-unlike", "c1").after("drop-bias", "fish").to_text() == ""
     assert chosen.after("drop-all", "").is_empty
+
+
+def test_words_that_a_query_negates_are_searched_for_again_after_a_click(
+    handlers: SearchHandlers, search: NoHits
+) -> None:
+    kept = handlers.choose("", {"action": "kept", "subject": "New York"})
+    for query, is_detecting in (("jazz, not about New York", False), ("jazz, not about Paris", True)):
+        list(handlers.search(query, "", 4, "hybrid", "library", 3, kept))
+        assert search.requests[-1].detect_negation is is_detecting
+    assert read_choices(kept).after("drop-kept", "New York").is_empty
+    assert Choices().after("exclude", "a").after("exclude", "b").after("drop-exclude", "a").exclude == ("b",)
+    for unreadable in (
+        '{"exclude": "a"}',
+        '{"kept": [""]}',
+        '{"exclude": [1]}',
+        json.dumps({"kept": ["x"] * 2 + ["y" * 201]}),
+    ):
+        with pytest.raises(InputError):
+            read_choices(unreadable)
 
 
 @settings(deadline=None)
@@ -316,6 +342,8 @@ def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: Searc
     assert "answers this query" in said
     (kept,) = handlers.catalog.judged  # type: ignore[attr-defined]
     assert (kept.document_id, kept.query, kept.instruction, kept.grade) == ("d1", "card", "", 3)
+    assert "Taken back" in handlers.judge("card", "", "library", {"document": "d1", "grade": None})
+    assert handlers.catalog.judged == []  # type: ignore[attr-defined]
     for collection, data in (
         ("other", {"document": "d1", "grade": 3}),
         ("library", {"document": "d1", "grade": 9}),

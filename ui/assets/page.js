@@ -81,8 +81,9 @@ window.gircse = (() => {
       if (!events.includes(name)) return;
       if (data.confirm && !confirm(data.confirm)) return;
       if (data.grade !== undefined) {
-        data.grade = Number(data.grade);
-        for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button));
+        const isTakenBack = button.getAttribute("aria-pressed") === "true";
+        data.grade = isTakenBack ? null : Number(data.grade);
+        for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button && !isTakenBack));
       }
       if (data.values !== undefined) {
         for (const each of element.querySelectorAll("button[data-values]")) each.setAttribute("aria-pressed", String(each === button));

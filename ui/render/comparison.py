@@ -132,7 +132,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         thought=Markup('<ul class="thought" aria-label="First words of {}">{}</ul>').format(look.name, thought)
         if thought
         else "",
-        choices=render_choices(look.chosen) if isinstance(outcome, Answer) or not look.chosen.is_empty else "",
+        choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, Answer) else ()),
         counts=render_value_counts(outcome.result.values, look.chosen.value) if isinstance(outcome, Answer) else "",
     )
 

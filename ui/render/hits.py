@@ -8,7 +8,16 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from app.types.documents import ChunkKind
-from app.types.search import Highlight, Hit, Match, NearDuplicate, SearchMode, SearchResult
+from app.types.search import (
+    Exclusion,
+    ExclusionEffect,
+    Highlight,
+    Hit,
+    Match,
+    NearDuplicate,
+    SearchMode,
+    SearchResult,
+)
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
@@ -39,7 +48,8 @@ def render_results(
 ) -> str:
     """`values` as they were written. `before` is the first look, against which moves are shown; `total_steps` is given
     while more are to come."""
-    choices = render_choices(chosen, document=name_of(result.hits[0].document) if result.hits else "")
+    document = name_of(result.hits[0].document) if result.hits else ""
+    choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
         return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
@@ -91,10 +101,9 @@ def by_document(hits: Sequence[Hit]) -> list[list[Hit]]:
     return list(groups.values())
 
 
-def render_choices(chosen: Choices, *, document: str = "") -> Markup:
-    """What was clicked together, each with a way to undo it. `document`: the one that is searched alone, by name."""
-    if chosen.is_empty:
-        return Markup("")
+def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, document: str = "") -> Markup:
+    """What was clicked together, and what the query says that it is not about, each with a way to undo it. `document`:
+    the one that is searched alone, by name."""
     chips = [
         *(_chip("more" if bias > 0 else "less", word, "drop-bias", word) for word, bias in chosen.bias.items()),
         *(
@@ -106,7 +115,12 @@ def render_choices(chosen: Choices, *, document: str = "") -> Markup:
         *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
         *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
         *([_chip("value", name_value(chosen.value), "drop-value", chosen.value)] if chosen.value else []),
+        *(_chip("not about", phrase, "drop-exclude", phrase) for phrase in chosen.exclude),
+        *(_chip("as written:", phrase, "drop-kept", phrase) for phrase in chosen.kept),
+        *(_detected(each) for each in exclusions if each.is_detected),
     ]
+    if not chips:
+        return Markup("")
     clear = Markup(
         '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
         "Clear all</button></li>"
@@ -114,6 +128,16 @@ def render_choices(chosen: Choices, *, document: str = "") -> Markup:
     return Markup('<ul class="chosen" aria-label="Chosen">{}{}</ul>').format(
         join(chips), clear if len(chips) > 1 else ""
     )
+
+
+def _detected(found: Exclusion) -> Markup:
+    """A phrase that the query negates: one click searches for its words again, or excludes what is only offered."""
+    if found.effect is not ExclusionEffect.OFFERED:
+        return _chip("not about", found.phrase, "kept", found.phrase)
+    return Markup(
+        '<li dir="auto"><span>without</span> {shown} <button type="button" class="plain-button" data-event="choose" '
+        'data-action="exclude" data-subject="{phrase}" aria-label="Exclude {shown}">Exclude</button></li>'
+    ).format(shown=shorten(found.phrase, 60), phrase=clean(found.phrase))
 
 
 def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
@@ -343,7 +367,9 @@ def _render_chips(hit: Hit) -> Markup:
         ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
-    every = render_value_chip(hit.value) + join(chips)
+    lower = Markup('<li class="excluded" dir="auto" title="Excluded: it ranks lower">about {}</li>')
+    excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
+    every = excluded + render_value_chip(hit.value) + join(chips)
     return Markup('<ul class="chips" aria-label="Value and metadata">{}</ul>').format(every) if every else every
 
 

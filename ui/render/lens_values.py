@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
@@ -66,8 +67,13 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
         LensIndexState.STALE: "out of date; build it again",
         LensIndexState.FAILED: f"failed: {found.error or 'the log says why'}",
     }[found.state]
-    return Markup('<p class="hint lens-index">Index of the lens “<span dir="auto">{}</span>”: {}</p>').format(
-        shorten(found.lens, 40), shorten(said, 200)
+    table = Markup("")
+    if found.state is LensIndexState.READY:
+        name, asked = quote(found.collection, safe=""), urlencode({"lens": found.lens})
+        address = f"/api/v1/collections/{name}/lens-indexes/table?{asked}"
+        table = Markup(' · <a href="{}" download>All passages by value (CSV)</a>').format(address)
+    return Markup('<p class="hint lens-index">Index of the lens “<span dir="auto">{}</span>”: {}{}</p>').format(
+        shorten(found.lens, 40), shorten(said, 200), table
     )
 
 
