@@ -257,7 +257,8 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
     """Title and metadata: what the person said about the document wins over what the reader found."""
-    return document.title or found.title, {**found.metadata, **document.metadata}
+    title = found.title if document.title in ("", document.uri) else document.title
+    return title, {**found.metadata, **document.metadata}
 
 
 class _ProgressingSink:
@@ -283,9 +284,10 @@ def chunks_of(
     """With where they stand, if the collection wants that."""
     if not collection.chunk_context:
         return make_chunks(document, split_text(text, split))
-    title = document.title or (found.title if found.is_titled else "")
-    if title == document.uri:  # which tells where it is, and nothing of what it says
-        title = ""
+    title = found.title if found.is_titled else ""
+    # Neither where it is nor what it was called for want of a title tells what it says.
+    if document.title not in ("", document.uri, found.title):
+        title = document.title
     return make_chunks(document, split_text(text, split, path=HeadingPath()), title=title)
 
 

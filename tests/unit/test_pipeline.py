@@ -125,6 +125,24 @@ def test_the_name_of_a_file_and_signs_in_plain_text_are_no_context(tmp_path: Pat
     assert embedder.embedded_texts == ["# rm -rf", "One."]
 
 
+def test_a_document_that_is_read_again_has_the_same_context(tmp_path: Path, embedder: ToyEmbedder) -> None:
+    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
+    parts.add_collection(embedder, chunk_context=True)
+    for uri in ("a.txt", "a.md"):
+        parts.submit("# One\nTwo.", uri=uri)
+        job = parts.catalog.claim("test", lease=LEASE)
+        assert job is not None
+        parts.pipeline(embedder).run(job, heartbeat=lambda _: None)
+        document = parts.catalog.document(job.document_id)
+        assert document.title == {"a.txt": "a", "a.md": "One"}[uri]
+        embedder.embedded_texts.clear()
+        with parts.pipeline(embedder).index_documents(
+            [document], parts.catalog.collection("library"), heartbeat=lambda *_: None
+        ) as indexed:
+            assert indexed.reports[document.id] == IngestReport(reused=2)
+    assert embedder.embedded_texts == []
+
+
 def test_instruction_and_steps_are_those_of_the_collection(
     run: Callable[..., IngestReport], parts: IngestParts, embedder: ToyEmbedder
 ) -> None:
