@@ -191,7 +191,7 @@ def load_backbone(
 
 
 def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype: str) -> nn.Module:
-    pieces = _saved_pieces(adapter) if with_soft_head and adapter is not None else None
+    pieces = saved_pieces(adapter) if with_soft_head and adapter is not None else None
     if with_soft_head and (adapter is None or is_plain_lora(adapter)):
         bert = load_bert(base)
         if bert is not None:
@@ -227,7 +227,7 @@ def release_body(backbone: Backbone) -> None:
                     module.weight.data = module.weight.new_empty(0)
 
 
-def _saved_pieces(adapter: Path) -> Tensor | None:
+def saved_pieces(adapter: Path) -> Tensor | None:
     """The soft head's pieces in an adapter file; the head must have their size before its weights can be loaded."""
     with safe_open(adapter / WEIGHTS_FILE, framework="pt") as file:
         name = next((key for key in file.keys() if key.endswith("soft_head.pieces")), None)  # noqa: SIM118

@@ -20,6 +20,7 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
+from embedder.tokens import read_fragments
 from embedder.weight_formats import multiplies_bfloat16
 
 DEFAULT_MODEL = "gircse-mini"
@@ -179,12 +180,13 @@ def load_encoder(
         )
         release_body(backbone)
         parts = backbone, tokenizer, contract
+        fragments = read_fragments(checkpoint.adapter or checkpoint.base)
         if has_own_thread or cache_mb > 0:
             encoder: Encoder = LibraryEncoder(
-                *parts, truncate_dim=truncate_dim, cache_mb=cache_mb, own_thread=has_own_thread
+                *parts, truncate_dim=truncate_dim, fragments=fragments, cache_mb=cache_mb, own_thread=has_own_thread
             )
         else:
-            encoder = Encoder(*parts, truncate_dim=truncate_dim)
+            encoder = Encoder(*parts, truncate_dim=truncate_dim, fragments=fragments)
         if truncate_dim is None:
             encoder.check_golden()
         return encoder

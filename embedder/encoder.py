@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -24,7 +24,7 @@ from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 from embedder.templates import TEMPLATES
-from embedder.tokens import TopTokens, bias_vector, word_of
+from embedder.tokens import TopTokens, bias_vector, shown_word_of, word_of
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -45,13 +45,17 @@ class Encoder:
         *,
         truncate_dim: int | None = None,
         padding_side: str = "right",
+        fragments: Collection[str] = frozenset(),
     ) -> None:
+        """fragments: pieces that are not shown as words of soft tokens."""
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         # Thousands of words are read for every query, most of them again and again.
-        self._word_of = cache(partial(word_of, tokenizer=self._prompts.vocabulary))
+        vocabulary = self._prompts.vocabulary
+        self._word_of = cache(partial(word_of, tokenizer=vocabulary))
+        self._shown_word_of = cache(partial(shown_word_of, tokenizer=vocabulary, fragments=fragments))
         self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
@@ -223,7 +227,7 @@ class Encoder:
         return TopTokens(top_tokens, self._backbone.soft_ids)
 
     def words_of(self, observed: TopTokens, row: int) -> tuple[RefinementStep, ...]:
-        return observed.steps_of(row, self._word_of)
+        return observed.steps_of(row, self._shown_word_of)
 
     def refinement_of(
         self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0

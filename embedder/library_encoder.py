@@ -20,8 +20,8 @@ class LibraryEncoder(Encoder):
     own_thread: compute in one thread of the process, whichever asks.
     """
 
-    def __init__(self, *parts: Any, cache_mb: float, own_thread: bool, truncate_dim: int | None) -> None:
-        super().__init__(*parts, truncate_dim=truncate_dim)
+    def __init__(self, *parts: Any, cache_mb: float, own_thread: bool, **options: Any) -> None:
+        super().__init__(*parts, **options)
         self._cache = VectorCache(cache_mb) if cache_mb > 0 else None
         self._has_own_thread = own_thread
 

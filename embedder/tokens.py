@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -11,6 +12,7 @@ from torch import Tensor
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_BIAS, RefinementStep, RefinementToken
 
+FRAGMENTS_FILE = "fragments.txt"  # of a model: pieces that begin longer words, and are none; one a line
 _WORD_MARKS = ("##", "Ġ", "▁")
 _BYTE_LEVEL_MARK = "Ġ"
 
@@ -32,7 +34,7 @@ class TopTokens:
         self._kept.append((ids.cpu(), top.values.cpu()))
 
     def steps_of(self, row: int, read: Callable[[int], str]) -> tuple[RefinementStep, ...]:
-        """read: what `word_of` gives for a token id."""
+        """read: what a person reads for a token id; empty for what is left out."""
         return tuple(
             RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), read))
             for number, (ids, values) in enumerate(self._kept, start=1)
@@ -58,6 +60,18 @@ def word_of(token_id: int, tokenizer: Tokenizer) -> str:
     elif not piece.startswith(("[", "<")):
         piece = tokenizer.decode([token_id], skip_special_tokens=False) or piece
     return piece.replace(_BYTE_LEVEL_MARK, "").replace("▁", "").strip().lower()
+
+
+def shown_word_of(token_id: int, tokenizer: Tokenizer, *, fragments: Collection[str]) -> str:
+    """As `word_of`; empty for pieces that are no words: those within a word, and `fragments`."""
+    piece = tokenizer.id_to_token(token_id) or ""
+    return "" if piece.startswith(_WORD_MARKS[0]) or piece in fragments else word_of(token_id, tokenizer)
+
+
+def read_fragments(folder: Path) -> frozenset[str]:
+    """Of the model there; none where nobody has found them (`embedder.training.fragments`)."""
+    file = folder / FRAGMENTS_FILE
+    return frozenset(file.read_text(encoding="utf-8").split()) if file.is_file() else frozenset()
 
 
 def bias_vector(

@@ -1,6 +1,8 @@
 """What the shipped model promises: similarity at every step count, and words that follow the instruction."""
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +11,14 @@ from sentence_transformers import SentenceTransformer
 
 from app.search.soft_tokens import is_stop_word
 from embedder import load_encoder
-from embedder.checkpoint import find_checkpoint
+from embedder.checkpoint import find_checkpoint, load_model_tokenizer
 from embedder.errors import TextError
 from embedder.evaluation.data import read_rows
 from embedder.evaluation.measures import sts_scores
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
+SAMPLE = Path(__file__).parents[2] / "sample" / "library.jsonl"
+WHOLE_WORDS = {"red", "depend"}  # although the sample library has only longer ones with them
 SENTENCE = "Why is it so hard to track down this card?"  # the paper's Table 4
 INSTRUCTIONS = {"intent": "Represent the intention of this text.", "emotion": "Represent the emotion of this text."}
 
@@ -63,3 +67,32 @@ def test_words_of_one_sentence_follow_the_instruction(encoder):
     assert len(set(words["intent"]) & set(words["emotion"])) <= 5, words
     for view, found in words.items():
         assert len(set(found) & set(expected[view])) >= 2, words
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_no_word_that_is_shown_for_a_query_is_a_piece_of_one(encoder, count):
+    """Judged by the texts of the sample library, which nobody has looked at for the list of fragments: what is shown
+    does not begin other words of theirs ten times as often as it stands alone."""
+    texts = [row["text"] for row in read_rows(SAMPLE)]
+    queries = [sentence for text in texts for sentence in re.split(r"(?<=[.!?])\s+", text)[:4] if len(sentence) > 20]
+    queries = [query[:120] for query in queries][:: 1000 // count][:count]
+    assert len(queries) == count
+    shown = set()
+    for at in range(0, len(queries), 50):
+        recorder = encoder.token_recorder(30)
+        prompts = [each.ids for each in encoder.read_prompts(queries[at : at + 50], "")]
+        encoder.refine_prompts(prompts, steps=5, on_step=recorder)
+        rows = (encoder.words_of(recorder, row) for row in range(len(prompts)))
+        shown |= {token.token for steps in rows for step in steps for token in step.tokens}
+
+    vocabulary = load_model_tokenizer("gircse-mini")
+    assert len(shown) > count
+    assert {"military", "government", "water"} <= shown
+    assert not shown & {"em", "eva", "imp", "fe", "po", "ar", "bio", "micro", "inter", "thor", "mal", "der"}
+    assert all(len(vocabulary.encode(word, add_special_tokens=False).ids) == 1 for word in shown)
+    words = Counter(word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower()))
+    begun = Counter()
+    for word, encoding in zip(words, vocabulary.encode_batch(list(words), add_special_tokens=False), strict=True):
+        if len(encoding.tokens) > 1:
+            begun[encoding.tokens[0]] += words[word]
+    assert {word for word in shown if begun[word] >= 5 and begun[word] > 10 * words[word]} <= WHOLE_WORDS
