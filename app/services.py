@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.ports.evaluation import Evaluations
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, SharedEmbedder, TokenCounter, VectorIndex
@@ -28,6 +30,8 @@ class Services:
     search: SearchService
     proposals: ValueProposer
     library: Library
+    lens_indexes: LensIndexes
+    value_tables: ValueTables
     evaluations: Evaluations
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)

@@ -6,6 +6,7 @@ import math
 import re
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Self
 
@@ -15,6 +16,7 @@ from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
+from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep, RefinementToken
@@ -181,7 +183,43 @@ class InMemoryVectorIndex:
             points = self._points[self._resolve(index)]
             for point_id, payload in payloads.items():
                 if point_id in points:
-                    points[point_id] = Point(point_id, points[point_id].vector, payload)
+                    former = points[point_id]
+                    points[point_id] = Point(point_id, former.vector, {**former.payload, **payload})
+
+    def add_labels(self, index: str, field: str) -> None:
+        self._resolve(index)
+
+    def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
+        self.set_payloads(index, {point_id: {field: label} for point_id, label in labels.items()})
+
+    def drop_labels(self, index: str, field: str) -> None:
+        with self._lock:
+            points = self._points[self._resolve(index)]
+            for each in list(points.values()):
+                rest = {key: value for key, value in each.payload.items() if key != field}
+                points[each.id] = Point(each.id, each.vector, rest)
+
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
+        missing = [each for each in self._all(index) if field not in each.payload and "document_id" in _metadata(each)]
+        for start in range(0, len(missing), UNLABELLED_PAGE):
+            page = missing[start : start + UNLABELLED_PAGE]
+            yield [each.id for each in page], np.asarray([each.vector for each in page], dtype=np.float32)
+
+    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        found = self.retrieve(index, ids)
+        return [each.id for each in found], np.asarray([each.vector for each in found], dtype=np.float32)
+
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        found = [each for each in self._all(index) if field in each.payload]
+        yield [Point(each.id, [], each.payload) for each in found if value in (None, _label(each, field))]
+
+    def count_unlabelled(self, index: str, field: str) -> int:
+        return sum(len(ids) for ids, _ in self.unlabelled(index, field))
+
+    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
+        return dict(
+            Counter(_label(each, field) for each in self._all(index) if _fits(each, filters) and field in each.payload)
+        )
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None:
         with self._lock:
@@ -192,12 +230,18 @@ class InMemoryVectorIndex:
         self.delete_points(index, [point_id for _, point_id in self.points_of(index, [document_id])])
 
     def search(
-        self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
         hits = [
             ScoredPoint(point.id, _cosine(vector, point.vector), point.payload)
             for point in self._all(index)
-            if _fits(point, filters)
+            if _fits(point, filters, label)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
@@ -205,7 +249,13 @@ class InMemoryVectorIndex:
         return self._resolve(index) not in self._without_words
 
     def search_sparse(
-        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
         if not self.has_sparse(index):
             raise ConflictError(f"The index {index!r} keeps no words.")
@@ -220,7 +270,7 @@ class InMemoryVectorIndex:
         hits = [
             ScoredPoint(point.id, sum(idf[term] * weights[point.id].get(term, 0) for term in idf), point.payload)
             for point in self._all(index)
-            if _fits(point, filters) and idf.keys() & weights.get(point.id, {}).keys()
+            if _fits(point, filters, label) and idf.keys() & weights.get(point.id, {}).keys()
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
@@ -232,9 +282,10 @@ class InMemoryVectorIndex:
         *,
         limit: int,
         filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        words = self.search_sparse(index, text, limit=limit, filters=filters) if text else []
-        return [self.search(index, each, limit=limit, filters=filters) for each in vectors], words
+        words = self.search_sparse(index, text, limit=limit, filters=filters, label=label) if text else []
+        return [self.search(index, each, limit=limit, filters=filters, label=label) for each in vectors], words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
         ids = self.point_ids(index) if document_id is None else self.points_of(index, [document_id])
@@ -291,7 +342,15 @@ def _metadata(point: Point) -> Mapping[str, object]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _fits(point: Point, filters: Mapping[str, str] | None) -> bool:
+def _label(point: Point, field: str) -> int:
+    label = point.payload[field]
+    assert isinstance(label, Mapping)
+    return int(label["value"])
+
+
+def _fits(point: Point, filters: Mapping[str, str] | None, label: Label | None = None) -> bool:
+    if label is not None and (label.field not in point.payload or _label(point, label.field) != label.value):
+        return False
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
 
 

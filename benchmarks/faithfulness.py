@@ -26,8 +26,9 @@ from app.search.highlights import Highlighter
 from app.search.sentences import sentence_spans
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
-from app.types.documents import Collection, ExtractedText
+from app.types.documents import Collection
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
+from app.types.texts import ExtractedText
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_sentences, without_sentences
 from benchmarks.faithfulness_report import BY_WORDS, write_report

@@ -206,7 +206,7 @@ def rank(question: Question, system: str) -> list[int]:
     request = SearchRequest("", "", rerank=CANDIDATES)
     if system in (VALUES, BOTH):
         readings = _readings(question, [int(each.point.id) for each in points])
-        ranked = rank_by_values(points, readings, value=None, limit=len(points))
+        ranked = rank_by_values(points, readings, value=None)
         candidates = [Candidate(point, reading) for point, reading in ranked]
         request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
     if system in (LOOK, BOTH):

@@ -18,7 +18,8 @@ from math import ceil
 import torch
 
 from app.collections.library import sample_rows
-from app.types.documents import Document, DocumentState, ExtractedText
+from app.types.documents import Document, DocumentState
+from app.types.texts import ExtractedText
 from embedder import load_encoder
 from ingest.pipeline import make_chunks, make_payload
 from ingest.splitter import TokenSplitter

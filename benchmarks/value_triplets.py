@@ -23,6 +23,7 @@ from fastapi.testclient import TestClient
 from tqdm.auto import tqdm
 
 from app.settings import Settings
+from app.types.values import OTHER
 from app.wiring.services import open_services
 from app.wiring.web import open_web
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_rows
@@ -58,7 +59,13 @@ def read_names(folders: Sequence[Path]) -> Mapping[tuple[str, str], Sequence[str
             for row in read_rows(path):
                 for aspect, label in row["labels"].items():
                     counts[name_of(path), aspect].update([label] if isinstance(label, str) else label or ())
-    return {key: [name for name, _ in count.most_common(MOST_VALUES)] for key, count in counts.items()}
+    return {key: _takeable([name for name, _ in count.most_common()])[:MOST_VALUES] for key, count in counts.items()}
+
+
+def _takeable(names: Sequence[str]) -> list[str]:
+    """One of those that differ in case alone; `other` is there in any case, and `=` begins synonyms."""
+    different = {name.casefold(): name for name in reversed(names) if "=" not in name}
+    return [name for name in names if name in different.values() and name.casefold() != OTHER]
 
 
 def is_obeyed(client: TestClient, triplet: Mapping[str, Any], values: Sequence[str]) -> bool:

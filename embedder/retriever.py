@@ -48,6 +48,16 @@ class GircseRetriever(BaseRetriever):
     as the service does by default."""
     per_document: int | None = Field(default=None, ge=1)
     """At most so many passages of one document; 1 for passages of different ones. None: any number."""
+    exclude: list[str] = Field(default_factory=list)
+    """Phrases that passages should not be about: those that are rank lower."""
+    detect_negation: bool | None = None
+    """Whether "jazz, not about New York" excludes New York. None: as the service does by default, which is to."""
+    prefer_prose: bool | None = None
+    """Tables of numbers and references count less, unless the query asks for such. None: as the service does."""
+    fold_duplicates: bool | None = None
+    """Near-identical passages are left out behind the best of them. None: as the service does."""
+    diversity: float | None = Field(default=None, ge=0, le=1)
+    """Maximal marginal relevance: 0 by relevance alone, to 1 for passages unlike each other."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -80,7 +90,8 @@ class GircseRetriever(BaseRetriever):
 
     def _question(self, query: str, k: int | None) -> dict[str, Any]:
         # Servers of earlier releases know no such fields.
-        later = {"rerank": self.rerank, "per_document": self.per_document}
+        names = ("rerank", "per_document", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
+        later = {name: getattr(self, name) for name in names} | {"exclude": self.exclude or None}
         return {
             "query": query,
             "collection": self.collection,
@@ -105,7 +116,9 @@ def _document(hit: dict[str, Any]) -> Document:
     own = {"document_id": source["id"], "title": source["title"], "uri": source["uri"], "score": hit["score"]}
     place = {key: chunk[key] for key in ("start", "end", "page")}
     context = {"context": chunk["context"]} if chunk.get("context") else {}
-    second = {key: hit[key] for key in ("rerank_score", "moved_from", "match") if hit.get(key) is not None}
+    if chunk.get("kind", "prose") != "prose":
+        context["chunk_kind"] = chunk["kind"]
+    second = {key: hit[key] for key in ("rerank_score", "moved_from", "match", "excluded") if hit.get(key) is not None}
     sentence = {} if why is None else {"why": chunk["text"][why["start"] : why["end"]]}
     metadata = {**source["metadata"], **own, **place, **context, **second, **sentence}
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)

@@ -6,46 +6,62 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from app.types.documents import Span
+from app.types.texts import ROW, Mark, Span
 
 MOST_HEADINGS = 2  # the nearest ones
 MOST_CHARACTERS = 60  # of each
-_HEADING = re.compile(
+_MARKDOWN_LINE = re.compile(
     r"^[ ]{0,3}(?:(?P<fence>```|~~~)|(?P<level>#{1,6})[ \t]+(?P<text>.*[^\s#])[ \t#]*$)", re.MULTILINE
 )
+_SIGNS = re.compile(r"\s*#{1,6}[ \t]+(?P<text>.*[^\s#])[ \t#]*")
 
 
-class HeadingPath:
-    """Follows the Markdown headings of a text that comes in parts. Lines of code blocks are none."""
+class MarkdownHeadings:
+    """Finds them in a text that comes in parts. Lines of code blocks are none."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[int, str]] = []  # level and text, from the outermost
         self._is_code = False
 
-    def place(self, part: str, spans: Iterable[Span]) -> Iterator[Span]:
-        """The spans of the part with the headings above each. One that a span begins with is in its text already."""
-        headings = self._headings_of(part)
-        coming = next(headings, None)
-        for span in spans:
-            while coming and coming[0] < span.start:
-                self._enter(*coming[1:])
-                coming = next(headings, None)
-            own = coming[1] if coming and coming[0] == span.start else 7
-            yield replace(span, headings=tuple(text for level, text in self._open if level < own))
-        while coming:
-            self._enter(*coming[1:])
-            coming = next(headings, None)
+    def marks(self, part: str, begin: int) -> tuple[Mark, ...]:
+        """`begin`: characters of the text before this part."""
+        return tuple(self._marks(part, begin))
 
-    def _enter(self, level: int, text: str) -> None:
-        self._open = [*(each for each in self._open if each[0] < level), (level, text)]
-
-    def _headings_of(self, part: str) -> Iterator[tuple[int, int, str]]:
-        """Character, level and text of each."""
-        for found in _HEADING.finditer(part):
+    def _marks(self, part: str, begin: int) -> Iterator[Mark]:
+        for found in _MARKDOWN_LINE.finditer(part):
             if found["fence"]:
                 self._is_code = not self._is_code
             elif not self._is_code:
-                yield found.start(), len(found["level"]), found["text"]
+                yield Mark(begin + found.start(), begin + found.end(), len(found["level"]))
+
+
+class HeadingPath:
+    """Follows the headings of a text that comes in parts."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []  # level and text, from the outermost
+
+    def place(self, part: str, spans: Iterable[Span], marks: Sequence[Mark]) -> Iterator[Span]:
+        """The spans of the part with the headings above each. One that a span begins with is in its text already.
+
+        Spans and marks count characters from the begin of the part.
+        """
+        headings = (mark for mark in marks if mark.level != ROW)
+        coming = next(headings, None)
+        for span in spans:
+            while coming and coming.start < span.start:
+                self._enter(coming, part)
+                coming = next(headings, None)
+            own = coming.level if coming and coming.start == span.start else 7
+            yield replace(span, headings=tuple(text for level, text in self._open if level < own))
+        while coming:
+            self._enter(coming, part)
+            coming = next(headings, None)
+
+    def _enter(self, heading: Mark, part: str) -> None:
+        text = part[heading.start : heading.end]
+        signs = _SIGNS.fullmatch(text)
+        text = signs["text"] if signs else " ".join(text.split())
+        self._open = [*(each for each in self._open if each[0] < heading.level), (heading.level, text)]
 
 
 def context_of(title: str, headings: Sequence[str]) -> str:

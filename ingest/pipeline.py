@@ -17,28 +17,15 @@ from pathlib import Path
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.ports.ledger import IngestedDocument, Ledger
-from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
+from app.ports.parts import BlobStore, Embedder, LensIndexing, Reader, Splitter, VectorIndex
 from app.search.fingerprints import require_same_model
-from app.types.chunk_text import CONTEXT_KEY, with_context
-from app.types.documents import (
-    READ_PROGRESS,
-    Chunk,
-    Collection,
-    Document,
-    ExtractedText,
-    Findings,
-    Job,
-    JobKind,
-    Metadata,
-    Span,
-    TextPart,
-)
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
+from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Job, JobKind, Metadata
 from app.types.point_ids import PointIds
+from app.types.texts import ExtractedText, Findings, Span, TextPart
 from ingest.headings import HeadingPath, context_of
 from ingest.points import IngestReport, PointWriter
 from ingest.spooled_files import SpooledChunks, SpooledText
-
-MARKDOWN = "text/markdown"
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +65,7 @@ class IngestPipeline:
         catalog: Ledger,
         blobs: BlobStore,
         index: VectorIndex,
+        lens_indexing: LensIndexing,
         embedder: Embedder,
         read: Reader,
         splitter_for: Callable[[Collection], Splitter],
@@ -88,6 +76,7 @@ class IngestPipeline:
         self._catalog = catalog
         self._blobs = blobs
         self._index = index
+        self._lens_indexing = lens_indexing
         self._embedder = embedder
         self._read = read
         self._splitter_for = splitter_for
@@ -99,6 +88,10 @@ class IngestPipeline:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
         if job.kind is JobKind.DELETE:
             return self._delete(job, heartbeat)
+        if job.kind is JobKind.LENS_INDEX:
+            labelled = self._lens_indexing.build(job, heartbeat=heartbeat)
+            self._remove_unneeded()  # labels of its former values
+            return IngestReport(labelled=labelled)
         outcome = self.run_block([job], heartbeat=lambda _, progress: heartbeat(progress))[job.id]
         if isinstance(outcome, GircseError):
             raise outcome
@@ -143,6 +136,7 @@ class IngestPipeline:
         block = _Block(documents, heartbeat)
         writer = PointWriter(
             index=self._index,
+            lens_indexing=self._lens_indexing,
             embedder=self._embedder,
             collection=collection,
             document_ids=[document.id for document in documents],
@@ -263,7 +257,7 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
     """Title and metadata: what the person said about the document wins over what the reader found."""
-    return document.title or found.title or document.uri, {**found.metadata, **document.metadata}
+    return document.title or found.title, {**found.metadata, **document.metadata}
 
 
 class _ProgressingSink:
@@ -286,14 +280,13 @@ class _ProgressingSink:
 def chunks_of(
     document: Document, collection: Collection, found: Findings, text: SpooledText, split: Splitter
 ) -> Iterator[Chunk]:
-    """With where they stand, if the collection wants that; only Markdown has headings that can be told."""
+    """With where they stand, if the collection wants that."""
     if not collection.chunk_context:
         return make_chunks(document, split_text(text, split))
     title = document.title or (found.title if found.is_titled else "")
     if title == document.uri:  # which tells where it is, and nothing of what it says
         title = ""
-    path = HeadingPath() if found.media_type == MARKDOWN else None
-    return make_chunks(document, split_text(text, split, path=path), title=title)
+    return make_chunks(document, split_text(text, split, path=HeadingPath()), title=title)
 
 
 def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:
@@ -302,8 +295,9 @@ def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None =
     for part in text.parts():
         # Pages that began before this part count, too.
         pages = [page - begin for page in text.page_starts]
-        spans = split(ExtractedText(part, title="", media_type="", page_starts=pages))
-        for span in path.place(part, spans) if path else spans:
+        marks = text.marks(begin, begin + len(part))
+        spans = split(ExtractedText(part, title="", media_type="", page_starts=pages, marks=marks))
+        for span in path.place(part, spans, marks) if path else spans:
             yield replace(span, start=begin + span.start, end=begin + span.end)
         begin += len(part)
 
@@ -327,6 +321,7 @@ def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -
             end=span.end,
             page=span.page,
             context=place,
+            kind=span.kind,
         )
 
 
@@ -345,5 +340,6 @@ def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadat
             "page": chunk.page,
             "text_hash": chunk.text_hash,
             **({CONTEXT_KEY: chunk.context} if chunk.context else {}),
+            **({KIND_KEY: chunk.kind.value} if chunk.kind is not ChunkKind.PROSE else {}),
         },
     }

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, LensIndexing, VectorIndex
 from app.types.chunk_text import with_context
 from app.types.documents import Chunk, Collection, Point
 
@@ -22,11 +22,13 @@ _DELETE_BATCH_SIZE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Chunks that were embedded, chunks that kept their vector, and points that were removed."""
+    """Chunks that were embedded, chunks that kept their vector, points that were removed, and chunks that got a label
+    of a lens index that they lacked."""
 
     embedded: int = 0
     reused: int = 0
     deleted: int = 0
+    labelled: int = 0
 
 
 class PresentPoints:
@@ -69,6 +71,7 @@ class PointWriter:
         self,
         *,
         index: VectorIndex,
+        lens_indexing: LensIndexing,
         embedder: Embedder,
         collection: Collection,
         document_ids: Sequence[str],
@@ -76,6 +79,7 @@ class PointWriter:
         held: Callable[[], Container[str]],
     ) -> None:
         self._index = index
+        self._lens_indexing = lens_indexing
         self._name = collection.active_index
         self._embedder = embedder
         self._collection = collection
@@ -131,7 +135,7 @@ class PointWriter:
             if chunk.document_id in held
         ]
         if points:
-            self._index.upsert(self._name, points)
+            self._lens_indexing.upsert(self._collection, points)
         self._embedded.update(chunk.document_id for chunk, _ in self._new)
         self._new.clear()
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from app.ports.parts import TokenCounter
 from app.search.sentences import sentence_spans
-from app.types.documents import ExtractedText, Span
+from app.types.texts import ExtractedText, Span
 
 _FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
 # Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.
@@ -29,9 +29,14 @@ _HEADING, _PARAGRAPH, _SENTENCE = range(3)
 
 
 class TokenSplitter:
-    """`max_tokens` bounds a chunk with its overlap; `overlap` is how many tokens of the chunk before it may repeat."""
+    """`max_tokens` bounds a chunk with its overlap; `overlap` is how many tokens of the chunk before it may repeat.
 
-    def __init__(self, counter: TokenCounter, *, max_tokens: int = 200, overlap: int = 30) -> None:
+    With `whole_sentences` what is repeated begins with a sentence, or nothing is; and the end of a page ends none.
+    """
+
+    def __init__(
+        self, counter: TokenCounter, *, max_tokens: int = 200, overlap: int = 30, whole_sentences: bool = False
+    ) -> None:
         if max_tokens < _FEWEST_TOKENS:
             raise ValueError(f"max_tokens is {max_tokens}; it must be at least {_FEWEST_TOKENS}.")
         if not 0 <= overlap <= max_tokens // 2:
@@ -39,10 +44,11 @@ class TokenSplitter:
         self._counter = counter
         self._max_tokens = max_tokens
         self._overlap = overlap
+        self._whole_sentences = whole_sentences
 
     def __call__(self, document: ExtractedText) -> list[Span]:
         text = document.text
-        breaks = _Breaks.of(text)
+        breaks = _Breaks.of(text, pages=document.page_starts if self._whole_sentences else ())
         max_characters = self._max_tokens * _CHARACTERS_PER_TOKEN
         window = _Window.of(self._counter, text, 0, 0)
         spans: list[Span] = []
@@ -108,7 +114,9 @@ class TokenSplitter:
             return _next_word(text, end)
         earliest = max(window.back(end, self._overlap), end - self._overlap * _CHARACTERS_PER_TOKEN, core)
         start = breaks.first(earliest, end)
-        if start is None:
+        if start is None and self._whole_sentences and breaks.first(end, end + 1) is not None:
+            start = end
+        elif start is None:
             match = _WORD_STARTS.search(text, earliest, end)
             tokens = window.token_starts(earliest, end - 1)
             start = match.start() if match else (tokens[0] if tokens else end)
@@ -123,17 +131,21 @@ class _Breaks:
     ranks: list[int]
 
     @classmethod
-    def of(cls, text: str) -> _Breaks:
-        spans = sentence_spans(text)
-        ranks = []
-        for (before, before_end), (start, _) in pairwise(spans):
+    def of(cls, text: str, *, pages: Sequence[int] = ()) -> _Breaks:
+        """Where one of `pages` begins, a sentence goes on."""
+        begun = {_next_word(text, page) for page in pages}
+        positions, ranks = [], []
+        for (before, before_end), (start, _) in pairwise(sentence_spans(text)):
+            if start in begun:
+                continue
+            positions.append(start)
             if text.startswith("#", start):
                 ranks.append(_HEADING)
             elif text.startswith("#", before) or text.count("\n", before_end, start) < 2:
                 ranks.append(_SENTENCE)  # right after a heading is no place to cut either
             else:
                 ranks.append(_PARAGRAPH)
-        return cls([start for start, _ in spans[1:]], ranks)
+        return cls(positions, ranks)
 
     def best(self, text: str, low: int, high: int) -> int | None:
         """The best break in [low, high]; the text around it decides between equals."""
@@ -190,5 +202,9 @@ def _next_word(text: str, position: int) -> int:
 
 def _span(document: ExtractedText, start: int, end: int) -> Span:
     text = document.text[start:end].rstrip()
-    page = max(1, bisect_right(document.page_starts, start)) if document.page_starts else None
-    return Span(text=text, start=start, end=start + len(text), page=page)
+    return Span(text=text, start=start, end=start + len(text), page=page_of(document.page_starts, start))
+
+
+def page_of(page_starts: Sequence[int], start: int) -> int | None:
+    """From 1; None where there are no pages."""
+    return max(1, bisect_right(page_starts, start)) if page_starts else None

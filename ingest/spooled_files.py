@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Self
 from uuid import UUID
 
 from app.errors import FilesUnavailableError
-from app.types.documents import Chunk, TextPart
+from app.types.documents import Chunk
+from app.types.texts import Mark, TextPart
 
 _IN_MEMORY_BYTES = 4_000_000
 _CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none)
@@ -54,6 +57,7 @@ class SpooledText(_SpooledFile):
     def clear(self) -> None:
         self._sizes: list[int] = []
         self.page_starts: list[int] = []
+        self._marks = (array("Q"), array("Q"), array("B"))  # a long table has hundreds of thousands
         self.character_count = 0
         self.has_text = False
         with self._errors_translated():
@@ -70,8 +74,20 @@ class SpooledText(_SpooledFile):
             self._file.write(data)
         self._sizes.append(len(data))
         self.page_starts += part.page_starts
+        for mark in part.marks:
+            for column, value in zip(self._marks, mark, strict=True):
+                column.append(value)
         self.character_count += len(part.text)
         self.has_text = self.has_text or bool(part.text.strip())
+
+    def marks(self, begin: int, end: int) -> list[Mark]:
+        """Those that begin in characters [begin, end), counted from `begin`."""
+        starts, ends, levels = self._marks
+        chosen = slice(bisect_left(starts, begin), bisect_left(starts, end))
+        return [
+            Mark(start - begin, last - begin, level)
+            for start, last, level in zip(starts[chosen], ends[chosen], levels[chosen], strict=True)
+        ]
 
     def parts(self) -> Iterator[str]:
         """One iteration at a time: all share the position in the file."""

@@ -25,7 +25,9 @@ from app.cli import app as command_line
 from app.collections.background_reindex import Reindexing
 from app.collections.blobs import FolderBlobStore
 from app.collections.fetching import Fetching
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
@@ -159,6 +161,8 @@ def openapi_schema() -> dict[str, Any]:
             search=SearchService(catalog, index, model),
             proposals=ValueProposer(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
+            lens_indexes=LensIndexes(catalog),
+            value_tables=ValueTables(catalog, index),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             checks={},
         )

@@ -13,7 +13,10 @@ from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
 from app.runtime.metrics import Metrics
@@ -25,7 +28,7 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Document, Metadata
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
-from ingest.splitter import TokenSplitter
+from ingest.splitters import splitter_of
 from ingest.worker import Worker
 
 deny_network()
@@ -63,6 +66,8 @@ class ToyServices:
             search=SearchService(catalog, index, embedder, observer=metrics),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
+            value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
             metrics=metrics,
@@ -71,9 +76,10 @@ class ToyServices:
             catalog=catalog,
             blobs=blobs,
             index=index,
+            lens_indexing=LensIndexer(catalog=catalog, index=index, embedder=embedder),
             embedder=embedder,
             read=read_file,
-            splitter_for=lambda each: TokenSplitter(embedder, max_tokens=each.chunk_tokens, overlap=each.chunk_overlap),
+            splitter_for=lambda each: splitter_of(each, embedder),
         )
         self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import gradio as gr
 import gradio.blocks
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI
+from starlette.routing import Mount
 
 from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
 from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
+from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
@@ -50,7 +52,6 @@ def build_pages(parts: PageParts) -> gr.Blocks:
                     _frame(site, parts, link, build)
         site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
     _keep_no_statistics(site)
-    check_inputs(site)
     return site
 
 
@@ -87,21 +88,20 @@ def _keep_no_statistics(site: gr.Blocks) -> None:
 
 def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
-    for way in ("call", "api", "run"):
-        api.add_api_route(f"/gradio_api/{way}/{{name:path}}", _refuse, methods=["POST"], include_in_schema=False)
-    api.add_api_route("/gradio_api/upload", _refuse, methods=["POST"], include_in_schema=False)
+    sessions = QueueSessions()
+    check_inputs(site, sessions=sessions)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
-        return _mount(api, site)
+        _mount(api, site)
+    mounted = api.routes[-1]
+    assert isinstance(mounted, Mount)
+    assert isinstance(mounted.app, FastAPI)
+    mounted.app.add_middleware(GradioGuard, pages=[link.path for link, _ in PAGES], sessions=sessions)
+    return api
 
 
-def _refuse(name: str = "") -> None:
-    """Handlers have no names, over which Gradio fails, and take no files."""
-    raise HTTPException(404, "Nothing here can be called by a name, and no file be left; see /docs for the API.")
-
-
-def _mount(api: FastAPI, site: gr.Blocks) -> FastAPI:
-    return gr.mount_gradio_app(
+def _mount(api: FastAPI, site: gr.Blocks) -> None:
+    gr.mount_gradio_app(
         api,
         site,
         path="/",

@@ -1,5 +1,5 @@
 """What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble,
-one of the lens's values.
+one of the lens's values, phrases to exclude.
 
 Travels as JSON in a hidden field and in the page's address, so it is checked like any untrusted input.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from app.errors import InputError
-from app.types.search import BOOST, MAX_FEEDBACK, MAX_FILTERS, SUPPRESS
+from app.types.search import BOOST, MAX_EXCLUSION_CHARACTERS, MAX_EXCLUSIONS, MAX_FEEDBACK, MAX_FILTERS, SUPPRESS
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
 NO_INSTRUCTION = "-"  # in an address, where an empty one would be left out
@@ -22,17 +22,24 @@ MAX_TITLE_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`like` and `unlike` map ids of passages to the titles that they are shown with."""
+    """`like` and `unlike` map ids of passages to the titles that they are shown with. `kept` are phrases that the query
+    seems to negate and that a person wants searched for as they stand."""
 
     bias: Mapping[str, float] = field(default_factory=dict)
     filters: Mapping[str, str] = field(default_factory=dict)
     like: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
     value: str = ""
+    exclude: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.bias or self.filters or self.like or self.unlike or self.value)
+        return not (self.bias or self.filters or self.like or self.unlike or self.value or self.exclude or self.kept)
+
+    def is_as_written(self, query: str) -> bool:
+        """Whether the query is searched for with all of its words."""
+        return any(phrase in query for phrase in self.kept)
 
     def to_text(self) -> str:
         """Empty when nothing is chosen: an address then leaves it out."""
@@ -41,6 +48,7 @@ class Choices:
         }
         if self.value:
             chosen["value"] = self.value
+        chosen |= {name: list(getattr(self, name)) for name in ("exclude", "kept") if getattr(self, name)}
         return json.dumps(chosen, ensure_ascii=False, separators=(",", ":")) if chosen else ""
 
     def after(self, action: object, subject: object, value: object = None) -> Choices:
@@ -54,6 +62,14 @@ class Choices:
             return replace(self, filters={**self.filters, key: _text(value, "filter", 1000)})._checked()
         if action in ("value", "drop-value"):
             return replace(self, value=key if action == "value" else "")
+        if action in ("exclude", "kept"):
+            phrases = (*(each for each in getattr(self, action) if each != key), _phrase(key))
+            more: dict[str, Any] = {str(action): phrases}
+            return replace(self, **more)._checked()
+        if action in ("drop-exclude", "drop-kept"):
+            name = str(action).removeprefix("drop-")
+            fewer: dict[str, Any] = {name: tuple(each for each in getattr(self, name) if each != key)}
+            return replace(self, **fewer)
         if action in ("like", "unlike"):
             title = _text("" if value is None else value, "title", 10_000)[:MAX_TITLE_CHARS]
             like, unlike = _without(self.like, key), _without(self.unlike, key)
@@ -74,6 +90,8 @@ class Choices:
             ("filters", self.filters, MAX_FILTERS),
             ("passages to resemble", self.like, MAX_FEEDBACK),
             ("passages to avoid", self.unlike, MAX_FEEDBACK),
+            ("phrases to exclude", self.exclude, MAX_EXCLUSIONS),
+            ("phrases as they are written", self.kept, MAX_EXCLUSIONS),
         ):
             if len(chosen) > most:
                 raise InputError(f"At most {most} {name} can be chosen; take one away first.")
@@ -90,7 +108,7 @@ def read_choices(text: object) -> Choices:
         given = json.loads(text)
     except (ValueError, RecursionError):
         given = None
-    if not isinstance(given, dict) or not given.keys() <= {"bias", "filters", "like", "unlike", "value"}:
+    if not isinstance(given, dict) or not given.keys() <= {each.name for each in fields(Choices)}:
         raise InputError("The choices of this address cannot be read. Start from the empty search page.")
     return Choices(
         bias={_text(word, "word", 1000): _number(bias) for word, bias in _items(given, "bias")},
@@ -98,6 +116,8 @@ def read_choices(text: object) -> Choices:
         like={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "like")},
         unlike={_text(key, "passage", 100): _text(title, "title", 1000) for key, title in _items(given, "unlike")},
         value=_text(given.get("value", ""), "value", 1000),
+        exclude=_phrases(given, "exclude"),
+        kept=_phrases(given, "kept"),
     )._checked()
 
 
@@ -106,6 +126,20 @@ def _items(given: dict[str, Any], name: str) -> list[tuple[object, object]]:
     if not isinstance(chosen, dict):
         raise InputError("The choices of this address cannot be read. Start from the empty search page.")
     return list(chosen.items())
+
+
+def _phrases(given: dict[str, Any], name: str) -> tuple[str, ...]:
+    chosen = given.get(name, [])
+    if not isinstance(chosen, list):
+        raise InputError("The choices of this address cannot be read. Start from the empty search page.")
+    return tuple(dict.fromkeys(_phrase(each) for each in chosen))
+
+
+def _phrase(value: object) -> str:
+    phrase = _text(value, "phrase", MAX_EXCLUSION_CHARACTERS).strip()
+    if not phrase:
+        raise InputError("That phrase is empty. Load the page again.")
+    return phrase
 
 
 def _text(value: object, name: str, most: int) -> str:

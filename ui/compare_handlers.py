@@ -122,6 +122,8 @@ class CompareHandlers(LensHandlers):
             unlike=tuple(chosen.unlike),
             values=values,
             value=chosen_value(chosen, values),
+            exclude=chosen.exclude,
+            detect_negation=not chosen.is_as_written(text),
         )
         return Look(name=name, lens=self.lens_of(request.instruction), request=request, chosen=chosen)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
-from app.ports.evaluation import Evaluations, JudgedQueries
-from app.ports.services import Collections, Fetching, Proposals, Reindexing, Search, Texts
+from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.services import Collections, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -50,7 +50,7 @@ class AboutInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `judged` and `evaluations` nothing can be measured.
+    """All that the pages work with. Without `judged`, `evaluations` and `tuning` nothing can be measured.
 
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
@@ -62,6 +62,7 @@ class PageParts:
     collections: Collections
     fetching: Fetching
     reindexing: Reindexing
+    lens_indexes: LensIndexes
     default_steps: int
     min_steps: int
     max_steps: int
@@ -69,5 +70,6 @@ class PageParts:
     examples: Sequence[Example] = ()
     judged: JudgedQueries | None = None
     evaluations: Evaluations | None = None
+    tuning: Tuning | None = None
     checks: Mapping[str, Callable[[], bool]] = field(default_factory=dict)
     has_logins: bool = False

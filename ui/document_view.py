@@ -12,12 +12,20 @@ import gradio as gr
 from app.errors import InputError, UnknownDocumentError
 from app.ports.catalog import Catalog
 from app.ports.services import Texts
-from app.types.documents import Document
+from app.types.documents import Document, DocumentState
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data, read_choice
-from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
+from ui.render.document_view import (
+    VIEW_CHARACTERS,
+    PassagePlace,
+    render_deleted,
+    render_document_view,
+    render_view_notice,
+    view_bounds,
+)
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
+_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +36,8 @@ class DocumentViewHandlers:
     texts: Texts
 
     def open(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
-        """`data` names the document, and perhaps a chunk, or start, end and page of a passage, and where to begin.
+        """`data` names the document, and perhaps a chunk, or start, end and page of a passage, its best sentence, and
+        where to begin.
 
         Raises InputError and NotFoundError, also for a document of another collection.
         """
@@ -43,14 +52,25 @@ class DocumentViewHandlers:
         if begin is not None:
             first, last = begin, begin + VIEW_CHARACTERS
         window = self.texts.text_window(document, first, last)
-        return (render_document_view(document, window, start, end, page),)
+        return (render_document_view(document, window, PassagePlace(start, end, page, _read_sentence(data))),)
+
+    def show(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
+        """The same; of a document that is gone it says so."""
+        try:
+            return self.open(collection, data)
+        except UnknownDocumentError:
+            return (render_deleted(),)
 
 
 def read_document(catalog: Catalog, collection: object, document_id: object) -> Document:
     """The document, where it belongs to the collection. Raises InputError and NotFoundError."""
     name = catalog.collection(read_choice(collection, name="collection")).name
-    document = catalog.document(read_choice(document_id, name="document"))
-    if document.collection != name:  # authorization was checked for this collection alone
+    try:
+        document = catalog.document(read_choice(document_id, name="document"))
+    except UnknownDocumentError:
+        raise UnknownDocumentError("This document was deleted. Load the page again.") from None
+    is_deleted = document.state is DocumentState.DELETING
+    if is_deleted or document.collection != name:  # authorization was checked for this collection alone
         raise UnknownDocumentError(f"The collection {name!r} has no such document. Load the page again.")
     return document
 
@@ -65,7 +85,7 @@ def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[
     view = gr.HTML("", elem_id=elem_id, js_on_load="gircse.listen(element, trigger, ['open'])")
 
     def show(name: object, event: gr.EventData) -> str:
-        (shown,) = as_handler(handlers.open, outputs=1)(name, event_data(event))
+        (shown,) = as_handler(handlers.show, outputs=1)(name, event_data(event))
         return shown if shown.startswith("<dialog") else render_view_notice(shown)
 
     for each in (view, *sources):
@@ -73,6 +93,17 @@ def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[
             fn=None, js=f"() => gircse.openDialog('{elem_id}')"
         )
     return view
+
+
+def _read_sentence(data: Mapping[str, object]) -> tuple[int, int]:
+    """Its characters in the document's text; nothing where none is named."""
+    value = data.get("sentence")
+    if value is None or value == "":
+        return 0, 0
+    found = _RANGE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise InputError("The sentence of the passage must be two whole numbers. Load the page again.")
+    return int(found[1]), int(found[2])
 
 
 def _read_place(data: Mapping[str, object], name: str) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.errors import GircseError, InputError
 from app.ports.catalog import Catalog
-from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.search.lenses import lenses_of
 from app.types.evaluation import (
     EvaluationPlan,
@@ -20,6 +20,7 @@ from ui.handler_inputs import read_choice, read_whole_number
 from ui.render.evaluation import render_progress, render_report
 from ui.render.judged import render_no_collection, render_sources
 from ui.render.text import render_note
+from ui.render.weights import render_weights
 from ui.search_handlers import read_mode
 
 MAX_CHOSEN = 32
@@ -38,6 +39,7 @@ LENS = "Lens: "
 class EvaluateHandlers:
     judged: JudgedQueries
     evaluations: Evaluations
+    tuning: Tuning
     catalog: Catalog
     max_steps: int
 
@@ -59,6 +61,24 @@ class EvaluateHandlers:
         known = self.catalog.collection(read_choice(collection, name="collection")).name
         count = self.judged.forget_import(known, read_choice(judged_by, name="import"))
         return render_note(f"{count:,} imported judgements were removed.")
+
+    def weights(self, collection: object) -> str:
+        """Of the collection's legs, with what tuning them brought."""
+        if not collection:
+            return ""
+        return render_weights(self.tuning.weights(read_choice(collection, name="collection")))
+
+    def tune(self, collection: object) -> str:
+        tuning = self.tuning.tune(read_choice(collection, name="collection"))
+        if tuning.is_applied:
+            return render_note("These weights find more, and are in use from now on. Undo takes them back.")
+        return render_note(
+            "Other weights do not find more on queries that they were not chosen on: nothing has changed."
+        )
+
+    def undo_tuning(self, collection: object) -> str:
+        self.tuning.undo(read_choice(collection, name="collection"))
+        return render_note("The default weights are in use again.")
 
     def instruction_names(self) -> list[str]:
         try:

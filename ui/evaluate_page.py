@@ -19,6 +19,7 @@ from ui.theme import ASSETS
 POLL_SECONDS = 1.0
 MODES = (("Meaning (dense)", "dense"), ("Words (sparse)", "sparse"), ("Both (hybrid)", "hybrid"))
 FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
+TUNE_SCRIPT = "gircse.listen(element, trigger, ['tune', 'undo'])"
 CANCEL_SCRIPT = "gircse.listen(element, trigger, ['cancel'])"
 # The address names the measurement that is looked at, so that it can be opened again while the server keeps it.
 IMPORT_SCRIPT = (ASSETS / "judgements.js").read_text(encoding="utf-8")
@@ -37,6 +38,7 @@ class _Judged:
     instruction: gr.Textbox
     bring_in: gr.Button
     message: gr.HTML
+    weights: gr.HTML
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +78,15 @@ class _Results:
 
 def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    if parts.judged is None or parts.evaluations is None:
+    if parts.judged is None or parts.evaluations is None or parts.tuning is None:
         gr.HTML(render_note("Nothing can be measured here."), js_on_load=None)
         return
     handlers = EvaluateHandlers(
-        judged=parts.judged, evaluations=parts.evaluations, catalog=parts.catalog, max_steps=parts.max_steps
+        judged=parts.judged,
+        evaluations=parts.evaluations,
+        tuning=parts.tuning,
+        catalog=parts.catalog,
+        max_steps=parts.max_steps,
     )
     gr.HTML(
         '<div class="page-head"><h1>How good are the answers?</h1><p>Ask the queries that somebody has judged, in '
@@ -110,8 +116,10 @@ def _build_judged() -> _Judged:
                     label="Instruction for these queries", placeholder="Those of the file", max_lines=3
                 )
                 bring_in = gr.Button("Bring in", elem_id="evaluate-bring-in")
+        with gr.Accordion("Weights of the legs", open=False, elem_id="evaluate-tuning"):
+            weights = gr.HTML("", elem_id="evaluate-weights", js_on_load=TUNE_SCRIPT)
         message = gr.HTML("", elem_id="evaluate-message", js_on_load=None)
-    return _Judged(collection, sources, name, instruction, bring_in, message)
+    return _Judged(collection, sources, name, instruction, bring_in, message, weights)
 
 
 _IMPORT_FILES = (
@@ -186,16 +194,23 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
             shown,
             gr.Dropdown(choices=others, value=[]),
             gr.Dropdown(choices=handlers.judges(collection) if collection else [], value=[]),
+            handlers.weights(collection),
         )
+
+    def tune(collection: object) -> tuple[Any, ...]:
+        return (handlers.tune(collection),)
+
+    def undo(collection: object) -> tuple[Any, ...]:
+        return (handlers.undo_tuning(collection),)
 
     def forget(collection: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
         return as_handler(lambda: (handlers.forget(collection, data.get("source")),), outputs=1)()
 
     shown = {
-        "fn": as_handler(look, outputs=3, on_error=gr.skip()),
+        "fn": as_handler(look, outputs=4, on_error=gr.skip()),
         "inputs": judged.collection,
-        "outputs": [judged.sources, plan.compared_with, plan.judged_by],
+        "outputs": [judged.sources, plan.compared_with, plan.judged_by, judged.weights],
         **_QUIET,
     }
 
@@ -213,6 +228,8 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
         api_visibility="private",
     ).then(**shown)
     judged.sources.forget(forget, judged.collection, judged.message, **_QUIET).then(**shown)
+    for event, act in ((judged.weights.tune, tune), (judged.weights.undo, undo)):
+        event(as_handler(act, outputs=1), judged.collection, judged.message, **_QUIET).then(**shown)
     return opened
 
 

@@ -13,11 +13,12 @@ import gradio as gr
 from starlette.requests import HTTPConnection
 
 from app.types.access import Principal, acting_as
+from ui.gradio_guard import QueueSessions
 
 _REFUSAL = "The page sent what this server cannot read. Load it again."
 
 
-def check_inputs(site: gr.Blocks) -> None:
+def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
     """Puts the checks into a site whose queue is set up. Fields pass on raw values, for handlers say what is wrong with
     them; Gradio would do so without a word, or with one that only its log has."""
     for each in site.fns.values():
@@ -33,6 +34,8 @@ def check_inputs(site: gr.Blocks) -> None:
 
     async def push_known(body: Any, request: Any, username: str | None) -> Any:
         if body.fn_index is not None and body.fn_index not in site.fns:
+            return False, _REFUSAL, "error"
+        if not sessions.belongs_to(str(body.session_hash), _principal_of(request)):
             return False, _REFUSAL, "error"
         return await push(body, request, username)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
-from app.ports.services import Search
+from app.ports.services import LensIndexes, Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
@@ -17,14 +17,18 @@ from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
-from ui.render.hits import render_results
-from ui.render.text import render_note
+from ui.render.hits import DOCUMENT_FILTER, render_results
+from ui.render.lens_values import render_lens_index
+from ui.render.text import name_of, render_note
 from ui.render.tokens import render_refinement
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
+MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
+DUPLICATES, TABLES = "duplicates", "tables"
+EVERY_LESS = (DUPLICATES, TABLES)
 
 SearchView = tuple[str | None, str | None, str | None]
 """HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
@@ -34,6 +38,7 @@ leaves what was there."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHandlers(LensHandlers):
     search_service: Search
+    lens_indexes: LensIndexes
     max_steps: int
 
     def request(
@@ -46,6 +51,8 @@ class SearchHandlers(LensHandlers):
         limit: object,
         choices: object,
         values: object = "",
+        less: object = EVERY_LESS,
+        diversity: object = 0,
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
@@ -65,6 +72,12 @@ class SearchHandlers(LensHandlers):
             unlike=tuple(chosen.unlike),
             values=named,
             value=chosen_value(chosen, named),
+            exclude=chosen.exclude,
+            detect_negation=not chosen.is_as_written(text),
+            per_document=None if DOCUMENT_FILTER in chosen.filters else MOST_OF_DOCUMENT,
+            prefer_prose=TABLES in read_less(less),
+            fold_duplicates=DUPLICATES in read_less(less),
+            diversity=read_share(diversity),
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:
@@ -83,7 +96,9 @@ class SearchHandlers(LensHandlers):
             else:
                 yield *_view(stage.result, chosen, written, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
-        yield None, None, render_facets(facets, chosen.filters)
+        indexes = self.lens_indexes.status(request.collection) if request.values else []
+        own = render_lens_index(indexes, [str(each) for each in request.values])
+        yield None, None, own + render_facets(facets, chosen.filters)
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
@@ -105,19 +120,36 @@ class SearchHandlers(LensHandlers):
         return lens.name
 
     def judge(self, query: object, instruction: object, collection: object, data: Mapping[str, object]) -> str:
-        """Keeps a thumb: whether a document answers this query, seen through this instruction."""
+        """Keeps a thumb: whether a document answers this query, seen through this instruction. Without a grade it is
+        taken back."""
         document = read_document(self.catalog, collection, data.get("document"))
+        is_taken_back = "grade" in data and data["grade"] is None
         judgement = new_judgement(
             document.id,
             query=read_text(query, name="query", max_chars=MAX_QUERY_CHARS),
             instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
-            grade=read_whole_number(data.get("grade"), name="grade", minimum=0, maximum=3),
+            grade=0 if is_taken_back else read_whole_number(data.get("grade"), name="grade", minimum=0, maximum=3),
         )
+        if is_taken_back:
+            self.catalog.delete_judgement(judgement)
+            return render_note(f"Taken back: nothing is said of “{document.title or document.uri}” any more.")
         self.catalog.save_judgement(judgement)
         said = "answers" if judgement.grade else "does not answer"
-        return render_note(
-            f"Noted: “{document.title or document.uri}” {said} this query. Measure with it under Evaluate."
-        )
+        return render_note(f"Noted: “{name_of(document)}” {said} this query. Measure with it under Evaluate.")
+
+
+def read_less(value: object) -> list[str]:
+    """What is shown less of. Raises InputError."""
+    if not isinstance(value, (list, tuple)) or not all(each in EVERY_LESS for each in value):
+        raise InputError("What is to be shown less of does not exist. Load the page again.")
+    return list(value)
+
+
+def read_share(value: object) -> float:
+    is_share = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    if not is_share:
+        raise InputError(f"The variety must be from 0 to 1, not {str(value)[:40]!r}.")
+    return float(value)  # type: ignore[arg-type]
 
 
 def read_mode(value: object) -> SearchMode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,11 @@ from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.hits import render_welcome
-from ui.search_handlers import DEFAULT_RESULTS, MAX_RESULTS, SearchHandlers
+from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 
 FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
+LESS = (("Near-identical passages", DUPLICATES), ("Tables and references", TABLES))
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
@@ -44,6 +46,8 @@ class _Fields:
     mode: gr.Radio
     collection: gr.Dropdown
     limit: gr.Slider
+    less: gr.CheckboxGroup
+    diversity: gr.Slider
     lens_name: gr.Textbox
     save_lens: gr.Button
     choices: gr.Textbox
@@ -51,7 +55,7 @@ class _Fields:
     @property
     def request(self) -> list[gr.components.Component]:
         asked = [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit]
-        return [*asked, self.choices, self.values]
+        return [*asked, self.choices, self.values, self.less, self.diversity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,12 @@ class _Views:
 
 def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = SearchHandlers(search_service=parts.search, catalog=parts.catalog, max_steps=parts.max_steps)
+    handlers = SearchHandlers(
+        search_service=parts.search,
+        catalog=parts.catalog,
+        lens_indexes=parts.lens_indexes,
+        max_steps=parts.max_steps,
+    )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
         buttons = _build_examples(parts.examples, handlers)
@@ -143,12 +152,27 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
         with gr.Row(elem_classes="ask-row"):
+            less = gr.CheckboxGroup(
+                list(LESS), value=list(EVERY_LESS), label="Show less of", min_width=220, elem_id="less"
+            )
+            diversity = gr.Slider(
+                0,
+                1,
+                value=0,
+                step=0.1,
+                label="Variety",
+                info="Above 0, passages that are unlike each other come first.",
+                min_width=220,
+                buttons=[],
+                elem_id="diversity",
+            )
+        with gr.Row(elem_classes="ask-row"):
             lens_name = gr.Textbox(
                 label="Save as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
             )
             save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
-    return steps, mode, collection, limit, lens_name, save, choices
+    return steps, mode, collection, limit, less, diversity, lens_name, save, choices
 
 
 def _slider(most: int, value: int, label: str, elem_id: str) -> gr.Slider:
@@ -196,7 +220,14 @@ def _connect(
     submits = [fields.query.submit, fields.submit.click, fields.instruction.submit, fields.values.submit]
     gr.on(submits, **searching(handlers.search)).then(**remember)
     gr.on(
-        [fields.steps.release, fields.mode.input, fields.collection.input, fields.limit.release],
+        [
+            fields.steps.release,
+            fields.mode.input,
+            fields.collection.input,
+            fields.limit.release,
+            fields.less.input,
+            fields.diversity.release,
+        ],
         **searching(handlers.search_again),
     ).then(**remember)
     for button, example in examples:
@@ -318,8 +349,14 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,
+        [each for each in EVERY_LESS if "l" not in asked or each in asked["l"].split()],
+        _share(asked.get("d")),
         gr.Dropdown(choices=lenses, value=OWN_WORDS if values and values != handlers.values_of(lens) else lens),
     )
+
+
+def _share(text: str | None) -> float:
+    return float(text) if text and re.fullmatch(r"0\.\d|1", text) else 0.0
 
 
 def _number(text: str | None, default: int, most: int) -> int:

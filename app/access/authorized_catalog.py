@@ -27,6 +27,7 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.search import Leg
 
 READER, EDITOR = Role.READER, Role.EDITOR
 
@@ -169,6 +170,12 @@ class AuthorizedCatalog:
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         with self._authorizer.require_access(READER, collection):
             return self._catalog.judgement_sources(collection)
+
+    # Tuned weights
+
+    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+        with self._authorizer.require_access(READER, collection):
+            return self._catalog.leg_weights(collection)
 
     # Answers under idempotency keys: each caller's are their own
 

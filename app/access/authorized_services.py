@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from app.access.authorizer import Authorizer
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
+from app.evaluation.weight_tuning import WeightTuner
 from app.ports.catalog import Catalog
-from app.ports.evaluation import Evaluations, JudgedQueries
+from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.parts import Embedder
-from app.ports.services import Documents, Fetching, Proposals, Reindexing, Search
+from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.services import Services
@@ -33,10 +34,12 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
+from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
+from app.types.weights import CollectionWeights, WeightTuning
 from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
@@ -98,6 +101,7 @@ class AuthorizedLibrary:
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
         chunk_context: bool = True,
+        chunk_structure: bool = True,
     ) -> Collection:
         self._require_own_name(name)
         made = self._library.create_collection(
@@ -107,6 +111,7 @@ class AuthorizedLibrary:
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
             chunk_context=chunk_context,
+            chunk_structure=chunk_structure,
         )
         self._authorizer.note("collection.created", name)
         return made
@@ -196,6 +201,36 @@ class AuthorizedReindexing:
             return self._reindexing.roll_back(name)
 
 
+class AuthorizedLensIndexes:
+    def __init__(self, lens_indexes: LensIndexes, authorizer: Authorizer) -> None:
+        self._lens_indexes = lens_indexes
+        self._authorizer = authorizer
+
+    def build(self, collection: str, lens: str) -> LensIndexStatus:
+        with self._authorizer.require_access(EDITOR, collection):
+            self._authorizer.note("lens-index.queued", collection, {"lens": lens})
+            return self._lens_indexes.build(collection, lens)
+
+    def status(self, collection: str) -> list[LensIndexStatus]:
+        with self._authorizer.require_access(READER, collection):
+            return self._lens_indexes.status(collection)
+
+    def delete(self, collection: str, lens: str) -> None:
+        with self._authorizer.require_access(EDITOR, collection):
+            self._authorizer.note("lens-index.deleted", collection, {"lens": lens})
+            self._lens_indexes.delete(collection, lens)
+
+
+class AuthorizedValueTables:
+    def __init__(self, value_tables: ValueTables, authorizer: Authorizer) -> None:
+        self._value_tables = value_tables
+        self._authorizer = authorizer
+
+    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]:
+        with self._authorizer.require_access(READER, collection):
+            return self._value_tables.csv(collection, lens, value=value)
+
+
 class AuthorizedJudged:
     def __init__(self, judged: JudgedQueries, authorizer: Authorizer) -> None:
         self._judged = judged
@@ -223,6 +258,29 @@ class AuthorizedJudged:
     def forget_import(self, collection: str, judged_by: str) -> int:
         with self._authorizer.require_access(EDITOR, collection):
             return self._judged.forget_import(collection, judged_by)
+
+
+class AuthorizedTuning:
+    def __init__(self, tuner: WeightTuner, authorizer: Authorizer) -> None:
+        self._tuner = tuner
+        self._authorizer = authorizer
+
+    def weights(self, collection: str) -> CollectionWeights:
+        with self._authorizer.require_access(READER, collection):
+            return self._tuner.weights(collection)
+
+    def tune(self, collection: str) -> WeightTuning:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            tuning = self._tuner.tune(collection, tuned_by=principal.name)
+            if tuning.is_applied:
+                self._authorizer.note("weights.tuned", collection)
+            return tuning
+
+    def undo(self, collection: str) -> WeightTuning:
+        with self._authorizer.require_access(EDITOR, collection):
+            undone = self._tuner.undo(collection)
+            self._authorizer.note("weights.undone", collection)
+            return undone
 
 
 class AuthorizedMetrics:
@@ -291,10 +349,13 @@ class AuthorizedServices:
     library: Documents
     judged: JudgedQueries
     evaluations: Evaluations
+    tuning: Tuning
     accounts: AuthorizedAccounts
     application_metrics: AuthorizedMetrics
     fetching: Fetching
     reindexing: Reindexing
+    lens_indexes: LensIndexes
+    value_tables: ValueTables
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -312,10 +373,13 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         library=AuthorizedLibrary(services.library, catalog, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
+        tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
         accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
         application_metrics=AuthorizedMetrics(services, authorizer),
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
+        lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
+        value_tables=AuthorizedValueTables(services.value_tables, authorizer),
     )
 
 

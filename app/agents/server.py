@@ -37,7 +37,7 @@ from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
-from app.types.search import DEFAULT_MODE, MAX_RERANK, SearchMode, SearchRequest
+from app.types.search import DEFAULT_MODE, MAX_EXCLUSIONS, MAX_RERANK, SearchMode, SearchRequest
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -140,6 +140,15 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
             Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
         ] = None,
         per_document: Annotated[int | None, Field(ge=1, description="At most so many passages of a document.")] = None,
+        exclude: Annotated[
+            list[str], Field(max_length=MAX_EXCLUSIONS, description="Phrases that passages should not be about.")
+        ] = [],  # noqa: B006
+        detect_negation: Annotated[
+            bool, Field(description="Read “jazz, not about New York” as jazz, with New York excluded.")
+        ] = True,
+        prefer_prose: Annotated[bool, Field(description="Tables and references count less.")] = True,
+        fold_duplicates: Annotated[bool, Field(description="Leave out near-identical passages.")] = True,
+        diversity: Annotated[float, Field(ge=0, le=1, description="0: by relevance alone; 1: unlike each other.")] = 0,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
@@ -155,6 +164,11 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 mode=mode,
                 rerank=rerank,
                 per_document=per_document,
+                exclude=tuple(exclude),
+                detect_negation=detect_negation,
+                prefer_prose=prefer_prose,
+                fold_duplicates=fold_duplicates,
+                diversity=diversity,
             )
             return _result(search_answer(agent.services.search.search(request)))
 

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.api.problems import openai_problem, problem, tell_when_to_ask_again
+from app.api.watched_streams import WatchedStream
 from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
@@ -50,12 +51,27 @@ class AccessControl:
             except GircseError as error:
                 await _refusal(error, scope)(scope, receive, send)
                 return
-            await self._pass(principal, scope, receive, send)
+            await self._pass(principal, scope, receive, send, logins=self._logins)
 
-    async def _pass(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(
+        self, principal: Principal, scope: Scope, receive: Receive, send: Send, *, logins: Logins | None = None
+    ) -> None:
         scope.setdefault("state", {})["principal"] = principal
         with acting_as(principal):
-            await self._app(scope, receive, send)
+            if logins is None:
+                await self._app(scope, receive, send)
+                return
+
+            async def is_still_allowed() -> bool:
+                """As the same principal, too: who may do less now asks anew. A catalog that is away decides nothing."""
+                try:
+                    return await run_in_threadpool(self._identify, logins, scope) == principal
+                except LoginRequiredError:
+                    return False
+                except GircseError:
+                    return True
+
+            await WatchedStream(self._app, is_still_allowed).answer(scope, receive, send)
 
     @staticmethod
     def _identify(logins: Logins, scope: Scope) -> Principal:

@@ -66,5 +66,6 @@ def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollecti
         chunk_tokens=new.chunk_tokens,
         chunk_overlap=new.chunk_overlap,
         chunk_context=new.chunk_context,
+        chunk_structure=new.chunk_structure,
     )
     return services.catalog.counted_collection(made.name)

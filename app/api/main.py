@@ -14,13 +14,16 @@ from app.api.admission import Admission
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
+from app.api.docs_page import docs_routes
 from app.api.document_lists import document_list_routes
 from app.api.documents import document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.fetches import fetch_routes
+from app.api.framing import FramingGuard
 from app.api.health import health_routes
 from app.api.jobs import job_routes
 from app.api.judgements import judgement_routes, lens_routes
+from app.api.lens_indexes import lens_index_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
@@ -33,6 +36,7 @@ from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.telemetry import RequestTelemetry
+from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -57,12 +61,15 @@ def create_app(
         description="Search that follows an instruction, with the refinement tokens of the query.",
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
+        docs_url=None,  # FastAPI's own take their scripts from elsewhere
+        redoc_url=None,
     )
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(SafeHeaders)
+    api.add_middleware(FramingGuard)
     api.add_middleware(RequestTelemetry, metrics=services.metrics)  # the outermost: what others refuse is told, too
     add_problem_handlers(api)
     _add_search_and_documents(api, services, read_url)
@@ -71,8 +78,10 @@ def create_app(
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))
     api.include_router(proposal_routes(services.proposals))
+    api.include_router(lens_index_routes(services.lens_indexes, services.value_tables))
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
+    api.include_router(weight_routes(services.tuning))
     api.include_router(evaluation_routes(services.evaluations, services.catalog))
     api.include_router(model_routes(services))
     if embeddings is not None:
@@ -82,6 +91,7 @@ def create_app(
         api.include_router(login_routes(logins, draw=draw_login))
     api.include_router(health_routes(services.checks))
     api.include_router(metrics_routes(services.application_metrics))
+    api.include_router(docs_routes(lambda: api.openapi()))
     describe(api)
     return api
 

@@ -18,7 +18,12 @@ def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:
     def start_reindex(name: str, new: NewReindex) -> ReindexStatus:
         """Builds an index beside the live one, which answers until the switch; goes on with one that is half built."""
         change = ContractChange(
-            new.document_instruction, new.document_steps, new.chunk_tokens, new.chunk_overlap, new.chunk_context
+            new.document_instruction,
+            new.document_steps,
+            new.chunk_tokens,
+            new.chunk_overlap,
+            new.chunk_context,
+            new.chunk_structure,
         )
         return reindexing.start(name, change, restart=new.restart)
 

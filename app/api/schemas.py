@@ -128,6 +128,9 @@ class NewCollection(Posted):
     chunk_context: bool = Field(
         default=True, description="Passages are embedded with the title and headings above them."
     )
+    chunk_structure: bool = Field(
+        default=True, description="Passages keep to sections, complete pages and rows, and know their `kind`."
+    )
 
 
 class CollectionAnswer(Answer):
@@ -139,6 +142,7 @@ class CollectionAnswer(Answer):
     chunk_tokens: int
     chunk_overlap: int
     chunk_context: bool
+    chunk_structure: bool
     is_paused: bool
     document_count: int
     chunk_count: int
@@ -175,6 +179,7 @@ class NewReindex(Posted):
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     chunk_context: bool | None = None
+    chunk_structure: bool | None = None
     restart: bool = Field(default=False, description="Drop what is half built.")
 
 

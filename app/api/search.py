@@ -111,4 +111,9 @@ def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRe
         value=question.value,
         rerank=question.rerank,
         per_document=question.per_document,
+        exclude=tuple(question.exclude),
+        detect_negation=question.detect_negation,
+        prefer_prose=question.prefer_prose,
+        fold_duplicates=question.fold_duplicates,
+        diversity=question.diversity,
     )

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, Field
 
 from app.api.base_schemas import Answer, Posted
+from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.defaults import DEFAULT_COLLECTION
-from app.types.documents import MetadataValue
+from app.types.documents import ChunkKind, MetadataValue
+from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
-from app.types.search import DEFAULT_MODE, MAX_FEEDBACK, MAX_LIMIT, MAX_RERANK, Leg, Match, SearchMode
+from app.types.search import (
+    DEFAULT_MODE,
+    MAX_EXCLUSION_CHARACTERS,
+    MAX_EXCLUSIONS,
+    MAX_FEEDBACK,
+    MAX_LIMIT,
+    MAX_RERANK,
+    ExclusionEffect,
+    Leg,
+    Match,
+    SearchMode,
+)
+from app.types.values import ValueScope
 from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -77,6 +92,33 @@ class SearchQuestion(Posted):
     per_document: int | None = Field(
         default=None, ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]
     )
+    exclude: list[Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)]] = Field(
+        default_factory=list,
+        max_length=MAX_EXCLUSIONS,
+        description="Phrases that the hits should not be about: passages about one rank lower; where it is one of the "
+        "values, passages of that are left out.",
+        examples=[["New York"]],
+    )
+    detect_negation: bool = Field(
+        default=True,
+        description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of the "
+        "answer tell. False: the query is taken as it is written.",
+    )
+    prefer_prose: bool = Field(
+        default=True,
+        description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such.",
+    )
+    fold_duplicates: bool = Field(
+        default=True, description="Near-identical passages go with the best of them, as its `duplicates`."
+    )
+    diversity: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
+        examples=[0.3],
+    )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
@@ -112,6 +154,7 @@ class HitChunkAnswer(Answer):
     end: int
     page: int | None
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. Told by its form.")
 
 
 class HighlightAnswer(Answer):
@@ -141,7 +184,16 @@ class ValueCountAnswer(Answer):
 class ValueSummaryAnswer(Answer):
     query: str = Field(description="The query's own value.")
     counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
-    passages: int = Field(description="How many candidates were counted.")
+    passages: int = Field(description="How many passages were counted.")
+    scope: ValueScope = Field(
+        description="candidates: counted are those that the search found first. collection: all that the filters "
+        "leave, by a lens index."
+    )
+
+
+class NearDuplicateAnswer(Answer):
+    document: HitDocumentAnswer
+    chunk: HitChunkAnswer
 
 
 class HitAnswer(Answer):
@@ -159,6 +211,19 @@ class HitAnswer(Answer):
         "what off-topic queries find. Null without `explain`, under an instruction, and in mode sparse where the "
         "model is away."
     )
+    excluded: str | None = Field(description="The excluded phrase that it is most about, for which it ranks lower.")
+    duplicates: list[NearDuplicateAnswer] = Field(description="Near-identical passages, which would rank below it.")
+
+
+class ExclusionAnswer(Answer):
+    phrase: str
+    effect: ExclusionEffect = Field(
+        description="rank: passages about it rank lower. value: it is a value, of which no passage is shown. offered: "
+        "nothing, since “without X” may mean it or not; give it as `exclude` where it does."
+    )
+    is_detected: bool = Field(description="Whether the query said so, and not `exclude`.")
+    value: str | None = Field(description="The value that it is.")
+    passages: int = Field(description="How many of the candidates were left out, or rank lower.")
 
 
 class SearchAnswer(Answer):
@@ -173,6 +238,8 @@ class SearchAnswer(Answer):
     values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
     notes: list[str] = Field(description="What was asked for and could not be done, and why.")
     match: Match | None = Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
+    exclusions: list[ExclusionAnswer] = Field(description="What the hits should not be about, and what became of it.")
+    searched: str = Field(description="What was searched for: the query, without what it negates.")
 
 
 class GroupTokenAnswer(Answer):
@@ -218,3 +285,25 @@ class ProposalAnswer(Answer):
 
 class ProposalsAnswer(Answer):
     proposals: list[ProposalAnswer] = Field(description="At most three, best first.")
+
+
+class NewLensIndex(Posted):
+    lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="One with values.", examples=["Same place"])
+
+
+class LensIndexAnswer(Answer):
+    collection: str
+    lens: str
+    values: list[str]
+    state: LensIndexState = Field(
+        description="ready: searches with these values use it. stale: the lens has other values now, or its job was "
+        "cancelled; queue it again."
+    )
+    progress: float
+    chunks: int = Field(description="That had a label when it was built.")
+    bytes: int = Field(description="About what their labels take in the vector index.")
+    seconds: float = Field(description="That building took.")
+    created_at: datetime
+    built_at: datetime | None
+    error: str | None
+    job_id: str | None

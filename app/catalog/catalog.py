@@ -16,12 +16,14 @@ from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.judgements import LensesAndJudgements
 from app.catalog.ledger import JobLedger
+from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
 from app.catalog.restoring import Restoring
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
+from app.catalog.weights import WeightTunings
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
 from app.ports.ledger import IngestedDocument
 from app.types.documents import (
@@ -53,6 +55,8 @@ class SqlCatalog(
     Submissions,
     AccessLedger,
     IdempotencyRecords,
+    WeightTunings,
+    LensIndexLedger,
 ):
     # Collections
 

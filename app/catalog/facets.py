@@ -33,7 +33,7 @@ from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow
 from app.errors import FilterError
 from app.search.filters import check_filters, read_filter
-from app.search.service import CHUNK_KEYS
+from app.search.retrieval import CHUNK_KEYS
 from app.types.documents import DocumentState, FacetValue
 
 MAX_KEYS = 12

@@ -10,7 +10,7 @@ from itertools import islice
 from sqlalchemy import Select, delete, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog import garbage, jobs
+from app.catalog import garbage, jobs, lens_indexes
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import (
     ChunkRow,
@@ -18,6 +18,7 @@ from app.catalog.tables import (
     DocumentRow,
     IndexedDocumentRow,
     JobRow,
+    LensIndexRow,
     StandbyIndexRow,
     is_running,
 )
@@ -110,9 +111,10 @@ class IndexLedger(Sessions):
     def switch_index(self, collection: str, role: IndexRole) -> bool:
         now = self._clock()
         with self._session(self._writer) as session:
-            # Documents before jobs, as everywhere; the collection last.
+            # Documents before jobs, as everywhere, then lens indexes; the collection last.
             in_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
             session.execute(in_collection.order_by(DocumentRow.id).with_for_update())
+            lens_indexes.lock(session, collection)
             row = session.get(CollectionRow, collection, with_for_update=True)
             spare = _find_standby(session, collection, role)
             if row is None or spare is None:
@@ -134,6 +136,7 @@ class IndexLedger(Sessions):
             for document in stale:
                 if jobs.open_job(session, document.id) is None:
                     jobs.enqueue(session, document, JobKind.INGEST, now)
+            lens_indexes.queue_again(session, LensIndexRow.collection == collection, now=now)
             return True
 
     def discard_index(self, collection: str, role: IndexRole) -> str | None:

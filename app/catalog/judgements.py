@@ -11,12 +11,14 @@ from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from app.catalog import lens_indexes
 from app.catalog.sessions import Sessions, collection_row
-from app.catalog.tables import DocumentRow, JudgementRow, LensRow
+from app.catalog.tables import DocumentRow, JudgementRow, LensIndexRow, LensRow
 from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 
+MAX_JUDGEMENTS = 10_000  # of one person in a collection, one by one
 _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
 
@@ -37,10 +39,12 @@ class LensesAndJudgements(Sessions):
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
             session.merge(LensRow(**facts, values_json=values, created_at=since))
+            lens_indexes.change_values(session, lens.name, lens.values, self._clock())
 
     def delete_lens(self, name: str) -> None:
         with self._session(self._writer) as session:
             session.delete(_lens_row(session, name))
+            lens_indexes.forget(session, LensIndexRow.lens == name, now=self._clock())
 
     def save_judgement(self, judgement: Judgement) -> None:
         try:
@@ -50,9 +54,13 @@ class LensesAndJudgements(Sessions):
 
     def _merge(self, judgement: Judgement) -> None:
         with self._session(self._writer) as session:
-            if session.get(DocumentRow, judgement.document_id) is None:
+            document = session.get(DocumentRow, judgement.document_id)
+            if document is None:
                 raise UnknownDocumentError(f"No document with the id {judgement.document_id!r}: it cannot be judged.")
-            session.merge(JudgementRow(**judgement_values(judgement)))
+            values = judgement_values(judgement)
+            if session.get(JudgementRow, values["id"]) is None:
+                _require_room(session, document.collection, judgement.judged_by)
+            session.merge(JudgementRow(**values))
 
     def delete_judgement(self, judgement: Judgement) -> bool:
         with self._session(self._writer) as session:
@@ -121,6 +129,16 @@ class LensesAndJudgements(Sessions):
                 for column in (DocumentRow.content_hash, DocumentRow.uri):
                     found |= _pairs_by(session, page, collection, column.key)
         return found
+
+
+def _require_room(session: Session, collection: str, judged_by: str) -> None:
+    said = select(func.count()).select_from(JudgementRow).join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+    count = session.scalar(said.where(DocumentRow.collection == collection, JudgementRow.judged_by == judged_by)) or 0
+    if count >= MAX_JUDGEMENTS:
+        raise ConflictError(
+            f"{judged_by} has given {count:,} judgements in {collection!r}, which is as many as are kept; take some "
+            "back, or bring them in as a file."
+        )
 
 
 def judgement_values(judgement: Judgement) -> dict[str, object]:

@@ -9,12 +9,13 @@ from datetime import timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs, notifications
+from app.catalog import claims, clock_jumps, jobs, notifications
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
 from app.ports.ledger import JobListener
-from app.types.documents import Job, JobReport, JobState
+from app.types.documents import Job, JobState
+from app.types.upkeep import JobReport
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
 
@@ -52,11 +53,17 @@ class JobLedger(Sessions):
             counted = dict(session.execute(statement).tuples().all())
         return {state: counted.get(state, 0) for state in JobState}
 
+    def jobs_ahead(self) -> int:
+        with self._session(self._engine) as session:
+            return clock_jumps.count_ahead(session, self._clock())
+
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
         now = self._clock()
         with self._session(self._writer) as session:
-            jobs.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
-            row = jobs.claim(session, owner, lease, now)
+            claims.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
+            row = claims.claim(session, owner, lease, now)
+            if row is None and clock_jumps.bring_back(session, now, lease=lease):
+                row = claims.claim(session, owner, lease, now)
             return None if row is None else row.as_job()
 
     def listening(self) -> AbstractContextManager[JobListener]:

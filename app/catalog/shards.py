@@ -8,7 +8,7 @@ from datetime import timedelta
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog import jobs
+from app.catalog import claims
 from app.catalog.sessions import Sessions
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running
 from app.types.documents import Document, Job, JobState
@@ -27,16 +27,16 @@ class ShardLedger(Sessions):
     def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
         now = self._clock()
         with self._session(self._writer) as session:
-            jobs.bury_abandoned(session, now)
+            claims.bury_abandoned(session, now)
         with self._session(self._writer) as session:
-            return [row.as_job() for row in jobs.claim_shard(session, owner, collection, limit, lease, now)]
+            return [row.as_job() for row in claims.claim_shard(session, owner, collection, limit, lease, now)]
 
     def claim_batch(
         self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
     ) -> list[Job]:
         now = self._clock()
         with self._session(self._writer) as session:
-            rows = jobs.claim_batch(
+            rows = claims.claim_batch(
                 session,
                 job,
                 owner,

@@ -119,6 +119,7 @@ class CollectionRow(Table):
     created_at: Mapped[datetime]
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
+    chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     def values(self) -> dict[str, Any]:
         """The fields of a `Collection`."""
@@ -141,6 +142,7 @@ class StandbyIndexRow(Table):
     chunk_tokens: Mapped[int]
     chunk_overlap: Mapped[int]
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
+    chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime]
 
 
@@ -332,6 +334,30 @@ class LensRow(Table):
     def as_lens(self) -> Lens:
         values = tuple(json.loads(self.values_json))
         return Lens(self.name, self.query_instruction, self.document_instruction, self.note, values)
+
+
+class LensIndexRow(Table):
+    """The values of a lens, and where the chunks of a collection are labelled with theirs.
+
+    `places_json` lists all places, `index/field`, that may have labels of it.
+    """
+
+    __tablename__ = "lens_index"
+    __table_args__ = (UniqueConstraint("collection", "lens"),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
+    lens: Mapped[str]
+    values_json: Mapped[str] = mapped_column(Text)
+    edition: Mapped[int] = mapped_column(default=1)
+    revision: Mapped[int] = mapped_column(default=1)
+    created_at: Mapped[datetime]
+    built_index: Mapped[str] = mapped_column(default="")
+    built_field: Mapped[str] = mapped_column(default="")
+    built_at: Mapped[datetime | None]
+    chunks: Mapped[int] = mapped_column(default=0)
+    seconds: Mapped[float] = mapped_column(default=0.0)
+    places_json: Mapped[str] = mapped_column(Text, default="[]")
 
 
 class JudgementRow(Table):

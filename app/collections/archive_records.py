@@ -25,6 +25,7 @@ from app.types.documents import (
     Point,
     require_text,
 )
+from app.types.lens_indexes import LABEL_PREFIX
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -59,6 +60,7 @@ class ContractRecord(_Record):
     chunk_tokens: Annotated[int, Field(ge=1)]
     chunk_overlap: Count
     chunk_context: bool = False  # of archives that do not say so
+    chunk_structure: bool = False  # likewise
 
     @classmethod
     def of(cls, collection: Collection) -> Self:
@@ -166,7 +168,9 @@ class ChunkLine(_Record):
     @classmethod
     def of(cls, chunk: Chunk, point: Point) -> Self:
         own = cls.model_fields.keys() - {"payload"}
-        payload = Payload.model_validate(dict(point.payload))
+        # Labels are made anew where they are wanted.
+        kept = {key: value for key, value in point.payload.items() if not key.startswith(LABEL_PREFIX)}
+        payload = Payload.model_validate(kept)
         return cls(**{name: getattr(chunk, name) for name in own}, payload=payload)
 
     def chunk(self) -> Chunk:

@@ -190,6 +190,7 @@ class ConsistencyCheck:
             collection = building
             self._catalog.forget_indexed(difference.index)
         self._index.create(difference.index, dimension=collection.dimension)
+        self._catalog.queue_lens_indexes(collection.name, is_lost=True)
 
 
 def _document_of(point: Point) -> str | None:

@@ -18,6 +18,8 @@ def remove_unneeded(*, catalog: IndexLedger, index: VectorIndex, blobs: BlobStor
         for garbage_item in due:
             if garbage_item.kind is GarbageKind.INDEX:
                 drop_index(index, garbage_item.name)
+            elif garbage_item.kind is GarbageKind.LABELS:
+                drop_labels(index, garbage_item.name)
             else:
                 discard_file(blobs, garbage_item.name, catalog=catalog)
             catalog.forget_garbage(garbage_item)
@@ -33,6 +35,13 @@ def drop_index(index: VectorIndex, name: str) -> None:
     index.drop(name)
     if index.exists(name):
         raise IncompleteDeletionError(f"The vector index still has the collection {name!r} after it was dropped.")
+
+
+def drop_labels(index: VectorIndex, place: str) -> None:
+    """`place` is `index/field`; no field is ever taken again."""
+    name, _, field = place.rpartition("/")
+    if index.exists(name):
+        index.drop_labels(name, field)
 
 
 def delete_points_of(index: VectorIndex, name: str, document_id: str) -> int:

@@ -17,7 +17,7 @@ from app.errors import ConflictError, GircseError, InputError, NotFoundError, Un
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
-from app.search.service import CHUNK_KEYS
+from app.search.retrieval import CHUNK_KEYS
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import (
     Collection,
@@ -77,6 +77,7 @@ class Library:
         chunk_tokens: int = CHUNK_TOKENS,
         chunk_overlap: int = CHUNK_OVERLAP,
         chunk_context: bool = True,
+        chunk_structure: bool = True,
     ) -> Collection:
         """Makes it with the model in use. Raises ConflictError when the name is taken."""
         if self._is_taken(name):
@@ -97,6 +98,7 @@ class Library:
             chunk_tokens=chunk_tokens,
             chunk_overlap=chunk_overlap,
             chunk_context=chunk_context,
+            chunk_structure=chunk_structure,
             active_index="",
         )
         check_contract(collection, self._embedder)

@@ -143,11 +143,14 @@ def check_clock(settings: Settings) -> Finding:
 
 def check_jobs(settings: Settings) -> Finding:
     with open_catalog(settings) as catalog:
-        counts = catalog.job_counts()
+        counts, ahead = catalog.job_counts(), catalog.jobs_ahead()
     dead = counts.get(JobState.DEAD, 0)
     advice = "See `gircse jobs list --state dead`, then `gircse jobs retry ID`." if dead else ""
     listed = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
-    return Finding(not dead, listed, advice)
+    if ahead:
+        listed += f"; {ahead} leased or scheduled more than an hour ahead, as after a jump of the clock"
+        advice = f"A worker takes them up once it has nothing else to do: `gircse worker`. {advice}".strip()
+    return Finding(not (dead or ahead), listed, advice)
 
 
 def check_index(settings: Settings) -> Finding:

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
-from app.types.search import Hit, Match, SearchResult
-from app.types.values import ValueSummary
+from app.types.documents import ChunkKind
+from app.types.search import Exclusion, ExclusionEffect, Hit, Match, SearchResult
+from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
 
 if TYPE_CHECKING:  # it brings in numpy
@@ -57,6 +58,8 @@ def print_search(result: SearchResult) -> None:
         stdout.print(_value_counts(result.values))
     if result.match is Match.WEAK:
         stdout.print(Text("Nothing here may answer this: no passage is nearer than chance finds.\n", style="yellow"))
+    for each in result.exclusions:
+        stdout.print(Text(f"{_exclusion(each)}\n", style="yellow" if each.effect is ExclusionEffect.OFFERED else "dim"))
     for note in result.notes:
         stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
@@ -126,7 +129,17 @@ def _heading(result: SearchResult) -> Text:
 
 def _value_counts(values: ValueSummary) -> Text:
     counted = "   ".join(f"{printable(each.name)} {each.count}" for each in values.counts if each.count)
-    return Text(f"the query is {printable(values.query)}; of {values.passages} candidates: {counted}\n", "dim")
+    among = "candidates" if values.scope is ValueScope.CANDIDATES else "chunks of the collection"
+    return Text(f"the query is {printable(values.query)}; of {values.passages:,} {among}: {counted}\n", "dim")
+
+
+def _exclusion(found: Exclusion) -> str:
+    phrase = printable(found.phrase)
+    if found.effect is ExclusionEffect.OFFERED:
+        return f"“{phrase}” is searched for, too; if the hits should not be about it: --exclude {phrase!r}"
+    done = "left out" if found.effect is ExclusionEffect.VALUE else "ranked lower"
+    undo = " (as the query says; --no-detect-negation takes it as it is written)" if found.is_detected else ""
+    return f"not about {phrase}: {found.passages} candidates {done}{undo}"
 
 
 def _hit(hit: Hit) -> RenderableType:
@@ -137,10 +150,16 @@ def _hit(hit: Hit) -> RenderableType:
     title.append(f"  {printable(hit.document.uri)}{page}{place}", style="dim")
     if hit.match is Match.WEAK:
         title.append("  weak match", style="yellow")
+    if hit.excluded is not None:
+        title.append(f"  about {printable(hit.excluded)}", style="yellow")
     if hit.value is not None:
         title.append(f"  {printable(hit.value.name)}", style="magenta")
     for leg in hit.legs:
         title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
+    if hit.chunk.kind is not ChunkKind.PROSE:
+        title.append(f"  {hit.chunk.kind}", style="dim")
+    if hit.duplicates:
+        title.append(f"  and {len(hit.duplicates)} near-identical", style="dim")
     if hit.rerank_score is not None:
         title.append(f"  second look {hit.rerank_score:.3f}, was {hit.moved_from}", style="dim")
     body = Text(printable(hit.chunk.text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,14 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.api.weights import CollectionWeightsAnswer, WeightTuningAnswer
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
 from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files
 from app.evaluation.tables import queries_csv, scores_csv
+from app.evaluation.weight_tuning import WeightTuner
 from app.ports.evaluation import Evaluations
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import (
@@ -30,7 +33,8 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
-from app.types.search import DEFAULT_MODE, SearchMode
+from app.types.search import DEFAULT_MODE, Leg, SearchMode
+from app.types.weights import WeightTuning
 from embedder.refinement_steps import QUERY_STEPS
 
 POLL_S = 0.2
@@ -144,6 +148,63 @@ def evaluate(
         typer.echo(console.json_of(run))
     else:
         _print_report(run, run.report, differences)
+
+
+@judgements.command("weights")
+def show_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
+    """Show with which weights hybrid searches fuse what their legs find, and how these were tuned."""
+    with open_services() as services:
+        found = WeightTuner(services.catalog, services.search).weights(collection)
+    if as_json:
+        typer.echo(console.json_of(CollectionWeightsAnswer.model_validate(found)))
+        return
+    is_default = "the defaults" if found.weights == found.defaults else f"tuned; the defaults: {_told(found.defaults)}"
+    console.stdout.print(f"{_told(found.weights)} ({is_default})")
+    for each in found.tunings:
+        _print_tuning(each)
+
+
+@judgements.command("tune")
+def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
+    """Tune these weights by the judgements, and apply them where cross-validation says that it pays.
+
+    At least 20 judgements of 5 queries are needed, with documents that answer and documents that do not.
+
+    Example: gircse judgements tune -c papers
+    """
+    with open_services() as services:
+        tuning = WeightTuner(services.catalog, services.search).tune(collection)
+    if as_json:
+        typer.echo(console.json_of(WeightTuningAnswer.model_validate(tuning)))
+        return
+    _print_tuning(tuning)
+    typer.echo(
+        f"They are applied. Undo it: gircse judgements undo-tuning -c {collection}"
+        if tuning.is_applied
+        else "They do not pay: nothing has changed."
+    )
+
+
+@judgements.command("undo-tuning")
+def undo_tuning(collection: InCollection = DEFAULT_COLLECTION) -> None:
+    """Go back to the default weights; the history stays."""
+    with open_catalog() as catalog:
+        undone = catalog.undo_weight_tuning(collection)
+    typer.echo("The weights are the defaults already." if undone is None else "The weights are the defaults again.")
+
+
+def _told(weights: Mapping[Leg, float]) -> str:
+    return ", ".join(f"{leg} {weight:g}" for leg, weight in weights.items() if weight)
+
+
+def _print_tuning(tuning: WeightTuning) -> None:
+    found = tuning.validation
+    state = "applied" if tuning.is_applied else "undone" if tuning.undone_at else "not applied"
+    console.stdout.print(
+        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {console.printable(tuning.tuned_by)}, {state}: {_told(tuning.weights)}; "
+        f"nDCG@10 {found.default_ndcg:.3f} → {found.tuned_ndcg:.3f} ({found.gain:+.3f} ± {found.standard_error:.3f}, "
+        f"{found.queries} queries, {found.judgements} judgements, cross-validated)"
+    )
 
 
 def _followed(evaluations: Evaluations, plan: EvaluationPlan) -> EvaluationRun:

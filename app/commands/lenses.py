@@ -6,17 +6,23 @@ from typing import Annotated
 
 import typer
 
-from app.api.search_schemas import ProposalsAnswer
+from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
+from app.collections.lens_indexes import LensIndexes
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
 from app.types.defaults import DEFAULT_COLLECTION
+from app.types.lens_indexes import LensIndexState
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
+index = typer.Typer(no_args_is_help=True, help="Know the value of every chunk of a collection under a lens.")
+lenses.add_typer(index, name="index")
+
 Name = Annotated[str, typer.Argument(help="Of the lens.")]
+Collection = Annotated[str, typer.Option("--collection", "-c", help="Whose chunks.")]
 
 
 @lenses.command("list")
@@ -88,3 +94,66 @@ def delete_lens(name: Name) -> None:
     with open_catalog() as catalog:
         all_lenses.delete_lens(catalog, name)
     typer.echo(f"The lens {name!r} is deleted.")
+
+
+@index.command("build")
+def build_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
+    """Queue it; searches under the lens then see every chunk, and counts are of the whole collection.
+
+    Example: gircse lenses index build "Same place" -c sample
+    """
+    with open_catalog() as catalog:
+        found = LensIndexes(catalog).build(collection, name)
+    typer.echo(
+        f"The index of {found.lens!r} with {len(found.values)} values is queued; a running `gircse up` or `gircse "
+        f"worker` builds it. See `gircse lenses index list -c {collection}`."
+    )
+
+
+@index.command("list")
+def list_indexes(
+    collection: Collection = DEFAULT_COLLECTION,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+) -> None:
+    """List the lens indexes of a collection, how far they are, and what they cost."""
+    with open_catalog() as catalog:
+        found = LensIndexes(catalog).status(collection)
+    if as_json:
+        for each in found:
+            typer.echo(console.json_of(LensIndexAnswer.model_validate(each), indent=None))
+        return
+    rows = [
+        (
+            each.lens,
+            f"{each.state} {each.progress:.0%}" if each.state is LensIndexState.BUILDING else each.state,
+            f"{each.chunks:,}",
+            f"{each.bytes / 1e6:.1f} MB",
+            f"{each.seconds:.1f} s",
+            each.error or "",
+        )
+        for each in found
+    ]
+    console.print_table(("lens", "state", "chunks", "size", "built in", "error"), rows)
+
+
+@index.command("table")
+def print_values(
+    name: Name,
+    collection: Collection = DEFAULT_COLLECTION,
+    value: Annotated[str | None, typer.Option(help="Only chunks of this value.")] = None,
+) -> None:
+    """Print every chunk of the collection with its value under the lens, as CSV.
+
+    Example: gircse lenses index table "Same place" -c sample > places.csv
+    """
+    with open_services() as services:
+        for part in services.value_tables.csv(collection, name, value=value):
+            typer.echo(part, nl=False)
+
+
+@index.command("delete")
+def delete_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
+    """Delete the index of a lens; the lens stays."""
+    with open_catalog() as catalog:
+        LensIndexes(catalog).delete(collection, name)
+    typer.echo(f"The index of {name!r} is deleted.")

@@ -28,13 +28,18 @@ def reindex(
     chunk_context: Annotated[
         bool | None, typer.Option(help="Embed chunks with the title and headings above them.")
     ] = None,
+    chunk_structure: Annotated[
+        bool | None, typer.Option(help="Have chunks keep to sections, complete pages and rows.")
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier run has built.")] = False,
 ) -> None:
     """Index a collection anew beside the live index, which answers until the switch. Run again, it goes on.
 
     Example: gircse reindex reading --chunk-tokens 120 --chunk-overlap 20
     """
-    change = ContractChange(document_instruction, document_steps, chunk_tokens, chunk_overlap, chunk_context)
+    change = ContractChange(
+        document_instruction, document_steps, chunk_tokens, chunk_overlap, chunk_context, chunk_structure
+    )
     with (
         open_services(load_settings(model=model)) as services,
         wiring("ingestion").open_reindexer(services) as reindexer,

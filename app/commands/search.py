@@ -56,6 +56,19 @@ Rerank = Annotated[
 PerDocument = Annotated[
     int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
 ]
+Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
+DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
+PreferProse = Annotated[
+    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
+]
+FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
+Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
+Mode = Annotated[
+    SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
+]
+Filters = Annotated[
+    list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
+]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
@@ -68,13 +81,9 @@ def search(
     lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
     steps: Steps = None,
-    mode: Annotated[
-        SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-    ] = DEFAULT_MODE,
+    mode: Mode = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
-    filters: Annotated[
-        list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
-    ] = [],  # noqa: B006
+    filters: Filters = [],  # noqa: B006
     boost: Boost = [],  # noqa: B006
     suppress: Suppress = [],  # noqa: B006
     like: Annotated[list[str], typer.Option(metavar="CHUNK", help="More like this chunk, by id. Repeatable.")] = [],  # noqa: B006
@@ -83,6 +92,11 @@ def search(
     value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
     rerank: Rerank = None,
     per_document: PerDocument = None,
+    exclude: Exclude = [],  # noqa: B006
+    detect_negation: DetectNegation = True,
+    prefer_prose: PreferProse = True,
+    fold_duplicates: FoldDuplicates = True,
+    diversity: Diversity = 0.0,
     form: Form = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
@@ -93,9 +107,6 @@ def search(
 
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
-    if as_json and form not in (None, Format.JSON):
-        raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
-    form = Format.JSON if as_json else form
     request = SearchRequest(
         query=query,
         collection=collection,
@@ -108,8 +119,14 @@ def search(
         unlike=tuple(unlike),
         rerank=rerank,
         per_document=per_document,
+        exclude=tuple(exclude),
+        detect_negation=detect_negation,
+        prefer_prose=prefer_prose,
+        fold_duplicates=fold_duplicates,
+        diversity=diversity,
     )
     check_request(request)
+    form = _form(form, as_json)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
     settings = load_settings()
     service = find_service(settings, local=local)
@@ -125,6 +142,12 @@ class _Seen:
     instruction: str | None
     values: Sequence[str] | None
     value: str | None
+
+
+def _form(form: Format | None, as_json: bool) -> Format | None:
+    if as_json and form not in (None, Format.JSON):
+        raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
+    return Format.JSON if as_json else form
 
 
 def _print(result: SearchResult, form: Format | None) -> None:

@@ -17,7 +17,8 @@ from app.errors import ConflictError
 from app.ports.ledger import Ledger
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
-from app.types.documents import JobKind, JobReport, JobState
+from app.types.documents import JobKind, JobState
+from app.types.upkeep import JobReport
 
 STOP_TIMEOUT_S = 10
 POLL_BATCH = 500

@@ -107,24 +107,29 @@ def upsert(shards: Shards, path: PathParams, body: bytes) -> object:
 
 def retrieve_points(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.RetrievePoints.model_validate_json(body)
-    return retrieve(shards.shard(path["name"]), request.ids, request.with_payload, request.with_vector)
+    return retrieve(
+        shards.shard(path["name"]),
+        request.ids,
+        request.with_payload,
+        request.with_vector,
+        is_packed=request.vectors_as == "base64",
+    )
 
 
 def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
-    request = messages.DeletePoints.model_validate_json(body)
-    if request.filter is not None:
-        chosen = request.filter.to_edge()
-        shards.update_points(path["name"], edge.UpdateOperation.delete_points_by_filter(filter=chosen), chosen)
+    chosen = messages.DeletePoints.model_validate_json(body).to_edge()
+    if isinstance(chosen, edge.Filter):
+        operation = edge.UpdateOperation.delete_points_by_filter(filter=chosen)
     else:
-        ids = request.points or []
-        shards.update_points(path["name"], edge.UpdateOperation.delete_points(point_ids=list(ids)), ids)
+        operation = edge.UpdateOperation.delete_points(point_ids=list(chosen))
+    shards.update_points(path["name"], operation, chosen)
     return _DONE
 
 
 def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
     changes = messages.BatchUpdate.model_validate_json(body).operations
     for change in changes:
-        shards.update_points(path["name"], change.to_edge(), change.overwrite_payload.filter.to_edge())
+        shards.update_points(path["name"], change.to_edge(), change.points)
     return [_DONE] * len(changes)
 
 
@@ -152,7 +157,11 @@ def scroll(shards: Shards, path: PathParams, body: bytes) -> object:
             with_vector=request.with_vector,
         )
     )
-    return {"points": [record_to_json(record) for record in records], "next_page_offset": next_offset}
+    is_packed = request.vectors_as == "base64"
+    return {
+        "points": [record_to_json(record, is_packed=is_packed) for record in records],
+        "next_page_offset": next_offset,
+    }
 
 
 def count(shards: Shards, path: PathParams, body: bytes) -> object:
@@ -166,8 +175,9 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
     shard = shards.shard(path["name"])
     if request.key not in shard.info().payload_schema:
         raise RefusedError(400, f"Bad request: no payload index on `{request.key}`: create a keyword index on it first")
+    condition = filter_to_edge(request.filter)
     found = shard.facet(
-        facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=True, filter=filter_to_edge(request.filter))
+        facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=request.exact, filter=condition)
     )
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in found.hits]}
 

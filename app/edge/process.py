@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +38,7 @@ class EdgeProcess:
         self._log_file = data_dir / "edge.log"
         self._start_timeout_s = start_timeout_s
         self._child: subprocess.Popen[bytes] | None = None
+        self._has_answered = False  # this child, since it was started
         self._lock = threading.Lock()
 
     def start(self) -> EdgeConnection:
@@ -76,6 +79,7 @@ class EdgeProcess:
         while time.monotonic() < deadline:
             connection = read_connection(self._data_dir)
             if connection is not None and is_answering(connection):
+                self._has_answered = True
                 return connection
             exit_code = None if self._child is None else self._child.poll()
             if self._child is None or exit_code is not None:
@@ -104,6 +108,18 @@ class EdgeProcess:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the owner, who still needs the server to finish its work
             )
+        self._has_answered = False
+        threading.Thread(target=self._revive, args=(self._child,), daemon=True, name="edge-watch").start()
+
+    def _revive(self, child: subprocess.Popen[bytes]) -> None:
+        """Starts another one as soon as this one was killed, so that no search has to wait for that. One that was told
+        to end stays away until it is needed; one that never answered is left to the next call, which tells why."""
+        if child.wait() in (0, -signal.SIGTERM):
+            return
+        with self._lock:
+            if self._child is child and self._has_answered:
+                with suppress(VectorIndexUnavailableError):
+                    self._find_or_start()
 
     def _log_tail(self) -> str:
         text = self._log_file.read_text("utf-8", "replace") if self._log_file.exists() else ""

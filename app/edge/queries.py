@@ -5,6 +5,8 @@ Edge gives equal scores in varying order and cuts them off anywhere, so ties at 
 
 from __future__ import annotations
 
+from array import array
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,16 +45,22 @@ def _points(shard: edge.EdgeShard, request: QueryPoints, ranked: Ranked) -> list
 
 
 def retrieve(
-    shard: edge.EdgeShard, ids: Sequence[PointId], with_payload: PayloadChoice, with_vector: VectorChoice
+    shard: edge.EdgeShard,
+    ids: Sequence[PointId],
+    with_payload: PayloadChoice,
+    with_vector: VectorChoice,
+    *,
+    is_packed: bool = False,
 ) -> list[dict[str, object]]:
     found = shard.retrieve(point_ids=list(ids), with_payload=payload_choice(with_payload), with_vector=with_vector)
-    return [record_to_json(record) for record in found]
+    return [record_to_json(record, is_packed=is_packed) for record in found]
 
 
-def record_to_json(record: edge.Record) -> dict[str, object]:
+def record_to_json(record: edge.Record, *, is_packed: bool = False) -> dict[str, object]:
     answer: dict[str, object] = {"id": record.id, "payload": record.payload}
-    if record.vector is not None:
-        answer["vector"] = _vector_to_json(record.vector)
+    vector = record.vector  # made anew at each look
+    if vector is not None:
+        answer["vector"] = _vector_to_json(vector, is_packed=is_packed)
     return answer
 
 
@@ -131,9 +139,9 @@ def _both(first: Filter | None, second: Filter | None) -> Filter | None:
     return Filter(must=[first, second])
 
 
-def _vector_to_json(vector: Any) -> Any:
+def _vector_to_json(vector: Any, *, is_packed: bool) -> Any:
     if isinstance(vector, dict):
-        return {name: _vector_to_json(value) for name, value in vector.items()}
+        return {name: _vector_to_json(value, is_packed=is_packed) for name, value in vector.items()}
     if isinstance(vector, edge.SparseVector):
         return {"indices": vector.indices, "values": vector.values}
-    return vector
+    return b64encode(array("f", vector)).decode("ascii") if is_packed else vector

@@ -22,6 +22,8 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.lens_indexes import LensIndex
+from app.types.search import Leg
 
 
 class DocumentLists(Protocol):
@@ -80,7 +82,8 @@ class LensesAndJudgements(Protocol):
     def save_judgement(self, judgement: Judgement) -> None:
         """Replaces what this person said before of this document, query and instruction.
 
-        Raises UnknownDocumentError. With its document a judgement goes.
+        Raises UnknownDocumentError, and ConflictError where this person has said as much as is kept. With its document
+        a judgement goes.
         """
         ...
 
@@ -94,6 +97,14 @@ class LensesAndJudgements(Protocol):
 
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
         """In the order of names."""
+        ...
+
+
+class TunedWeights(Protocol):
+    """Weights of legs that were tuned for collections. A part of `Catalog`."""
+
+    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+        """Those that are applied; None: the defaults, as for a collection that is not there."""
         ...
 
 
@@ -113,7 +124,21 @@ class IdempotencyRecords(Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, IdempotencyRecords, Protocol):
+class LensIndexRecords(Protocol):
+    def lens_indexes(self, collection: str) -> list[LensIndex]:
+        """In the order of their lenses; none when there is no such collection."""
+        ...
+
+
+class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
+    """What a search asks of the catalog."""
+
+    def collection(self, name: str) -> Collection:
+        """Raises UnknownCollectionError."""
+        ...
+
+
+class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
     """Collections, documents and jobs, as people and programs see and change them."""
 
     def collection(self, name: str) -> Collection:

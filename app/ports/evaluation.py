@@ -14,6 +14,7 @@ from app.types.evaluation import (
     JudgementFile,
     JudgementSource,
 )
+from app.types.weights import CollectionWeights, WeightTuning
 
 
 class JudgedQueries(Protocol):
@@ -41,6 +42,25 @@ class JudgedQueries(Protocol):
 
     def forget_import(self, collection: str, judged_by: str) -> int:
         """How many judgements went. Raises ConflictError for what people said, NotFoundError."""
+        ...
+
+
+class Tuning(Protocol):
+    """Tunes the weights of the legs of hybrid searches for a collection."""
+
+    def weights(self, collection: str) -> CollectionWeights:
+        """Those in use, the defaults, and the history. Raises UnknownCollectionError."""
+        ...
+
+    def tune(self, collection: str) -> WeightTuning:
+        """By its judgements; applied where cross-validation gains more than twice its standard error.
+
+        Raises ConflictError when too little is judged, UnknownCollectionError.
+        """
+        ...
+
+    def undo(self, collection: str) -> WeightTuning:
+        """Back to the defaults; the history stays. Raises NotFoundError when they are in use."""
         ...
 
 

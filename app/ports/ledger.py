@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.ports.access import AccessLedger
-from app.ports.catalog import Catalog
+from app.ports.catalog import Catalog, LensIndexRecords
 from app.types.documents import (
     Chunk,
     Collection,
@@ -21,11 +21,13 @@ from app.types.documents import (
     IndexRole,
     Job,
     JobPriority,
-    JobReport,
     Judgement,
     Metadata,
     NewDocument,
 )
+from app.types.lens_indexes import LensIndex
+from app.types.upkeep import JobReport
+from app.types.weights import WeightTuning
 
 
 class JobListener(Protocol):
@@ -52,6 +54,11 @@ class JobLedger(Protocol):
         Within a priority, the collection with the fewest running jobs comes first, then the one whose last claim is
         oldest; within a collection, the job that has been due for longest. Paused collections are passed over.
         """
+        ...
+
+    def jobs_ahead(self) -> int:
+        """How many are leased or scheduled for longer than anything here does: a clock jumped. A claim that finds
+        nothing else takes them up."""
         ...
 
     def listening(self) -> AbstractContextManager[JobListener]:
@@ -219,7 +226,39 @@ class IndexLedger(Protocol):
     def needs_file(self, content_hash: str) -> bool: ...
 
 
-class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, AccessLedger, Protocol):
+class LensIndexLedger(LensIndexRecords, Protocol):
+    """Lens indexes, and the jobs that build them. A part of `Ledger`."""
+
+    def lens_index(self, index_id: str) -> LensIndex:
+        """Raises NotFoundError."""
+        ...
+
+    def queue_lens_index(self, collection: str, lens: str, values: Sequence[str]) -> LensIndex:
+        """Makes the index of this lens, or gives it these values, and queues a job that builds it.
+
+        Raises UnknownCollectionError.
+        """
+        ...
+
+    def queue_lens_indexes(self, collection: str, *, is_lost: bool = False) -> None:
+        """All of the collection are looked through once more. `is_lost`: what they had in the vector index is gone."""
+        ...
+
+    def begin_lens_index(self, job: Job, *, index: str, field: str) -> None:
+        """Before anything is written there. Raises LeaseLostError."""
+        ...
+
+    def complete_lens_index(self, job: Job, built: LensIndex) -> bool:
+        """Marks the job done. False when the index was queued again since `built` was read, or another physical index
+        became the active one. Raises LeaseLostError."""
+        ...
+
+    def delete_lens_index(self, collection: str, lens: str) -> bool:
+        """With its job; labels are noted as garbage. False when there is none. Raises UnknownCollectionError."""
+        ...
+
+
+class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, AccessLedger, Protocol):
     """The whole catalog, the one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -265,4 +304,19 @@ class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, AccessLedger, Protoco
 
     def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
         """Document → the one of `collection` with its uri, or else with its content; left out where there is none."""
+        ...
+
+    def weight_tunings(self, collection: str) -> list[WeightTuning]:
+        """The newest first. Raises UnknownCollectionError."""
+        ...
+
+    def save_weight_tuning(self, tuning: WeightTuning) -> None:
+        """One that is applied takes the place of the one that was. The oldest beyond MAX_TUNINGS go.
+
+        Raises UnknownCollectionError.
+        """
+        ...
+
+    def undo_weight_tuning(self, collection: str) -> WeightTuning | None:
+        """Back to the defaults; the one that was applied, None where there was none. Raises UnknownCollectionError."""
         ...

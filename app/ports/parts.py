@@ -7,17 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.types.documents import (
-    ExtractedText,
-    Findings,
-    IndexStatus,
-    Point,
-    ScoredPoint,
-    Span,
-    StoredBytes,
-    TextPart,
-    TextWindow,
-)
+import numpy as np
+
+from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
+from app.types.lens_indexes import Label
+from app.types.texts import ExtractedText, Findings, Span, TextPart
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
@@ -56,12 +50,46 @@ class TokenCounter(Protocol):
         ...
 
 
-class VectorIndex(Protocol):
+class Labels(Protocol):
+    """Labels of points: under a key of their payload a mapping, whose `value` is a number that searches and counts can
+    go by, as the value of a chunk under a lens. A part of `VectorIndex`."""
+
+    def add_labels(self, index: str, field: str) -> None:
+        """Before the first label is set. No error when it was done already."""
+        ...
+
+    def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
+        """By id; ids that are not there are ignored. The rest of the payloads stays."""
+        ...
+
+    def drop_labels(self, index: str, field: str) -> None:
+        """Of all points; no error when there are none."""
+        ...
+
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
+        """Ids and vectors (n, D) of chunks without this label, page by page. What gets it meanwhile is left out."""
+        ...
+
+    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """Ids and vectors (n, D) of those of these points that are there, in any order."""
+        ...
+
+    def count_unlabelled(self, index: str, field: str) -> int: ...
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        """Points that have this label, page by page, with payloads and without vectors; with `value` those of it."""
+        ...
+
+    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
+        """How many points have which `value`."""
+        ...
+
+
+class VectorIndex(Labels, Protocol):
     """Physical collections of points. Every method raises VectorIndexUnavailableError when the engine is away.
 
     Payload of a point follows LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which
     holds the document's metadata plus `_collection_name`-free keys `document_id, title, uri, ordinal, start, end,
-    page, text_hash`.
+    page, text_hash`. Beside these two stand labels.
     """
 
     def create(self, index: str, *, dimension: int) -> None:
@@ -86,22 +114,35 @@ class VectorIndex(Protocol):
         ...
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
-        """Replaces the payloads of these points; their vectors stay. Ids that are not there are ignored."""
+        """Replaces text and metadata of these points; vectors and labels stay. Ids that are not there are ignored."""
         ...
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None: ...
     def delete_document(self, index: str, document_id: str) -> None: ...
     def search(
-        self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
-        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality.
+        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; with `label` only
+        points that have it are found.
 
         Scores are exact. Nothing is missed unless the index is large and was optimised: docs/search-at-scale.md.
         """
         ...
 
     def search_sparse(
-        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
         """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_sparse`."""
         ...
@@ -114,6 +155,7 @@ class VectorIndex(Protocol):
         *,
         limit: int,
         filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request; where
         `text` is "" no words are looked for. Else it needs `has_sparse`."""
@@ -154,6 +196,21 @@ class VectorIndex(Protocol):
         ...
 
     def is_alive(self) -> bool: ...
+
+
+class LensIndexing(Protocol):
+    """Labels of chunks under the lens indexes of their collection."""
+
+    def upsert(self, collection: Collection, points: Sequence[Point]) -> None:
+        """Writes points into the active index, with their labels under all lens indexes there are."""
+        ...
+
+    def build(self, job: Job, *, heartbeat: Callable[[float], None]) -> int:
+        """Until every chunk of the collection has its label, and the job is done; how many got one.
+
+        Raises what `heartbeat` raises, which takes the progress, 0 to 1.
+        """
+        ...
 
 
 class BlobBatch(Protocol):

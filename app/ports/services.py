@@ -5,12 +5,13 @@ Every method raises GircseError with the reason when it cannot do what was asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
@@ -64,6 +65,7 @@ class Collections(Protocol):
         chunk_tokens: int = ...,
         chunk_overlap: int = ...,
         chunk_context: bool = ...,
+        chunk_structure: bool = ...,
     ) -> Collection: ...
     def ensure_collection(self, name: str) -> Collection: ...
     def delete_collection(self, name: str) -> None: ...
@@ -96,6 +98,23 @@ class Reindexing(Protocol):
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
     def status(self, name: str) -> ReindexStatus: ...
     def roll_back(self, name: str) -> Collection: ...
+
+
+class LensIndexes(Protocol):
+    """The values of all chunks of a collection under a lens, made in the background."""
+
+    def build(self, collection: str, lens: str) -> LensIndexStatus:
+        """Queues it: a new one, or one that is there, with the present values of the lens."""
+        ...
+
+    def status(self, collection: str) -> list[LensIndexStatus]: ...
+    def delete(self, collection: str, lens: str) -> None: ...
+
+
+class ValueTables(Protocol):
+    """Every chunk of a collection with its value under the lens of an index."""
+
+    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]: ...
 
 
 class ReadingServices(Protocol):

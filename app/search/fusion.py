@@ -11,7 +11,7 @@ from app.types.search import Leg, LegRank
 
 # Chosen on the tuning half: docs/evaluation/hybrid.md
 WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.5, Leg.PLAIN: 0.25, Leg.SPARSE: 0.25})
-WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.75, Leg.SPARSE: 0.25})
+WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.7, Leg.SPARSE: 0.3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +22,26 @@ class RankedPoint:
     legs: tuple[LegRank, ...] = ()
 
 
-def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, float] = WEIGHTS) -> list[RankedPoint]:
+def fuse(
+    legs: Mapping[Leg, Sequence[ScoredPoint]],
+    *,
+    weights: Mapping[Leg, float] = WEIGHTS,
+    beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
+) -> list[RankedPoint]:
     """By the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
     Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
     does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
-    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all.
+    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all. Points
+    `beyond` a leg's end count by their own scores; those of the others stay as they are.
     """
-    shares = {leg: _shares(points) for leg, points in legs.items() if points and weights.get(leg)}
-    lowest = {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
-    shared = _shared_weights(weights, shares)
-    by_id = {point.id: point for points in legs.values() for point in points}
+    _, shares, lowest = leg_shares(legs)
+    shared = share_weights(weights, [leg for leg in shares if weights.get(leg)])
+    for leg in beyond.keys() & shared.keys():
+        shares[leg] = _shares([legs[leg][0], *beyond[leg]]) | shares[leg]
+    by_id = {point.id: point for points in (*beyond.values(), *legs.values()) for point in points}
     totals = {
-        point_id: sum(shared[leg] * each.get(point_id, lowest[leg]) for leg, each in shares.items())
+        point_id: sum(weight * shares[leg].get(point_id, lowest[leg]) for leg, weight in shared.items())
         for point_id in by_id
     }
     ranks: dict[str, list[LegRank]] = {}
@@ -42,10 +49,22 @@ def fuse(legs: Mapping[Leg, Sequence[ScoredPoint]], *, weights: Mapping[Leg, flo
         for rank, point in enumerate(points, start=1):
             ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))
-    return [RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks[each])) for each in order]
+    return [
+        RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks.get(each, ()))) for each in order
+    ]
 
 
-def _shared_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
+def leg_shares(
+    legs: Mapping[Leg, Sequence[ScoredPoint]],
+) -> tuple[list[ScoredPoint], dict[Leg, dict[str, float]], dict[Leg, float]]:
+    """All points, each once; of every leg that found some, its scores by id as shares of the best one; and what counts
+    for a point that it did not find."""
+    points = list({point.id: point for found in legs.values() for point in found}.values())
+    shares = {leg: _shares(found) for leg, found in legs.items() if found}
+    return points, shares, {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
+
+
+def share_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
     """Of those that found something; 1 in all."""
     shared: dict[Leg, float] = {}
     for kind in ([leg for leg in weights if leg is not Leg.SPARSE], [Leg.SPARSE]):

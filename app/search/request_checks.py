@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.errors import EmptyQueryError, FilterError, InputError
 from app.types.documents import require_text
-from app.types.search import MAX_FEEDBACK, MAX_FILTERS, MAX_LIMIT, MAX_RERANK, SearchMode, SearchRequest
+from app.types.search import (
+    MAX_EXCLUSION_CHARACTERS,
+    MAX_EXCLUSIONS,
+    MAX_FEEDBACK,
+    MAX_FILTERS,
+    MAX_LIMIT,
+    MAX_RERANK,
+    SearchMode,
+    SearchRequest,
+)
 from app.types.values import OTHER
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
@@ -22,7 +31,8 @@ def check_request(request: SearchRequest) -> None:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_rerank(request.rerank)
     _check_feedback(request)
-    _check_per_document(request.per_document)
+    _check_grouping(request)
+    _check_exclude(request.exclude)
     if len(request.filters) > MAX_FILTERS:
         raise FilterError(f"At most {MAX_FILTERS} filters can be given, not {len(request.filters)}.")
     for key, value in request.filters.items():
@@ -85,6 +95,21 @@ def check_rerank(count: int | None) -> None:
         raise InputError(f"rerank must be 0 to {MAX_RERANK} candidates, not {count}.")
 
 
-def _check_per_document(most: int | None) -> None:
-    if most is not None and most < 1:
-        raise InputError(f"per_document must be at least 1, not {most}; leave it out for any number.")
+def _check_grouping(request: SearchRequest) -> None:
+    if request.per_document is not None and request.per_document < 1:
+        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for any number.")
+    if not 0 <= request.diversity <= 1:  # which also refuses NaN
+        raise InputError(f"diversity must be from 0 to 1, not {request.diversity}.")
+
+
+def _check_exclude(phrases: Sequence[str]) -> None:
+    if len(phrases) > MAX_EXCLUSIONS:
+        raise InputError(f"At most {MAX_EXCLUSIONS} phrases can be excluded, not {len(phrases)}.")
+    for phrase in phrases:
+        if len(require_text(phrase, name="phrase to exclude")) > MAX_EXCLUSION_CHARACTERS:
+            raise InputError(
+                f"The phrase to exclude {phrase[:40]!r}… has {len(phrase):,} characters; at most "
+                f"{MAX_EXCLUSION_CHARACTERS} are read."
+            )
+        if not phrase.strip():
+            raise InputError("A phrase to exclude is empty; name what the hits should not be about.")

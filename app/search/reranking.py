@@ -11,6 +11,7 @@ from app.errors import UnavailableError
 from app.ports.rerank import Passage, Reranker
 from app.search.fusion import RankedPoint
 from app.types.chunk_text import embedded_text_of
+from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from app.types.values import ValueReading
 
@@ -29,6 +30,8 @@ class Candidate:
     value: ValueReading | None = None
     rerank_score: float | None = None
     moved_from: int | None = None
+    excluded: str | None = None
+    duplicates: tuple[ScoredPoint, ...] = ()  # near-identical ones that ranked below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,12 @@ def rerank(
     weight = RERANK_WEIGHT_WITH_VALUES if request.values else RERANK_WEIGHT
     joined = join_scores([each.ranked.point.score for each in candidates], scores, weight=weight)
     again = [
-        replace(each, ranked=_with_score(each.ranked, score), rerank_score=own, moved_from=rank)
+        replace(each, ranked=with_score(each.ranked, score), rerank_score=own, moved_from=rank)
         for rank, (each, score, own) in enumerate(zip(looked_at, joined, scores, strict=False), start=1)
     ]
     again.sort(key=lambda each: (-each.ranked.point.score, each.moved_from or 0))
     rest = zip(candidates[len(looked_at) :], joined[len(looked_at) :], strict=True)
-    return Reranked([*again, *(replace(each, ranked=_with_score(each.ranked, score)) for each, score in rest)])
+    return Reranked([*again, *(replace(each, ranked=with_score(each.ranked, score)) for each, score in rest)])
 
 
 def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
@@ -87,5 +90,5 @@ def _passage(ranked: RankedPoint) -> Passage:
     return Passage(ranked.point.id, embedded_text_of(payload), str(metadata["text_hash"]))
 
 
-def _with_score(ranked: RankedPoint, score: float) -> RankedPoint:
+def with_score(ranked: RankedPoint, score: float) -> RankedPoint:
     return replace(ranked, point=replace(ranked.point, score=score))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,19 +12,26 @@ import numpy as np
 from app.errors import ConflictError, InputError
 from app.ports.parts import VectorIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
-from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Point
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
+from app.types.documents import Point, ScoredPoint
+from app.types.lens_indexes import Label
 from app.types.search import Leg, SearchMode, SearchRequest
 
 VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
-DEEPER = 5  # times the limit, where few passages of one document are wanted: one may have all of the best
+DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
+SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
+EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
+LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
 CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
-CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY}
+CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY}
+
+
+LegWeights = Mapping[Leg, float]
 
 
 class QueryVectors(NamedTuple):
@@ -39,7 +46,18 @@ class Retrieved(NamedTuple):
 
     points: Sequence[RankedPoint]
     vector: Sequence[float] = ()  # empty in sparse mode
-    stored: Mapping[str, Sequence[float]] = MappingProxyType({})  # by point id; where the request names values
+
+
+class LabelChoice(NamedTuple):
+    """By labels of a lens index: `only` points that have this one are found; of those that have the `likely` one, which
+    is the query's own, the best are found whatever comes before them."""
+
+    field: str | None = None  # that holds the labels
+    only: Label | None = None
+    likely: Label | None = None
+
+
+NO_LABELS = LabelChoice()
 
 
 class PseudoFeedback(NamedTuple):
@@ -53,17 +71,26 @@ class PseudoFeedback(NamedTuple):
 PSEUDO_FEEDBACK = PseudoFeedback()
 
 
-def find_candidates(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> Retrieved:
-    """As `find_points`; where they are to be ranked again, more points than its limit, and where the request names
-    values, their stored vectors."""
-    wanted = request.limit * (DEEPER if request.per_document else 1)
-    most = max(wanted, request.rerank or 0)
-    if not request.values:
-        return find_points(index, name, replace(request, limit=most), vectors)
-    found = find_points(index, name, replace(request, limit=max(VALUE_CANDIDATES, 2 * most)), vectors)
-    stored = {point.id: point.vector for point in index.retrieve(name, [each.point.id for each in found.points])}
-    present = [each for each in found.points if each.point.id in stored]  # others were deleted since
-    return found._replace(points=present, stored=stored)
+def find_candidates(
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    labels: LabelChoice = NO_LABELS,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
+) -> Retrieved:
+    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
+    some of them may not be wanted."""
+    wanted = request.limit
+    if request.per_document or request.diversity:
+        wanted *= DEEPER
+    elif request.fold_duplicates or request.prefer_prose:
+        wanted += max(SPARE, request.limit)
+    most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
+    if request.values:
+        most = max(VALUE_CANDIDATES, 2 * most)
+    return find_points(index, name, replace(request, limit=most), vectors, labels=labels, weights=weights)
 
 
 def find_points(
@@ -73,12 +100,15 @@ def find_points(
     vectors: QueryVectors,
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    labels: LabelChoice = NO_LABELS,
+    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """Of the index `name`.
+    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label. `weights`: of the
+    legs, after pseudo-relevance feedback.
 
     Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
     """
-    filters = request.filters or None
+    filters, only = request.filters or None, labels.only
     has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
         if not has_sparse:
@@ -86,24 +116,65 @@ def find_points(
                 f"The collection {request.collection!r} was indexed by a release that could not search by words. "
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
-        found = index.search_sparse(name, request.query, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found])
+        ask = partial(index.search_sparse, name, request.query, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        found = index.search(name, vectors.dense, limit=request.limit, filters=filters)
-        return Retrieved([RankedPoint(each) for each in found], vectors.dense)
-    candidates = max(CANDIDATES, 2 * request.limit)
+        ask = partial(index.search, name, vectors.dense, filters=filters)
+        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
+    legs, leg, towards = find_legs(
+        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels
+    )
+    weights = weights if leg is Leg.FEEDBACK else WEIGHTS
+    points = fuse(legs, weights=weights)[: request.limit]
+    if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
+        new = {point.id for point in likely} - {each.point.id for each in points}
+        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
+    return Retrieved(points, vectors.dense)
+
+
+class FoundLegs(NamedTuple):
+    """What each leg finds; the one that was asked last, with its vector."""
+
+    legs: Mapping[Leg, Sequence[ScoredPoint]]
+    last: Leg
+    vector: Sequence[float]
+
+
+def find_legs(
+    index: VectorIndex,
+    name: str,
+    request: SearchRequest,
+    vectors: QueryVectors,
+    *,
+    has_sparse: bool = True,
+    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    labels: LabelChoice = NO_LABELS,
+) -> FoundLegs:
+    """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
+    filters, only = request.filters or None, labels.only
+    # Where labels tell what else there is to be found, half as deep is enough.
+    candidates = max(CANDIDATES, request.limit if labels.field else 2 * request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = request.query if has_sparse else ""
-    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters)
-    legs = dict(zip(asked, dense, strict=True)) | {Leg.SPARSE: sparse}
-    fused = fuse(legs)
-    if feedback.chunks and not request.like and not request.unlike:
-        like = [point.vector for point in index.retrieve(name, [each.point.id for each in fused[: feedback.chunks]])]
-        towards = _towards(asked, like, feedback.weight)
-        legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters)
-        fused = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
-    return Retrieved(fused[: request.limit], vectors.dense)
+    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
+    legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
+    if not feedback.chunks or request.like or request.unlike:
+        return FoundLegs(legs, Leg.DENSE, vectors.dense)
+    first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
+    like = [point.vector for point in index.retrieve(name, first)]
+    towards = _towards(asked, like, feedback.weight)
+    legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters, label=only)
+    return FoundLegs(legs, Leg.FEEDBACK, towards)
+
+
+def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:
+    return ask(limit=LIKELY_CANDIDATES, label=labels.likely) if labels.likely else []
+
+
+def _ranked(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[RankedPoint]:
+    known = {point.id for point in found}
+    return [RankedPoint(each) for each in (*found, *(point for point in likely if point.id not in known))]
 
 
 def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:

@@ -7,35 +7,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 
 from app.errors import EmbedderUnavailableError, InputError, NotFoundError
-from app.ports.catalog import Catalog
+from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
+from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fingerprints import require_same_model
-from app.search.fusion import RankedPoint
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
-from app.search.grouping import at_most_per_document
+from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
+from app.search.hits import hits_of, own_points
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
-from app.search.retrieval import CHUNK_KEYS, QueryVectors, Retrieved, find_candidates, is_own
+from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
 from app.search.text_reranking import rerank_texts
+from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
-from app.types.chunk_text import CONTEXT_KEY
-from app.types.documents import Collection, Metadata, require_text
+from app.search.value_search import ValueSearch
+from app.types.documents import Collection, ScoredPoint, require_text
 from app.types.search import (
     Hit,
-    HitChunk,
-    HitDocument,
+    Leg,
     SearchMode,
     SearchRequest,
     SearchResult,
@@ -53,7 +54,7 @@ _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 class SearchService:
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: SearchedCatalog,
         index: VectorIndex,
         embedder: Embedder,
         *,
@@ -71,6 +72,8 @@ class SearchService:
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
+        self._exclusions = ExclusionRanker(index, self._values)
+        self._value_search = ValueSearch(catalog, index, self._values)
         self._calibration = MatchCalibration(index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
@@ -84,6 +87,8 @@ class SearchService:
         with self._timed(timings_ms, "total"):
             check_request(request)
             check_value(request)
+            asked, negated = request.query, exclude_negated(request)
+            request = negated.request
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
@@ -92,21 +97,26 @@ class SearchService:
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     query, vectors = self._embed(request, collection)
+            own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                collection, found = self._ask_index(collection, request, vectors)
-            candidates, summary = self._read_values(_own(found.points), found, request, collection, timings_ms)
+                collection, labels, found = self._ask_index(collection, request, vectors, own_value)
+            points = own_points(found.points)
+            candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
+            kept = self._exclusions.push_down(ranked.candidates, request, collection)
         result = SearchResult(
-            query=request.query,
+            query=asked,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=_hits(at_most_per_document(ranked.candidates, request.per_document)[: request.limit]),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
             notes=ranked.notes,
+            exclusions=told_exclusions(negated, kept, summary),
+            searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
@@ -114,28 +124,41 @@ class SearchService:
         )
         return self.highlight(result) if highlight else result
 
+    def _read_query(
+        self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
+    ) -> ValueLabels | None:
+        if not request.values:
+            return None
+        with self._timed(timings_ms, "values"):
+            # As documents are embedded, which a hybrid search asks with, too: it is remembered.
+            vector = self.refine(
+                request.query, instruction=collection.document_instruction, steps=collection.document_steps
+            ).vector
+            return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
+
     def _read_values(
         self,
         points: Sequence[RankedPoint],
-        found: Retrieved,
         request: SearchRequest,
         collection: Collection,
+        query: ValueLabels | None,
+        labels: LabelChoice,
         timings_ms: dict[str, float],
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """The passages ranked under the values, what each is among them, and how many have which."""
-        if not request.values:
+        if query is None:
             return [Candidate(each) for each in points], None
+        started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
-            vectors = np.asarray([found.stored[each.point.id] for each in points], dtype=np.float32)
-            read = self._values.read(
-                vectors.reshape(len(points), self._embedder.info.dimension),
-                request.query,
-                request.values,
-                collection=collection,
-            )
-            most = len(points) if request.per_document else max(request.limit, request.rerank or 0)
-            ranked = rank_by_values(points, read.passages, value=request.value, limit=most)
-        return [Candidate(point, reading) for point, reading in ranked], read.summary
+            read = self._value_search.read(points, query, request, collection, field=labels.field)
+            ranked = rank_by_values(read.points, read.readings, value=request.value)
+            without = set(excluded_values(request).values())
+        timings_ms["values"] = round(timings_ms["values"] + started, 3)
+        return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
+
+    def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
+        ids = [each.ranked.point.id for each in pool]
+        return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
         """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
@@ -164,7 +187,7 @@ class SearchService:
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
-            hits = highlight_by_bm25(result.hits, result.query, mode=result.mode)
+            hits = highlight_by_bm25(result.hits, result.searched or result.query, mode=result.mode)
             if result.mode is not SearchMode.SPARSE:
                 hits = self._highlighter.highlight(
                     hits,
@@ -186,7 +209,9 @@ class SearchService:
         try:
             collection = self._catalog.collection(result.collection)
             query = self.refine(
-                result.query, instruction=collection.document_instruction, steps=collection.document_steps
+                result.searched or result.query,
+                instruction=collection.document_instruction,
+                steps=collection.document_steps,
             ).vector
             found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
         except NotFoundError:
@@ -242,18 +267,29 @@ class SearchService:
         return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vectors: QueryVectors
-    ) -> tuple[Collection, Retrieved]:
+        self, collection: Collection, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
+    ) -> tuple[Collection, LabelChoice, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
             name = collection.active_index
             try:
-                return collection, find_candidates(self._index, name, request, vectors)
+                labels = self._value_search.choose(request, collection, own_value)
+                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
+                return collection, labels, found
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
                     raise
                 require_same_model(collection, self._embedder)
+
+    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
+        """What each leg of a hybrid search finds, before they are fused."""
+        request = exclude_negated(request).request
+        collection = self._catalog.collection(request.collection)
+        require_same_model(collection, self._embedder)
+        _, vectors = self._embed(request, collection)
+        return find_legs(self._index, collection.active_index, request, vectors).legs
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
@@ -288,43 +324,3 @@ def _check_refinement(
     if steps == 0 and instruction:
         raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
     check_token_bias(token_bias)
-
-
-def _own(points: Sequence[RankedPoint]) -> list[RankedPoint]:
-    own = [each for each in points if is_own(each.point.payload)]
-    if len(own) < len(points):
-        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
-    return own
-
-
-def _hits(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
-    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
-
-
-def _hit(rank: int, candidate: Candidate) -> Hit:
-    point = candidate.ranked.point
-    metadata = cast("Mapping[str, object]", point.payload["metadata"])
-    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
-    page = metadata.get("page")
-    return Hit(
-        rank=rank,
-        score=point.score,
-        document=HitDocument(
-            id=str(metadata["document_id"]),
-            title=str(metadata["title"]),
-            uri=str(metadata["uri"]),
-            metadata=cast("Metadata", own),
-        ),
-        chunk=HitChunk(
-            id=point.id,
-            text=str(point.payload["page_content"]),
-            start=cast("int", metadata["start"]),
-            end=cast("int", metadata["end"]),
-            page=cast("int | None", page),
-            context=str(metadata.get(CONTEXT_KEY, "")),
-        ),
-        legs=candidate.ranked.legs,
-        value=candidate.value,
-        rerank_score=candidate.rerank_score,
-        moved_from=candidate.moved_from,
-    )

@@ -12,7 +12,7 @@ VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; not tuned yet
 
 
 def rank_by_values(
-    points: Sequence[RankedPoint], readings: Sequence[ValueReading], *, value: str | None, limit: int
+    points: Sequence[RankedPoint], readings: Sequence[ValueReading], *, value: str | None
 ) -> list[tuple[RankedPoint, ValueReading]]:
     """Best first, ties by id. The first score counts as a share of the best one; `value` leaves only passages of it."""
     best = max((each.point.score for each in points), default=0.0)
@@ -26,4 +26,4 @@ def rank_by_values(
         for ranked, reading in zip(points, readings, strict=True)
         if value is None or reading.name == value
     ]
-    return sorted(scored, key=lambda each: (-each[0].point.score, each[0].point.id))[:limit]
+    return sorted(scored, key=lambda each: (-each[0].point.score, each[0].point.id))

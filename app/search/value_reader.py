@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,25 +13,18 @@ from app.search.value_distributions import (
     Clarity,
     distributions,
     fits,
+    margins,
     measure_clarity,
-    similarities,
     value_cosines,
 )
+from app.search.value_labels import ValueLabels
 from app.types.documents import Collection
-from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueSummary, flatten_phrases
+from app.types.values import LensValue, flatten_phrases
 
 KEPT_PHRASES = 4096
 _BACKGROUND_PHRASES = 256
 
 Space = tuple[str, str, int]  # fingerprint, document instruction and document steps: what a stored vector depends on
-
-
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """Of passages, in their order, and of the query."""
-
-    passages: tuple[ValueReading, ...]
-    summary: ValueSummary
 
 
 class ValueReader:
@@ -42,29 +34,28 @@ class ValueReader:
         self._embedder = embedder
         self._vectors: LRUCache[tuple[Space, str], np.ndarray] = LRUCache(KEPT_PHRASES)
 
-    def read(self, vectors: np.ndarray, query: str, values: Sequence[LensValue], *, collection: Collection) -> Readings:
-        """vectors: (n, D), L2-normalised, as the collection's index holds them."""
+    def label(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> ValueLabels:
+        """What texts are among the values. vectors: (n, D), L2-normalised, as the collection's index holds them."""
         phrases, owners = flatten_phrases(values)
-        embedded = self._embed([query, *phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
-        own, background = embedded[1 : 1 + len(phrases)], embedded[1 + len(phrases) :]
-        texts = np.concatenate([embedded[:1], vectors.astype(np.float32)])
+        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+        own, background = embedded[: len(phrases)], embedded[len(phrases) :]
+        texts = vectors.astype(np.float32, copy=False)
         cosines = value_cosines(texts, own, owners)
-        probabilities = distributions(cosines)
-        alike = similarities(probabilities, probabilities[0])
-        named = [
-            values[best].name if is_fit else OTHER
-            for best, is_fit in zip(cosines.argmax(axis=1), fits(cosines, texts, background), strict=True)
-        ]
-        readings = tuple(
-            ValueReading(name, float(row.max()), float(similarity))
-            for name, row, similarity in zip(named, probabilities, alike, strict=True)
-        )
-        counts = [
-            ValueCount(value.name, named[1:].count(value.name), float(probability))
-            for value, probability in zip(values, probabilities[0], strict=True)
-        ]
-        other = ValueCount(OTHER, named[1:].count(OTHER), None)
-        return Readings(readings[1:], ValueSummary(named[0], (*counts, other), len(vectors)))
+        numbers = np.where(fits(cosines, texts, background), cosines.argmax(axis=1), len(values))
+        return ValueLabels(numbers, distributions(cosines))
+
+    def label_text(self, text: str, values: Sequence[LensValue], *, collection: Collection) -> ValueLabels:
+        return self.label(self._embed([text], collection), values, collection=collection)
+
+    def nearness(
+        self, vectors: np.ndarray, phrases: Sequence[str], *, collection: Collection
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n, P) each: cosines of texts and phrases, and by how many standard deviations these are above those of the
+        text and phrases of other subjects. vectors: (n, D), as the collection's index holds them."""
+        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+        cosines = vectors @ embedded[: len(phrases)].T
+        background = embedded[len(phrases) :]
+        return cosines, np.stack([margins(each[:, None], vectors, background) for each in cosines.T], axis=1)
 
     def clarity(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> Clarity:
         """How clearly texts fall into the values. vectors: (n, D), as the collection's index holds them."""

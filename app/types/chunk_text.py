@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-CONTEXT_KEY = "chunk_context"  # in the metadata of a point, where there is any
+# In the metadata of a point: its context where there is any, and its kind where it is not prose.
+CONTEXT_KEY, KIND_KEY = "chunk_context", "chunk_kind"
 
 
 def with_context(context: str, text: str) -> str:

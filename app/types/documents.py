@@ -37,14 +37,24 @@ class IndexRole(StrEnum):
 class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
+    LABELS = "labels"  # of the points of an index: `index/field`
 
 
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
+    LENS_INDEX = "lens-index"  # `document_id` is then that of a lens index
 
 
 READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it
+
+
+class ChunkKind(StrEnum):
+    """What a chunk holds, as far as its form tells."""
+
+    PROSE = "prose"
+    TABLE = "table"  # of numbers
+    REFERENCES = "references"  # a bibliography, or a part of it
 
 
 class JobPriority(StrEnum):
@@ -64,37 +74,6 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1, `headings`
-    are those above it, from the outermost."""
-
-    text: str
-    start: int
-    end: int
-    page: int | None = None
-    headings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractedText:
-    """What a reader found. `page_starts[i]` is the character at which page i+1 begins; empty without pages."""
-
-    text: str
-    title: str
-    media_type: str
-    metadata: Metadata = field(default_factory=dict)
-    page_starts: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    """A stretch of a document's text, and the characters of the whole text at which pages begin in it."""
-
-    text: str
-    page_starts: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TextWindow:
     """Characters [start, start + len(text)) of a text of `total` characters."""
 
@@ -105,16 +84,6 @@ class TextWindow:
     @property
     def end(self) -> int:
         return self.start + len(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What a reader tells of a document besides its text."""
-
-    title: str
-    media_type: str
-    metadata: Metadata = field(default_factory=dict)
-    is_titled: bool = True  # otherwise the title is only the name of its file
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +99,12 @@ class Chunk:
     end: int
     page: int | None = None
     context: str = ""  # where in the document it stands
+    kind: ChunkKind = ChunkKind.PROSE
 
 
 # What a collection promises about its vectors; each of its physical indexes was made under one such contract.
 _OF_VECTORS = ("fingerprint", "dimension", "document_instruction", "document_steps")
-CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context")
+CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context", "chunk_structure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +121,7 @@ class Collection:
     active_index: str
     is_paused: bool = False  # its jobs wait until it is resumed
     chunk_context: bool = False  # whether chunks are embedded with title and headings
+    chunk_structure: bool = False  # whether chunks keep to sections, pages and rows
 
     @property
     def has_plain_vectors(self) -> bool:
@@ -268,15 +239,6 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
-
-    job: Job
-    uri: str
-    chunk_count: int
 
 
 class FacetValue(NamedTuple):

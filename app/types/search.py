@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.types.documents import Metadata
+from app.types.documents import ChunkKind, Metadata
 from app.types.values import LensValue, ValueReading, ValueSummary
 from embedder.refinement_steps import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
 MAX_FILTERS = 32
 MAX_FEEDBACK = 16  # chunks on either side
+MAX_EXCLUSIONS, MAX_EXCLUSION_CHARACTERS = 8, 200
 MAX_RERANK = 200  # candidates that are re-ranked
 BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
 
@@ -35,6 +36,14 @@ class Leg(StrEnum):
     PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
     SPARSE = "sparse"  # its words
     FEEDBACK = "feedback"  # a vector between the query and what the others found first
+
+
+class ExclusionEffect(StrEnum):
+    """What became of a phrase that a search is not to be about."""
+
+    VALUE = "value"  # it is a value of the lens, of which no passage is shown
+    RANK = "rank"  # passages about it rank lower
+    OFFERED = "offered"  # nothing yet: the query may mean it, or not
 
 
 class Match(StrEnum):
@@ -62,6 +71,11 @@ class SearchRequest:
     # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
     rerank: int | None = None
     per_document: int | None = None  # passages of one document; None: any number
+    exclude: tuple[str, ...] = ()  # phrases that the hits should not be about
+    detect_negation: bool = True  # "not about X" in the query is one of them
+    prefer_prose: bool = True  # tables of numbers and references count less, unless the query asks for such
+    fold_duplicates: bool = True  # near-identical passages go with the best of them
+    diversity: float = 0.0  # 0: the ranking alone, to 1: unlike each other, whatever they answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,7 @@ class HitChunk:
     end: int
     page: int | None
     context: str = ""  # title and headings, as they were embedded with it
+    kind: ChunkKind = ChunkKind.PROSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,25 @@ class LegRank:
 
 
 @dataclass(frozen=True, slots=True)
+class Exclusion:
+    """`is_detected`: by what the query says. `passages` of the candidates were left out, or rank lower."""
+
+    phrase: str
+    effect: ExclusionEffect
+    is_detected: bool = False
+    value: str | None = None  # of the lens
+    passages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicate:
+    """A passage that says nearly the same as one that ranks above it."""
+
+    document: HitDocument
+    chunk: HitChunk
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
     score: float  # cosine; BM25 in sparse mode; 0 to 1, fused, in hybrid mode
@@ -112,6 +146,8 @@ class Hit:
     rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
     moved_from: int | None = None  # its rank before that, from 1
     match: Match | None = None  # None under an instruction, and by words alone where the model is away
+    excluded: str | None = None  # the excluded phrase that it is most about, for which it ranks lower
+    duplicates: tuple[NearDuplicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +163,8 @@ class SearchResult:
     values: ValueSummary | None = None  # where the request names values
     notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
     match: Match | None = None  # of the hit that answers best
+    exclusions: tuple[Exclusion, ...] = ()
+    searched: str = ""  # the query without what it negates, which is what was searched for
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.types.documents import Job
+
 MAX_URLS = 200  # of a collection, waiting or failed
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
+
+    job: Job
+    uri: str
+    chunk_count: int
 
 
 class FetchState(StrEnum):
@@ -33,6 +44,7 @@ class ContractChange:
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     chunk_context: bool | None = None
+    chunk_structure: bool | None = None
 
     def given(self) -> dict[str, str | int]:
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}

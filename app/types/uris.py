@@ -11,6 +11,7 @@ UPLOAD = "upload://"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@/")
 _SCHEME = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*")
 _WITH_HOST = frozenset({"http", "https", "ftp", "file"})
+_OBEYED = frozenset({"Cc", "Cf", "Zl", "Zp"})  # controls, marks of direction, line separators
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
@@ -20,9 +21,10 @@ def upload_uri(path: str) -> str:
 
 
 def canonical_uri(uri: str) -> str:
-    """One spelling for each upload, whether its sender encoded it or not; other URIs are as they were given."""
+    """One spelling for each upload, whether its sender encoded it or not. Other URIs are as they were given, but for
+    control characters, which are encoded: a terminal would obey them."""
     if not uri.startswith(UPLOAD):
-        return uri
+        return "".join(_escaped(each) if unicodedata.category(each) in _OBEYED else each for each in uri)
     path = uri.removeprefix(UPLOAD)
     is_encoded = all(each == "%" or _is_plain(each) for each in path) and "%" not in _ESCAPE.sub("", path)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 OTHER = "other"  # what fits none of the values
 
@@ -32,6 +33,13 @@ class ValueReading:
     similarity: float  # cosine of the text's distribution over the values and the query's
 
 
+class ValueScope(StrEnum):
+    """Which passages were looked at."""
+
+    CANDIDATES = "candidates"  # those that the search found first
+    COLLECTION = "collection"  # all that the filters leave, by a lens index
+
+
 @dataclass(frozen=True, slots=True)
 class ValueCount:
     """How many of the passages looked at have a value, and how probable it is for the query."""
@@ -43,12 +51,12 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """`query` is the query's own value; `counts` are over `passages` candidates, the values in their given order,
-    OTHER last."""
+    """`query` is the query's own value; `counts` are over `passages`, the values in their given order, OTHER last."""
 
     query: str
     counts: tuple[ValueCount, ...]
     passages: int
+    scope: ValueScope = ValueScope.CANDIDATES
 
 
 def flatten_phrases(values: Sequence[LensValue]) -> tuple[list[str], list[int]]:

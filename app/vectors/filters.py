@@ -10,6 +10,7 @@ from qdrant_client import models
 
 from app.search.filters import check_filters, read_filter
 from app.search.retrieval import CHUNK_KEYS
+from app.types.lens_indexes import Label
 
 DOCUMENT_ID_FIELD = "metadata.document_id"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -21,10 +22,19 @@ def of_documents(document_ids: Sequence[str]) -> models.Filter:
     )
 
 
-def metadata_filter(filters: Mapping[str, str]) -> models.Filter | None:
-    if not filters:
-        return None
-    return models.Filter(must=[_equals(_metadata_path(key), value) for key, value in check_filters(filters).items()])
+def of_ids(ids: Sequence[str]) -> models.Filter:
+    """For changes, since Qdrant answers 404 to an id that is not there."""
+    return models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+
+
+def metadata_filter(filters: Mapping[str, str] | None, label: Label | None = None) -> models.Filter | None:
+    """Of points that have these metadata, and this label."""
+    must: list[models.Condition] = [
+        _equals(_metadata_path(key), value) for key, value in check_filters(filters or {}).items()
+    ]
+    if label is not None:
+        must.append(models.FieldCondition(key=label_path(label.field), match=models.MatchValue(value=label.value)))
+    return models.Filter(must=must) if must else None
 
 
 def _equals(path: str, value: str) -> models.Filter:
@@ -36,6 +46,10 @@ def _equals(path: str, value: str) -> models.Filter:
         # A range finds integers as well as floats.
         readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
     return models.Filter(should=readings)
+
+
+def label_path(field: str) -> str:
+    return f"{field}.value"
 
 
 def text_paths(payloads: Iterable[Mapping[str, object]]) -> list[str]:

@@ -17,9 +17,11 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from app.edge import EdgeProcess
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
+from app.types.lens_indexes import Label
 from app.vectors import tuning
 from app.vectors.errors import missing, translated, unavailable
-from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, text_paths
+from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
+from app.vectors.labels import LabelledPoints
 from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
 
 T = TypeVar("T")
@@ -34,7 +36,7 @@ _OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
 
 
-class QdrantVectorIndex:
+class QdrantVectorIndex(LabelledPoints):
     """Implements the port `VectorIndex`.
 
     `reconnect` gives a new client after the present one has lost its server; every operation here may be repeated.
@@ -47,11 +49,13 @@ class QdrantVectorIndex:
         quantization: tuning.Quantization = "none",
         sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
         reconnect: Callable[[], QdrantClient] | None = None,
+        packs_vectors: bool = False,
     ) -> None:
         self._client = client
         self._quantization = quantization
         self._sharding = sharding
         self._reconnect = reconnect
+        self._packs_vectors = packs_vectors
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
         self._search_params = tuning.SearchParamsByIndex(self._info)
@@ -63,7 +67,7 @@ class QdrantVectorIndex:
             # As a header, since the client warns of an `api_key` over plain HTTP, which never leaves this machine.
             return _client(connection.url, headers={"api-key": connection.token}, trust_env=False)
 
-        return cls(connect(), quantization=quantization, reconnect=connect)
+        return cls(connect(), quantization=quantization, reconnect=connect, packs_vectors=True)
 
     @classmethod
     def at(
@@ -134,13 +138,8 @@ class QdrantVectorIndex:
             self._call(index, partial(QdrantClient.upsert, collection_name=index, points=batch, wait=True))
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
-        # Chosen by a filter, since Qdrant answers 404 to an id that is not there.
         operations: list[models.UpdateOperation] = [
-            models.OverwritePayloadOperation(
-                overwrite_payload=models.SetPayload(
-                    payload=dict(payload), filter=models.Filter(must=[models.HasIdCondition(has_id=[point_id])])
-                )
-            )
+            models.SetPayloadOperation(set_payload=models.SetPayload(payload=dict(payload), filter=of_ids([point_id])))
             for point_id, payload in payloads.items()
         ]
         for start in range(0, len(operations), _PAYLOADS_PER_UPDATE):
@@ -158,16 +157,28 @@ class QdrantVectorIndex:
         self._call(index, lambda client: client.delete(index, selector, wait=True))
 
     def search(
-        self, index: str, vector: Sequence[float], *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
-        [found] = self._query(index, [self._nearest(index, vector, filters)], limit)
+        [found] = self._query(index, [self._nearest(index, vector, metadata_filter(filters, label))], limit)
         return found
 
     def search_sparse(
-        self, index: str, text: str, *, limit: int, filters: Mapping[str, str] | None = None
+        self,
+        index: str,
+        text: str,
+        *,
+        limit: int,
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> list[ScoredPoint]:
         self._require_words(index)
-        words = _with_words(text, filters)
+        words = _with_words(text, metadata_filter(filters, label))
         return self._query(index, [words], limit)[0] if words else []
 
     def search_legs(
@@ -178,10 +189,12 @@ class QdrantVectorIndex:
         *,
         limit: int,
         filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         if text:
             self._require_words(index)
-        nearest, words = [self._nearest(index, each, filters) for each in vectors], _with_words(text, filters)
+        condition = metadata_filter(filters, label)
+        nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
         if words is None:
             return self._query(index, nearest, limit), []
         *dense, sparse = self._query(index, [*nearest, words], limit)
@@ -289,10 +302,10 @@ class QdrantVectorIndex:
                     create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=field)
                     self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD, wait=False))
 
-    def _nearest(self, index: str, vector: Sequence[float], filters: Mapping[str, str] | None) -> models.QueryRequest:
+    def _nearest(self, index: str, vector: Sequence[float], condition: models.Filter | None) -> models.QueryRequest:
         return models.QueryRequest(
             query=models.NearestQuery(nearest=unit(vector, "the query")),
-            filter=metadata_filter(filters or {}),
+            filter=condition,
             params=self._search_params.of(index),
             with_payload=True,
         )
@@ -362,9 +375,9 @@ def _client(url: str, **options: object) -> QdrantClient:
     return QdrantClient(url=url, timeout=_TIMEOUT_S, check_compatibility=False, **options)  # type: ignore[arg-type]
 
 
-def _with_words(text: str, filters: Mapping[str, str] | None) -> models.QueryRequest | None:
+def _with_words(text: str, condition: models.Filter | None) -> models.QueryRequest | None:
     """None for a text without words."""
-    condition, words = metadata_filter(filters or {}), words_query(text)
+    words = words_query(text)
     if words is None:
         return None
     return models.QueryRequest(

@@ -13,17 +13,17 @@ from functools import partial
 from math import ceil
 
 from app.collections.background_reindex import StoppedError
+from app.collections.lens_indexing import LensIndexer
 from app.collections.reindex import Reindexer
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
 from app.services import Services
 from app.settings import Settings
-from app.types.documents import Collection
 from app.wiring.embedding import LocalEmbedder
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
-from ingest.splitter import TokenSplitter
+from ingest.splitters import splitter_of
 from ingest.worker import SMALL_BYTES, Worker
 from ingest.worker_slots import WorkerSlots
 
@@ -38,21 +38,18 @@ _DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
     """Its reader, a process of its own, ends with the block."""
 
-    def splitter_for(collection: Collection) -> TokenSplitter:
-        return TokenSplitter(
-            services.token_counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap
-        )
-
     settings = services.settings
     limits, process_limits = read_limits(settings), process_limits_of(settings)
+    embedder = services.embedder.for_ingestion(is_stopping)
     with ProcessReader(limits=limits, process_limits=process_limits, is_stopping=is_stopping) as read:
         yield IngestPipeline(
             catalog=services.catalog,
             blobs=services.blobs,
             index=services.index,
-            embedder=services.embedder.for_ingestion(is_stopping),
+            lens_indexing=LensIndexer(catalog=services.catalog, index=services.index, embedder=embedder),
+            embedder=embedder,
             read=read,
-            splitter_for=splitter_for,
+            splitter_for=lambda collection: splitter_of(collection, services.token_counter),
             temporary_folder=settings.home,
         )
 

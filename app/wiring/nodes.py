@@ -13,14 +13,14 @@ from functools import cache
 from tokenizers import Tokenizer
 
 from app.collections.blobs import FolderBlobStore
-from app.ports.parts import Embedder
+from app.ports.parts import Embedder, Splitter
 from app.settings import Settings
 from app.types.documents import Collection
 from app.vectors import QdrantVectorIndex
 from app.wiring.index import open_index
 from app.wiring.ingestion import process_limits_of, read_limits
 from ingest.readers import ProcessReader
-from ingest.splitter import TokenSplitter
+from ingest.splitters import splitter_of
 
 _opened = ExitStack()  # ends with its process, and what it holds sees that by its pipes
 
@@ -45,9 +45,8 @@ class SettingsParts:
     def reader(self) -> ProcessReader:
         return _reader(self.settings)
 
-    def splitter(self, collection: Collection) -> TokenSplitter:
-        counter = _token_counter(self.tokenizer)
-        return TokenSplitter(counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap)
+    def splitter(self, collection: Collection) -> Splitter:
+        return splitter_of(collection, _token_counter(self.tokenizer))
 
 
 class JsonTokenCounter:

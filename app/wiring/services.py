@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.collections.value_tables import ValueTables
 from app.edge import EdgeProcess
 from app.evaluation.background import evaluations_over
 from app.runtime.metrics import Metrics
@@ -55,6 +57,8 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
             ),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            lens_indexes=LensIndexes(catalog),
+            value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
             checks={
                 "catalog": catalog.is_alive,

@@ -75,6 +75,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         collections=services.library,
         fetching=services.fetching,
         reindexing=services.reindexing,
+        lens_indexes=services.lens_indexes,
         default_steps=services.embedder.info.default_query_steps,
         min_steps=services.embedder.info.min_steps,
         max_steps=services.embedder.info.max_steps,
@@ -82,6 +83,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         examples=EXAMPLES,
         judged=services.judged,
         evaluations=services.evaluations,
+        tuning=services.tuning,
         checks=services.checks,
         has_logins=has_logins,
     )

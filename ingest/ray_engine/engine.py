@@ -111,6 +111,7 @@ class ShardEngine:
             self._give_back(shard)  # those that were cancelled, paused or taken over
         finally:
             shard.close()
+        self._catalog.queue_lens_indexes(collection)  # which nodes know nothing of
         if shard.has_replaced:  # the files of the versions before
             remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
         return True

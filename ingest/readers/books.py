@@ -6,15 +6,17 @@ import io
 import posixpath
 import zipfile
 from collections.abc import Iterator
+from itertools import chain
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText, MetadataValue
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
 from ingest.readers.html import read_body
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import check_package, iso_date
-from ingest.readers.tables import join_paragraphs
+from ingest.readers.tables import join_blocks
 from ingest.readers.xml import parse_xml
 
 _CONTAINER = "META-INF/container.xml"
@@ -32,10 +34,10 @@ def read_epub(data: bytes, limits: ReadLimits) -> ExtractedText:
         if _encrypted(archive).intersection(chapters):
             raise DocumentError("This EPUB is protected against copying. Add a version without protection.")
         present = set(archive.namelist())
-        texts = (read_body(archive.read(chapter)) for chapter in chapters if chapter in present)
-        text = join_paragraphs(filter(None, texts), limits)
+        bodies = (read_body(archive.read(chapter)) for chapter in chapters if chapter in present)
+        text, marks = join_blocks(chain.from_iterable(bodies), limits)
     title, metadata = _properties(package)
-    return ExtractedText(text, title=title, media_type="application/epub+zip", metadata=metadata)
+    return ExtractedText(text, title=title, media_type="application/epub+zip", metadata=metadata, marks=marks)
 
 
 def _package_name(archive: zipfile.ZipFile) -> str:

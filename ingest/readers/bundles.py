@@ -11,7 +11,7 @@ import zipfile
 from typing import IO, cast
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText
+from app.types.texts import ExtractedText
 from ingest.readers.errors import PARSER_ERRORS
 from ingest.readers.limits import MEGABYTE, ReadLimits
 from ingest.readers.members import Members, ReadMember
@@ -33,7 +33,7 @@ def read_zip(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
             else:
                 _add_zipped(members, archive, entry)
     members.require_one()
-    return ExtractedText(members.text, title="", media_type="application/zip", metadata=members.metadata("files"))
+    return _joined(members, "application/zip")
 
 
 def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
@@ -66,7 +66,11 @@ def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
                 assert file is not None  # only links and devices give None
                 members.add(entry.name, file.read)
     members.require_one()
-    return ExtractedText(members.text, title="", media_type="application/x-tar", metadata=members.metadata("files"))
+    return _joined(members, "application/x-tar")
+
+
+def _joined(members: Members, media_type: str) -> ExtractedText:
+    return ExtractedText(members.text, "", media_type, members.metadata("files"), marks=members.marks)
 
 
 def _unpacked(data: bytes, limits: ReadLimits) -> IO[bytes]:

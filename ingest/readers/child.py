@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.types.documents import Findings, TextPart
+from app.types.texts import Findings, TextPart
 from ingest.readers.document import read_file
 from ingest.readers.errors import PARSER_ERRORS, damaged
 from ingest.readers.limits import ProcessLimits

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from app.errors import DocumentError
 from app.ports.parts import TextSink
-from app.types.documents import ExtractedText, Findings, TextPart
+from app.types.texts import ExtractedText, Findings, TextPart
+from ingest.headings import MarkdownHeadings
 from ingest.readers.books import read_epub
 from ingest.readers.bundles import read_tar, read_zip
 from ingest.readers.errors import PARSER_ERRORS, damaged
 from ingest.readers.html import read_html
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
 from ingest.readers.mail import read_mailbox, read_message
-from ingest.readers.media_types import CODE, DOCX, PPTX, XLSX, media_type_of, path_of
+from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PPTX, XLSX, media_type_of, path_of
 from ingest.readers.members import ReadMember
 from ingest.readers.office import read_docx
 from ingest.readers.parts import Opened, cut_parts, pieces_of
@@ -51,7 +54,7 @@ def _container(read: Callable[[bytes, ReadLimits, ReadMember], ExtractedText]) -
 # What a person calls the format, and who reads it.
 _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
-    "text/markdown": ("text", read_markdown),
+    MARKDOWN: ("text", read_markdown),
     "text/html": ("HTML", _whole(read_html)),
     "application/pdf": ("PDF", read_pdf),
     DOCX: ("Word document", _whole(read_docx)),
@@ -70,6 +73,8 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     **dict.fromkeys(CODE, ("source code", read_text)),
 }
 _MAX_TITLE = 200
+_TEXT = "text://"  # begins the uri of a text that was handed in without a file
+_FIRST_WORDS = 80  # characters, of a text without a title or a name
 
 
 def read_file(
@@ -108,6 +113,7 @@ class TextInMemory:
             media_type=found.media_type,
             metadata=found.metadata,
             page_starts=tuple(start for part in self._parts for start in part.page_starts),
+            marks=tuple(mark for part in self._parts for mark in part.marks),
         )
 
 
@@ -118,30 +124,36 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
         known = media_type_of(uri)
     check_size(stream.seek(0, os.SEEK_END), limits)
     stream.seek(0)
-    opened = _read_text(known, stream, limits, into)
+    opened, begin = _read_text(known, stream, limits, into)
     metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
     title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE]
-    return Findings(title or clean_text(name), known, metadata, is_titled=bool(title))
+    is_named = not uri.startswith(_TEXT)
+    untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
+    return Findings(title or untitled, known, metadata, is_titled=bool(title))
 
 
-def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> Opened:
+def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> tuple[Opened, str]:
+    """With how its text begins."""
     kind, open_format = _FORMATS[media_type]
-    length, is_empty = 0, True
+    length, begin = 0, ""
+    headings = MarkdownHeadings()
     try:
         opened = open_format(stream, limits)
         for part in cut_parts(opened.pieces):
+            if media_type == MARKDOWN:
+                part = replace(part, marks=headings.marks(part.text, length))
             length += len(part.text)
             check_length(length, limits)
-            is_empty = is_empty and not part.text.strip()
+            begin = begin or part.text.strip()[: 10 * _FIRST_WORDS]
             into.write(part)
     except DocumentError:
         raise
     except PARSER_ERRORS as error:
         raise damaged(kind, error) from error
-    if is_empty:
+    if not begin:
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
-    return opened
+    return opened, begin

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 import lxml.html
 import trafilatura
 from lxml.etree import ParserError
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText, MetadataValue
+from app.types.documents import MetadataValue
+from app.types.texts import ROW, ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import iso_date
-from ingest.readers.tables import render_rows
+from ingest.readers.parts import Block
+from ingest.readers.tables import join_blocks, render_rows
 from ingest.readers.text import clean_text, decode_text
 
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
@@ -36,16 +39,19 @@ def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
     tree = _parse(data)
     title = _title(tree)
     metadata = _declared(tree)
-    _spell_out_tables(tree)
-    text, found = _main_text(tree)
-    return ExtractedText(text or _body_text(tree), title=title, media_type="text/html", metadata=found | metadata)
+    levels = _spell_out_tables(tree) | _headings(tree)
+    main_text, found = _main_text(tree)
+    blocks = list(_blocks(main_text or _body_text(tree), levels))
+    text, marks = join_blocks(blocks, limits)
+    title = next((block.text for block in blocks if block.level == 1), title)
+    return ExtractedText(text, title=title, media_type="text/html", metadata=found | metadata, marks=marks)
 
 
-def read_body(data: bytes) -> str:
+def read_body(data: bytes) -> list[Block]:
     """All the text of a page that has nothing but its text, as a chapter of a book."""
     tree = _parse(data)
-    _spell_out_tables(tree)
-    return _body_text(tree)
+    levels = _spell_out_tables(tree) | _headings(tree)
+    return list(_blocks(_body_text(tree), levels))
 
 
 def _parse(data: bytes) -> lxml.html.HtmlElement:
@@ -99,8 +105,24 @@ def _declared(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
     return found
 
 
-def _spell_out_tables(tree: lxml.html.HtmlElement) -> None:
-    """Tables with a row of headers become a paragraph per row. Others are left: they may only lay out the page."""
+def _headings(tree: lxml.html.HtmlElement) -> dict[str, int]:
+    """Level of each, by its text."""
+    headings = tree.iter("h1", "h2", "h3", "h4", "h5", "h6")
+    return {text: int(each.tag[1]) for each in headings if (text := " ".join(each.text_content().split()))}
+
+
+def _blocks(text: str, levels: Mapping[str, int]) -> Iterator[Block]:
+    """Its paragraphs, with the level of those that are told by their text: what is a heading, or of a row, stands in
+    the main text as it did in the page."""
+    for paragraph in text.split("\n\n"):
+        if paragraph.strip():
+            yield Block(paragraph, levels.get(" ".join(paragraph.split())))
+
+
+def _spell_out_tables(tree: lxml.html.HtmlElement) -> dict[str, int]:
+    """Tables with a row of headers become a paragraph per row, and each of these is told. Others are left: they may
+    only lay out the page."""
+    levels: dict[str, int] = {}
     for table in list(tree.iter("table")):
         rows = [row.xpath("./td|./th") for row in table.iter("tr")]
         is_simple = len(rows) > 1 and all(cell.tag == "th" for cell in rows[0]) and len(rows[0]) > 1
@@ -108,12 +130,15 @@ def _spell_out_tables(tree: lxml.html.HtmlElement) -> None:
         if not is_simple or spans:
             continue
         block = lxml.html.Element("div")
-        for line in render_rows([cell.text_content() for cell in cells] for cells in rows):
-            paragraph = lxml.html.Element("p")
-            paragraph.text = line
-            block.append(paragraph)
+        for row in render_rows([cell.text_content() for cell in cells] for cells in rows):
+            for line in row.text.split("\n\n"):
+                paragraph = lxml.html.Element("p")
+                paragraph.text = line
+                block.append(paragraph)
+                levels[line] = ROW
         block.tail = table.tail
         table.getparent().replace(table, block)
+    return levels
 
 
 def _body_text(tree: lxml.html.HtmlElement) -> str:

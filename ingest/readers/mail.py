@@ -12,7 +12,8 @@ from email.utils import parsedate_to_datetime
 from typing import cast
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText, MetadataValue
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
 from ingest.readers.errors import PARSER_ERRORS
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
@@ -30,10 +31,10 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     message = _parse(data)
     if not message.keys():
         raise DocumentError("This is no message: it begins with no header. Save it again as .eml from a mail program.")
-    members = Members("message", limits, read_member)
+    members = Members("message", limits, read_member, level=2)
     subject = _header(message, "Subject")
     if subject:
-        members.write(f"# {subject}")
+        members.write(f"# {subject}", level=1)
     head = [f"{name}: {value}" for name in _SHOWN_HEADERS if (value := _header(message, name))]
     if head:
         members.write("\n".join(head))
@@ -47,7 +48,7 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     metadata = _metadata(message)
     if members.has_any:
         metadata |= members.metadata("attachments")
-    return ExtractedText(members.text, title=subject, media_type="message/rfc822", metadata=metadata)
+    return ExtractedText(members.text, subject, "message/rfc822", metadata, marks=members.marks)
 
 
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -60,7 +61,8 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
         message = _QUOTED_FROM.sub(rb"\1", data[start.end() : end])
         members.add(f"Message {number}", lambda _, message=message: message, media_type="message/rfc822")  # type: ignore[misc]
     members.require_one()
-    return ExtractedText(members.text, title="", media_type="application/mbox", metadata=members.metadata("messages"))
+    metadata = members.metadata("messages")
+    return ExtractedText(members.text, "", "application/mbox", metadata, marks=members.marks)
 
 
 def _parse(data: bytes) -> EmailMessage:

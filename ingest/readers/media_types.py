@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from app.errors import DocumentError
 from app.types.uris import path_in
 
+MARKDOWN = "text/markdown"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -47,8 +48,8 @@ CODE = {f"text/x-{language}": language for language in _LANGUAGES}
 SUFFIXES = {
     ".txt": "text/plain",
     ".log": "text/plain",
-    ".md": "text/markdown",
-    ".markdown": "text/markdown",
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
     ".html": "text/html",
     ".htm": "text/html",
     ".xhtml": "text/html",

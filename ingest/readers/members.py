@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText, MetadataValue
+from app.types.documents import MetadataValue
+from app.types.texts import ROW, ExtractedText, Mark
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
 from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
 _MAX_REASONS = 5
 _MAX_REASON = 200
+_LOWEST_LEVEL = 6  # of headings
 
 
 class ReadMember(Protocol):
@@ -26,7 +28,8 @@ class Members:
     Too many members, too many bytes or too deep a nesting refuse the container as a whole: it may be a bomb.
     """
 
-    def __init__(self, kind: str, limits: ReadLimits, read_member: ReadMember) -> None:
+    def __init__(self, kind: str, limits: ReadLimits, read_member: ReadMember, *, level: int = 1) -> None:
+        """`level` is that of the headings over its members."""
         if limits.max_nesting < 0:
             raise DocumentError(f"This {kind} lies too deep in other archives. Unpack it and add what it holds.")
         self._kind = kind
@@ -34,13 +37,18 @@ class Members:
         self._read_member = read_member
         self._bytes_left = limits.max_expanded_bytes
         self._seen = 0
+        self._level = level
         self._paragraphs: list[str] = []
+        self._marks: list[Mark] = []
         self._characters = 0
         self._skipped: list[str] = []
         self.read_count = 0
 
-    def write(self, paragraph: str) -> None:
+    def write(self, paragraph: str, *, level: int | None = None) -> None:
+        """`level`: it is a heading."""
         paragraph = clean_text(paragraph)
+        if level is not None:
+            self._marks.append(Mark(self._characters, self._characters + len(paragraph), level))
         self._characters += len(paragraph) + 2
         check_length(self._characters, self._limits)
         self._paragraphs.append(paragraph)
@@ -65,8 +73,13 @@ class Members:
             self.skip(name, str(error))
             return
         self.read_count += 1
-        self.write(f"# {name}")
+        self.write(f"# {name}", level=self._level)
+        begin = self._characters
         self.write(found.text)
+        self._marks += (
+            Mark(begin + start, begin + end, own if own == ROW else min(own + self._level, _LOWEST_LEVEL))
+            for start, end, own in found.marks
+        )
 
     def count(self, name: str) -> None:
         self._seen += 1
@@ -87,6 +100,10 @@ class Members:
     @property
     def text(self) -> str:
         return "\n\n".join(self._paragraphs)
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return tuple(self._marks)
 
     @property
     def skipped(self) -> str:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.types.documents import Findings, TextPart
+from app.types.texts import Findings, TextPart
 from ingest.readers.limits import ProcessLimits, ReadLimits
 from ingest.readers.parts import LONGEST_PART
 
@@ -23,6 +23,8 @@ OUT_OF_MEMORY_EXIT_CODE = 77
 _LENGTH = struct.Struct(">Q")
 _MAX_HEADER_BYTES = 1_000_000
 _MAX_REFUSAL_CHARS = 2_000
+_MARK_BYTES = 30  # three numbers in JSON
+_LOWEST_LEVEL = 6  # of headings
 
 
 class MessageError(Exception):
@@ -103,11 +105,12 @@ class AnswerReader:
         self._limits = limits
         self._length = 0
         self._last_page = 0
+        self._last_mark = 0
 
     def next(self) -> ReadMessage:
         """Raises MessageError or EOFError."""
-        # JSON writes a character in at most six bytes; titles and metadata are short.
-        max_bytes = 6 * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
+        # JSON writes a character in at most six bytes; titles and metadata are short. Marks have blank lines between.
+        max_bytes = (6 + _MARK_BYTES // 3) * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
         message = _parsed(read_frame(self._stream, max_bytes=max_bytes))
         texts: tuple[str, ...] = ()
         if isinstance(message, TextPart):
@@ -127,6 +130,13 @@ class AnswerReader:
         if any(start > end for start, end in pairwise(starts)):
             raise MessageError("the pages of the answer do not lie within its text")
         self._last_page = starts[-2]
+        for mark in part.marks:
+            is_in_place = max(begin, self._last_mark) <= mark.start < mark.end <= self._limits.max_characters
+            if not is_in_place or not 0 <= mark.level <= _LOWEST_LEVEL:
+                raise MessageError("the marks of the answer do not lie within its text")
+            self._last_mark = mark.end
+        if part.marks and part.marks[-1].start >= self._length:
+            raise MessageError("the marks of the answer do not lie within its text")
 
 
 def _parsed(payload: bytes) -> ReadMessage:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
-from app.types.documents import ExtractedText, Metadata, TextPart
+from app.types.documents import Metadata
+from app.types.texts import ExtractedText, Mark, TextPart
 from ingest.splitter import CONTEXT, most_distinct
 
 PART_CHARACTERS = 1_000_000
@@ -19,10 +22,19 @@ LONGEST_PART = PART_CHARACTERS + CONTEXT
 _BREAKS = tuple(map(re.compile, (r"\n\s*\n\s*", r"\n", r"(?<=[.!?…])\s+|[。！？｡]+\s*", r"\s+")))
 
 
+class Block(NamedTuple):
+    """A paragraph, or several with blank lines between them, as the rows of a table that are long. `level` is that of
+    its mark; None: it is plain text."""
+
+    text: str
+    level: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     text: str
     begins_page: bool = False
+    level: int | None = None  # of the mark that it gets, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +47,16 @@ class Opened:
 
 
 def pieces_of(document: ExtractedText) -> Iterator[Piece]:
-    starts = document.page_starts
-    yield Piece(document.text[: starts[0] if starts else None])
-    for number, start in enumerate(starts, start=1):
-        yield Piece(document.text[start : starts[number] if number < len(starts) else None], begins_page=True)
+    text, marks = document.text, iter(document.marks)
+    mark = next(marks, None)
+    for page, (start, end) in enumerate(pairwise([0, *document.page_starts, len(text)])):
+        begins_page, at = page > 0, start
+        while mark and mark.start < end:
+            if at < mark.start or begins_page:
+                yield Piece(text[at : mark.start], begins_page)
+            yield Piece(text[mark.start : mark.end], level=mark.level)
+            at, mark, begins_page = mark.end, next(marks, None), False
+        yield Piece(text[at:end], begins_page)
 
 
 def cut_parts(pieces: Iterable[Piece], size: int = PART_CHARACTERS) -> Iterator[TextPart]:
@@ -46,19 +64,27 @@ def cut_parts(pieces: Iterable[Piece], size: int = PART_CHARACTERS) -> Iterator[
     held: list[str] = []
     length = begin = 0  # of what is held; `begin` counts characters of the whole text
     pages: list[int] = []
+    marks: list[Mark] = []
     for piece in pieces:
         if piece.begins_page:
             pages.append(begin + length)
+        if piece.level is not None and piece.text:
+            marks.append(Mark(begin + length, begin + length + len(piece.text), piece.level))
         for low in range(0, len(piece.text), size):
             held.append(piece.text[low : low + size])
             length += len(held[-1])
             while length > size + CONTEXT:
                 text = "".join(held)
                 cut = _choose_cut(text, [page - begin for page in pages], size)
-                yield TextPart(text[:cut], tuple(page for page in pages if page < begin + cut))
+                yield TextPart(
+                    text[:cut],
+                    tuple(page for page in pages if page < begin + cut),
+                    tuple(mark for mark in marks if mark.start < begin + cut),
+                )
                 pages = [page for page in pages if page >= begin + cut]
+                marks = [mark for mark in marks if mark.start >= begin + cut]
                 held, length, begin = [text[cut:]], length - cut, begin + cut
-    yield TextPart("".join(held), tuple(pages))
+    yield TextPart("".join(held), tuple(pages), tuple(marks))
 
 
 def _choose_cut(text: str, pages: Sequence[int], size: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 from typing import BinaryIO, TypeVar
 
-from pypdf import PasswordType, PdfReader
+from pypdf import PageObject, PasswordType, PdfReader
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -26,6 +28,9 @@ _PAGE_BREAK = "\n\n"
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[^\W\d_A-Z])")
 _FULL_LINE = 0.8  # of the page's longest line: such a line ended because there was no room
 _MAX_TITLE_LINE = 120
+_LARGER = 1.15  # than the letters of most of the text: such are those of a title
+_MAX_TITLE, _FEWEST_LETTERS = 200, 3
+_LETTERS = re.compile(r"[^\W\d_]")
 _NO_TITLES = ("", "untitled", "unspecified", "(anonymous)", "anonymous")
 
 
@@ -58,7 +63,8 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
             )
         head.append(page)
     title, metadata = _properties(reader)
-    return Opened(title or _first_line(head[-1]), {**metadata, "pages": page_count}, _pieces(chain(head, pages)))
+    title = _largest_text(reader.pages[len(head) - 1]) or title or _first_line(head[-1])
+    return Opened(title, {**metadata, "pages": page_count}, _pieces(chain(head, pages)))
 
 
 def _pieces(pages: Iterable[str]) -> Iterator[Piece]:
@@ -114,6 +120,26 @@ def _courtesy(get: Callable[[], T]) -> T | None:
         return get()
     except PARSER_ERRORS:
         return None
+
+
+def _largest_text(page: PageObject) -> str:
+    """What is set in the largest letters, where these are larger than most: the title, whatever its properties say."""
+    pieces: list[tuple[float, str]] = []  # size of the letters, text
+
+    def collect(text: str, transform: list[float], matrix: list[float], _: object, size: float) -> None:
+        if text.strip():
+            scale = math.hypot(matrix[1], matrix[3]) * math.hypot(transform[1], transform[3])
+            pieces.append((round(size * scale, 1), text))
+
+    _courtesy(lambda: page.extract_text(visitor_text=collect))
+    sizes = Counter[float]()
+    for size, text in pieces:
+        sizes[size] += len(text)
+    if not sizes or max(sizes) < _LARGER * sizes.most_common(1)[0][0]:
+        return ""
+    runs = (list(run) for is_largest, run in groupby(pieces, lambda piece: piece[0] == max(sizes)) if is_largest)
+    title = " ".join(clean_text("".join(text for _, text in next(runs))).split())
+    return title if len(title) <= _MAX_TITLE and len(_LETTERS.findall(title)) >= _FEWEST_LETTERS else ""
 
 
 def _first_line(page: str) -> str:

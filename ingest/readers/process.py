@@ -21,7 +21,7 @@ import psutil
 
 from app.errors import DocumentError, FilesUnavailableError, UnavailableError
 from app.ports.parts import TextSink
-from app.types.documents import Findings, TextPart
+from app.types.texts import Findings, TextPart
 from ingest.readers.limits import (
     DEFAULT_LIMITS,
     DEFAULT_PROCESS_LIMITS,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText
+from app.types.texts import ROW, ExtractedText
 from ingest.readers.limits import ReadLimits
-from ingest.readers.parts import Opened
-from ingest.readers.tables import join_paragraphs, paragraph_pieces, render_fields
+from ingest.readers.parts import Block, Opened
+from ingest.readers.tables import block_pieces, join_blocks, render_fields
 from ingest.readers.text import clean_text, decode_text, decoded, lines_of
 
 _TITLE_KEYS = ("title", "name", "headline")
@@ -19,16 +19,17 @@ _TITLE_KEYS = ("title", "name", "headline")
 def read_json(data: bytes, limits: ReadLimits) -> ExtractedText:
     value = _parse(clean_text(decode_text(data)), "This JSON")
     title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
-    return ExtractedText(join_paragraphs(_paragraphs(value, ""), limits), title=title, media_type="application/json")
+    text, marks = join_blocks(_records(value, ""), limits)
+    return ExtractedText(text, title=title, media_type="application/json", marks=marks)
 
 
 def read_json_lines(stream: BinaryIO, limits: ReadLimits) -> Opened:
-    def paragraphs() -> Iterator[str]:
+    def records() -> Iterator[Block]:
         for number, line in enumerate(lines_of(decoded(stream)), start=1):
             if line.strip():
-                yield from _paragraphs(_parse(line, f"Line {number:,}"), "")
+                yield from _records(_parse(line, f"Line {number:,}"), "")
 
-    return Opened("", {}, paragraph_pieces(paragraphs()))
+    return Opened("", {}, block_pieces(records()))
 
 
 def _parse(text: str, what: str) -> object:
@@ -38,23 +39,24 @@ def _parse(text: str, what: str) -> object:
         raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and mend it.") from error
 
 
-def _paragraphs(value: object, name: str) -> Iterator[str]:
+def _records(value: object, name: str) -> Iterator[Block]:
     if isinstance(value, list):
         if all(_is_scalar(item) for item in value):
             for item in value:
-                yield from render_fields([(name, _text(item))])
+                yield from map(Block, render_fields([(name, _text(item))]))
             return
         for item in value:
-            yield from _paragraphs(item, name)
+            yield from _records(item, name)
     elif isinstance(value, dict):
         fields: list[tuple[str, str]] = []
         lists: list[tuple[str, list[object]]] = []
         _sort_out(value, name, fields, lists)
-        yield from render_fields(fields)
+        if record := "\n\n".join(render_fields(fields)):
+            yield Block(record, ROW)
         for path, items in lists:
-            yield from _paragraphs(items, path)
+            yield from _records(items, path)
     else:
-        yield from render_fields([(name, _text(value))])
+        yield from map(Block, render_fields([(name, _text(value))]))
 
 
 def _sort_out(

@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterable, Iterator
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText
+from app.types.texts import ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
 from ingest.readers.package import check_package, core_metadata
-from ingest.readers.tables import render_rows
-from ingest.readers.text import clean_text
+from ingest.readers.parts import Block
+from ingest.readers.tables import join_blocks, render_rows
 
 try:
     import pptx
@@ -46,11 +46,14 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
         )
     texts: list[str] = []
     starts: list[int] = []
+    marks: list[Mark] = []
     length = 0
     for slide in presentation.slides:
         starts.append(length)
-        texts.append(clean_text("\n\n".join(_slide_paragraphs(slide))))
-        length += len(texts[-1]) + len(_SLIDE_BREAK)
+        text, own = join_blocks(_slide_blocks(slide), limits)
+        texts.append(text)
+        marks += [Mark(length + start, length + end, level) for start, end, level in own]
+        length += len(text) + len(_SLIDE_BREAK)
         check_length(length, limits)
     if not any(texts):
         raise DocumentError("This presentation has no text: its slides hold pictures. Add a version with text.")
@@ -59,26 +62,30 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     metadata = core_metadata(properties.author, properties.created, properties.modified, ignored_author="python-pptx")
     return ExtractedText(
         _SLIDE_BREAK.join(texts),
-        title=properties.title.replace("PowerPoint Presentation", "") or (first.text_frame.text if first else ""),
+        title=(first.text_frame.text.strip() if first else "")
+        or properties.title.replace("PowerPoint Presentation", ""),
         media_type=PPTX,
         metadata={**metadata, "pages": count},
         page_starts=tuple(starts),
+        marks=tuple(marks),
     )
 
 
-def _slide_paragraphs(slide: Slide) -> Iterator[str]:
-    yield from _shape_paragraphs(slide.shapes)
+def _slide_blocks(slide: Slide) -> Iterator[Block]:
+    title = slide.shapes.title
+    yield from _shape_blocks(slide.shapes, title_id=None if title is None else title.shape_id)
     if slide.has_notes_slide:
         notes = slide.notes_slide.notes_text_frame
         if notes is not None and notes.text.strip():
-            yield f"Notes: {notes.text.strip()}"
+            yield Block(f"Notes: {notes.text.strip()}")
 
 
-def _shape_paragraphs(shapes: Iterable[BaseShape]) -> Iterator[str]:
+def _shape_blocks(shapes: Iterable[BaseShape], *, title_id: int | None) -> Iterator[Block]:
     for shape in shapes:
         if isinstance(shape, GroupShape):
-            yield from _shape_paragraphs(shape.shapes)
+            yield from _shape_blocks(shape.shapes, title_id=title_id)
         elif isinstance(shape, GraphicFrame) and shape.has_table:
             yield from render_rows([cell.text for cell in row.cells] for row in shape.table.rows)
         elif isinstance(shape, Shape) and shape.text_frame.text.strip():
-            yield shape.text_frame.text.replace("\v", "\n").strip()
+            level = 1 if shape.shape_id == title_id else None
+            yield Block(shape.text_frame.text.replace("\v", "\n").strip(), level)

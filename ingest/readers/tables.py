@@ -14,12 +14,12 @@ import openpyxl
 
 from app.errors import DocumentError
 from app.search.sentences import sentence_spans
-from app.types.documents import ExtractedText
+from app.types.texts import ROW, ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import XLSX
 from ingest.readers.package import check_package, core_metadata
-from ingest.readers.parts import Opened, Piece
-from ingest.readers.text import clean_pieces, clean_text, decoded, lines_of
+from ingest.readers.parts import Block, Opened, Piece
+from ingest.readers.text import clean_text, decoded, lines_of
 
 _DELIMITERS = ",;\t|"
 # Characters. Two such paragraphs fit a chunk of the default size, so that each chunk can begin with one.
@@ -29,10 +29,10 @@ _MAX_KEY = 80
 
 def read_csv(stream: BinaryIO, limits: ReadLimits) -> Opened:
     csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
-    return Opened("", {}, paragraph_pieces(_csv_paragraphs(lines_of(decoded(stream)))))
+    return Opened("", {}, block_pieces(_csv_rows(lines_of(decoded(stream)))))
 
 
-def _csv_paragraphs(lines: Iterator[str]) -> Iterator[str]:
+def _csv_rows(lines: Iterator[str]) -> Iterator[Block]:
     first_line = next((line for line in lines if line.strip()), "")
     delimiter = max(_DELIMITERS, key=first_line.lstrip().count)
     try:
@@ -45,15 +45,15 @@ def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
     check_package(data, limits, kind="Excel workbook", folder="xl/")
     workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     try:
-        text = join_paragraphs(_sheet_paragraphs(workbook), limits)
+        text, marks = join_blocks(_sheet_blocks(workbook), limits)
     finally:
         workbook.close()
     properties = workbook.properties
     metadata = core_metadata(properties.creator, properties.created, properties.modified, ignored_author="openpyxl")
-    return ExtractedText(text=text, title=properties.title or "", media_type=XLSX, metadata=metadata)
+    return ExtractedText(text, title=properties.title or "", media_type=XLSX, metadata=metadata, marks=marks)
 
 
-def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[Block]:
     """Takes the first row that is not empty as headers; a table of that row alone is given back as it is."""
     filled = (cells for cells in ([_cell_text(value) for value in row] for row in rows) if any(cells))
     headers = next(filled, [])
@@ -62,9 +62,10 @@ def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     for cells in filled:
         row_count += 1
         names += [f"Column {column + 1}" for column in range(len(names), len(cells))]
-        yield from render_fields(zip(names, cells, strict=False))
+        if row := "\n\n".join(render_fields(zip(names, cells, strict=False))):
+            yield Block(row, ROW)
     if not row_count and headers:
-        yield "; ".join(filter(None, headers))
+        yield Block("; ".join(filter(None, headers)), ROW)
 
 
 def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -94,28 +95,35 @@ def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield paragraph
 
 
-def join_paragraphs(paragraphs: Iterable[str], limits: ReadLimits) -> str:
+def join_blocks(blocks: Iterable[Block], limits: ReadLimits) -> tuple[str, tuple[Mark, ...]]:
     """Stops as soon as the text is too long: repeated headers can make much of a small file."""
-    kept, length = [], 0
-    for paragraph in paragraphs:
-        length += len(paragraph) + 2
+    kept: list[str] = []
+    marks: list[Mark] = []
+    length = 0
+    for block in blocks:
+        text = clean_text(block.text)
+        if block.level is not None and text:
+            marks.append(Mark(length, length + len(text), block.level))
+        length += len(text) + 2
         check_length(length, limits)
-        kept.append(paragraph)
-    return clean_text("\n\n".join(kept))
+        kept.append(text)
+    return "\n\n".join(kept), tuple(marks)
 
 
-def paragraph_pieces(paragraphs: Iterable[str]) -> Iterator[Piece]:
-    """The same text as `join_paragraphs`, for documents of any length."""
-    separated = ("\n\n" * bool(number) + paragraph for number, paragraph in enumerate(paragraphs))
-    return map(Piece, clean_pieces(separated))
+def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
+    """The same as `join_blocks`, for documents of any length."""
+    for number, block in enumerate(blocks):
+        if number:
+            yield Piece("\n\n")
+        yield Piece(clean_text(block.text), level=block.level)
 
 
-def _sheet_paragraphs(workbook: openpyxl.Workbook) -> Iterator[str]:
+def _sheet_blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:
     for sheet in workbook.worksheets:
         sheet.reset_dimensions()  # the size a file declares may be wrong, or a million empty rows
         for number, row in enumerate(render_rows(sheet.iter_rows(values_only=True))):
             if number == 0:
-                yield f"Sheet {sheet.title}"
+                yield Block(f"Sheet {sheet.title}", 1)
             yield row
 
 

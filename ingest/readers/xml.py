@@ -10,9 +10,10 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText
+from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
-from ingest.readers.tables import join_paragraphs, render_fields
+from ingest.readers.parts import Block
+from ingest.readers.tables import join_blocks, render_fields
 from ingest.readers.text import clean_text, decode_text
 
 _DECLARED_ENCODING = re.compile(rb"""\A\s{0,100}<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
@@ -23,7 +24,8 @@ _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
 def read_xml(data: bytes, limits: ReadLimits) -> ExtractedText:
     root = parse_xml(data)
     title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
-    return ExtractedText(join_paragraphs(_paragraphs(root), limits), title=title, media_type="application/xml")
+    text, _ = join_blocks(map(Block, _paragraphs(root)), limits)
+    return ExtractedText(text, title=title, media_type="application/xml")
 
 
 def parse_xml(data: bytes) -> Element:

@@ -13,7 +13,8 @@ import pytest
 from catalog_samples import LEASE, Clock, claimed, new_chunk
 
 from app.catalog import SqlCatalog
-from app.catalog.jobs import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS
+from app.catalog.claims import MAX_LOST_ATTEMPTS
+from app.catalog.jobs import MAX_ATTEMPTS
 from app.errors import ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
 from app.types.documents import DocumentState, Job, JobState
 
@@ -37,6 +38,31 @@ class TestClaim:
         assert (job.state, job.lease_owner, job.attempts, job.fencing_token) == (JobState.RUNNING, "worker-7", 1, 1)
         assert job.lease_until == clock.now + LEASE
         assert catalog.job(job.id) == job
+
+    def test_takes_up_what_was_leased_or_put_off_before_the_clock_came_back(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job], clock: Clock
+    ) -> None:
+        submitted("leased.txt")
+        submitted("failed.txt")
+        clock.advance(timedelta(days=1))
+        leased, failed = claimed(catalog), claimed(catalog)
+        catalog.fail(failed, "The model is away.", retry_in=timedelta(minutes=5))
+        queued = submitted("queued.txt")
+        assert catalog.jobs_ahead() == 0
+        clock.advance(-timedelta(days=1))
+        assert catalog.jobs_ahead() == 3
+        assert {claimed(catalog, "worker-2").id for _ in range(3)} == {leased.id, failed.id, queued.id}
+        assert catalog.jobs_ahead() == 0
+        assert catalog.claim("worker-3", lease=LEASE) is None
+        with pytest.raises(LeaseLostError):
+            catalog.heartbeat(leased, lease=LEASE, progress=0.5)
+
+    def test_leaves_a_lease_and_a_pause_of_any_length_that_is_set(
+        self, catalog: SqlCatalog, submitted: Callable[..., Job]
+    ) -> None:
+        submitted()
+        assert catalog.claim("worker-1", lease=timedelta(hours=3)) is not None
+        assert catalog.claim("worker-2", lease=timedelta(hours=3)) is None
 
     def test_by_many_threads_never_hands_out_a_job_twice(
         self, catalog: SqlCatalog, submitted: Callable[..., Job]

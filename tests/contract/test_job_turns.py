@@ -17,9 +17,11 @@ from sqlalchemy import Engine, text
 
 from app.catalog import SqlCatalog, connect
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexing import LensIndexer
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.documents import Job, JobPriority, JobState, NewDocument, Span
+from app.types.documents import Job, JobPriority, JobState, NewDocument
+from app.types.texts import Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader
 from ingest.worker import Worker
@@ -228,11 +230,13 @@ def pipeline_of(tmp_path: Path) -> Callable[[SqlCatalog], IngestPipeline]:
     index.create(LIBRARY.active_index, dimension=LIBRARY.dimension)
 
     def build(catalog: SqlCatalog) -> IngestPipeline:
+        embedder = ToyEmbedder(dimension=LIBRARY.dimension, fingerprint=LIBRARY.fingerprint)
         return IngestPipeline(
             catalog=catalog,
             blobs=FolderBlobStore(tmp_path / "files"),
             index=index,
-            embedder=ToyEmbedder(dimension=LIBRARY.dimension, fingerprint=LIBRARY.fingerprint),
+            lens_indexing=LensIndexer(catalog=catalog, index=index, embedder=embedder),
+            embedder=embedder,
             read=ProcessReader(),
             splitter_for=lambda _: lambda found: [Span(found.text, 0, len(found.text))],
         )

@@ -16,6 +16,8 @@ from app.search.judgements import new_judgement, new_lens
 from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, look_through
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
+from app.types.search import Leg
+from app.types.weights import MAX_TUNINGS, CrossValidation, WeightTuning
 
 FEELING = Lens("same feeling", "Identify the feeling", None, "for letters")
 
@@ -174,3 +176,62 @@ def test_the_same_document_of_another_collection_is_found_by_uri_or_else_by_cont
     found = catalog.counterparts([by_uri, by_content, alone, "unknown"], "other")
     assert found == {by_uri: same_uri, by_content: min(same_uri, same_content)}
     assert catalog.counterparts([by_uri, alone], "library") == {by_uri: by_uri, alone: alone}
+
+
+def tuning(number: int, *, is_applied: bool, collection: str = "library") -> WeightTuning:
+    validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
+    at = Clock().now + timedelta(minutes=number)
+    weights = {Leg.FEEDBACK: 0.5, Leg.SPARSE: 0.5}
+    return WeightTuning(f"tuning-{number:02}", collection, weights, validation, "ann", at, is_applied)
+
+
+def test_at_most_one_tuning_is_applied_and_the_history_is_bounded(catalog: SqlCatalog) -> None:
+    catalog.create_collection(LIBRARY)
+    assert catalog.leg_weights("library") is None
+    assert catalog.leg_weights("nowhere") is None
+    first = tuning(0, is_applied=True)
+    catalog.save_weight_tuning(first)
+    assert catalog.weight_tunings("library") == [first]
+    assert catalog.leg_weights("library") == first.weights
+    for number in range(1, MAX_TUNINGS + 5):
+        catalog.save_weight_tuning(tuning(number, is_applied=False))
+    kept = catalog.weight_tunings("library")
+    assert kept[0].id == f"tuning-{MAX_TUNINGS + 4}"
+    assert kept[-1] == first  # which is applied, however old it is
+    assert len(kept) == MAX_TUNINGS + 1
+    catalog.save_weight_tuning(tuning(90, is_applied=True))
+    assert [each.id for each in catalog.weight_tunings("library") if each.is_applied] == ["tuning-90"]
+
+
+def test_undoing_goes_back_to_the_defaults_and_keeps_the_history(catalog: SqlCatalog) -> None:
+    catalog.create_collection(LIBRARY)
+    assert catalog.undo_weight_tuning("library") is None
+    catalog.save_weight_tuning(tuning(1, is_applied=True))
+    undone = catalog.undo_weight_tuning("library")
+    assert undone is not None
+    assert undone.undone_at is not None
+    assert catalog.leg_weights("library") is None
+    assert catalog.weight_tunings("library") == [undone]
+    for ask in (catalog.weight_tunings, catalog.undo_weight_tuning):
+        with pytest.raises(UnknownCollectionError):
+            ask("nowhere")
+    with pytest.raises(UnknownCollectionError):
+        catalog.save_weight_tuning(tuning(1, is_applied=True, collection="nowhere"))
+    catalog.save_weight_tuning(tuning(2, is_applied=True))
+    catalog.delete_collection("library")
+    assert catalog.leg_weights("library") is None
+
+
+def test_what_one_person_says_of_a_collection_is_bounded(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.catalog.judgements.MAX_JUDGEMENTS", 2)
+    catalog.create_collection(LIBRARY)
+    document, _ = catalog.submit("library", new_document())
+    for query in ("a", "b"):
+        catalog.save_judgement(judged(document.id, query=query))
+    with pytest.raises(ConflictError, match="as many as are kept"):
+        catalog.save_judgement(judged(document.id, query="c"))
+    catalog.save_judgement(judged(document.id, query="b", grade=0))  # in the place of the former one
+    catalog.save_judgement(judged(document.id, query="c", judged_by="another"))
+    assert catalog.delete_judgement(judged(document.id, query="a"))
+    catalog.save_judgement(judged(document.id, query="c"))
+    assert len(all_judgements(catalog)) == 3

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from app import testing as testing_module
 from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
@@ -22,7 +24,9 @@ from app.ports.parts import VectorIndex
 from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex
 from app.types.documents import MetadataValue, Point, ScoredPoint
+from app.types.lens_indexes import Label
 from app.vectors import QdrantVectorIndex, Sharding
+from app.vectors import labels as labels_module
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
@@ -280,13 +284,114 @@ def test_every_index_scores_words_alike(edge_index: QdrantVectorIndex, texts: li
         assert other == pytest.approx(found[0], rel=1e-4)
 
 
-def test_payloads_are_replaced_and_vectors_stay(index: VectorIndex) -> None:
+def test_payloads_are_replaced_and_vectors_and_labels_stay(index: VectorIndex) -> None:
     name = filled(index, point(1, NORTH, year=1), point(2, EAST))
-    index.set_payloads(name, {point_id(1): {"metadata": {"document_id": "d9"}}, point_id(404): {"page_content": "?"}})
+    index.set_labels(name, "lens_a", {point_id(1): {"value": 2}})
+    payload = {"page_content": "new", "metadata": {"document_id": "d9"}}
+    index.set_payloads(name, {point_id(1): payload, point_id(404): {"page_content": "?"}})
     hit = index.search(name, NORTH, limit=1)[0]
-    assert (hit.id, hit.payload) == (point_id(1), {"metadata": {"document_id": "d9"}})
+    assert (hit.id, hit.payload) == (point_id(1), {**payload, "lens_a": {"value": 2}})
     assert hit.score == pytest.approx(1.0)
     assert index.count(name) == 2
+
+
+def labelled(index: VectorIndex, field: str, **labels: int) -> str:
+    """Six chunks, of which p1 … p6 have labels; the vectors turn from north to east."""
+    name = filled(index, *(chunk(n, f"{RED} {n}", [7 - n, n, 0], half=n % 2) for n in range(1, 7)))
+    index.add_labels(name, field)
+    index.set_labels(name, field, {point_id(int(key[1:])): {"value": value, "p": "x"} for key, value in labels.items()})
+    return name
+
+
+def test_searches_see_every_point_of_a_label(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=1, p5=0, p6=1)
+    one = Label("lens_a", 1)
+    assert numbers(index.search(name, NORTH, limit=2, label=one)) == [2, 4]
+    assert numbers(index.search(name, NORTH, limit=9, label=Label("lens_a", 7))) == []
+    assert numbers(index.search(name, NORTH, limit=9, label=Label("lens_b", 1))) == []
+    assert sorted(numbers(index.search_sparse(name, "red", limit=9, label=one))) == [2, 4, 6]
+    [dense], words = index.search_legs(name, [EAST], "red", limit=9, filters={"half": "0"}, label=one)
+    assert numbers(dense) == [6, 4, 2]
+    assert sorted(numbers(words)) == [2, 4, 6]
+    [dense], words = index.search_legs(name, [EAST], "red", limit=9, filters={"half": "1"}, label=one)
+    assert (dense, words) == ([], [])
+
+
+def test_labels_are_counted_within_a_filter(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=2, p5=2)
+    assert index.label_counts(name, "lens_a") == {0: 2, 1: 1, 2: 2}
+    assert index.label_counts(name, "lens_a", filters={"half": "1"}) == {0: 2, 2: 1}
+    index.set_labels(name, "lens_a", {point_id(1): {"value": 2, "p": "y"}, point_id(404): {"value": 2}})
+    index.delete_points(name, [point_id(2)])
+    assert index.label_counts(name, "lens_a") == {0: 1, 2: 3}
+    assert index.count(name) == 5
+
+
+def test_points_with_a_label_come_page_by_page(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "_LABELLED_PAGE", 2)
+    name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=2, p5=0)
+    every = [each for page in index.labelled(name, "lens_a") for each in page]
+    assert {each.id for each in every} == {point_id(n) for n in range(1, 6)}
+    assert every[0].payload["lens_a"]["p"] == "x"  # type: ignore[index]
+    only = [each for page in index.labelled(name, "lens_a", value=0) for each in page]
+    assert {str(each.payload["page_content"]) for each in only} == {f"{RED} {n}" for n in (1, 3, 5)}
+    assert [each for page in index.labelled(name, "lens_b") for each in page] == []
+
+
+def test_what_lacks_a_label_is_told_with_its_vector(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (labels_module, testing_module):
+        monkeypatch.setattr(module, "UNLABELLED_PAGE", 2)
+    name = labelled(index, "lens_a", p2=0)
+    index.upsert(name, [Point(point_id(50), UP, {"page_content": "of another program"})])
+    pages = list(index.unlabelled(name, "lens_a"))
+    assert [len(ids) for ids, _ in pages] == [2, 2, 1]
+    assert sorted(each for ids, _ in pages for each in ids) == [point_id(n) for n in (1, 3, 4, 5, 6)]
+    vectors = {each: vector for ids, found in pages for each, vector in zip(ids, found, strict=True)}
+    first = vectors[point_id(1)]  # the double keeps vectors as they came
+    assert first / math.hypot(*first) == pytest.approx([6 / 37**0.5, 1 / 37**0.5, 0])
+    assert index.count_unlabelled(name, "lens_a") == 5
+    assert index.count_unlabelled(name, "lens_b") == 6
+    new = index.unlabelled(name, "lens_b")  # labelled while it is read, as a build does
+    seen = 0
+    for ids, _ in new:
+        index.set_labels(name, "lens_b", {each: {"value": 0} for each in ids})
+        seen += len(ids)
+    assert seen == 6
+    assert index.count_unlabelled(name, "lens_b") == 0
+
+
+def test_vectors_come_without_their_payloads(index: VectorIndex) -> None:
+    name = filled(index, point(1, NORTH), point(2, NORTH_EAST))
+    ids, vectors = index.vectors(name, [point_id(2), point_id(404), point_id(1)])
+    assert dict(zip(ids, vectors.tolist(), strict=True)) == {
+        point_id(1): pytest.approx(NORTH),
+        point_id(2): pytest.approx(NORTH_EAST),
+    }
+    assert vectors.dtype == np.float32
+    assert index.vectors(name, [])[0] == []
+
+
+def test_dropped_labels_leave_all_else(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0, p2=1)
+    index.add_labels(name, "lens_a")
+    index.add_labels(name, "lens_b")
+    index.set_labels(name, "lens_b", {point_id(1): {"value": 5}})
+    for _ in range(2):
+        index.drop_labels(name, "lens_a")
+    [found] = index.retrieve(name, [point_id(1)])
+    assert sorted(found.payload) == ["lens_b", "metadata", "page_content"]
+    assert index.count_unlabelled(name, "lens_a") == 6
+    assert index.label_counts(name, "lens_b") == {5: 1}
+
+
+def test_labels_survive_an_optimisation(edge_index: QdrantVectorIndex) -> None:
+    name = labelled(edge_index, "lens_a", p1=0, p2=1, p3=1)
+    optimize_index(edge_index, name, tell=lambda condition: None)
+    assert edge_index.label_counts(name, "lens_a") == {0: 1, 1: 2}
+    assert numbers(edge_index.search(name, NORTH, limit=9, label=Label("lens_a", 1))) == [2, 3]
+    edge_index.delete_points(name, [point_id(2)])
+    edge_index.set_labels(name, "lens_a", {point_id(3): {"value": 0}, point_id(4): {"value": 4}})
+    assert edge_index.label_counts(name, "lens_a") == {0: 2, 4: 1}
 
 
 def test_points_are_deleted_by_id(index: VectorIndex) -> None:

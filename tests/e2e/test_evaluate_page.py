@@ -64,6 +64,20 @@ def fill(application: Any) -> None:
             said = new_judgement(documents[f"{fruit} {dish}"], query=query, instruction=instruction, grade=3)
             application.services.catalog.save_judgement(said)
     application.services.catalog.save_lens(new_lens("<b>lens</b>", "sugar"))
+    fill_orchard(application)
+
+
+def fill_orchard(application: Any) -> None:
+    """Rare words find what answers; vectors find what shares the other words of the query."""
+    application.services.library.create_collection("orchard", chunk_context=False)
+    for number in range(8):
+        texts = {f"rare{number} " + " ".join(f"leaf{number}x{word}" for word in range(12)): 3}
+        texts |= {f"tell me more about the {kind} tree {number}": 0 for kind in ("big", "small", "old")}
+        for text, grade in texts.items():
+            document, _ = application.services.library.add_document("orchard", text_source(f"tree://{text}", text))
+            said = new_judgement(document.id, query=f"tell me more about the rare{number}", instruction="", grade=grade)
+            application.services.catalog.save_judgement(said)
+    application.work_off()
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +268,22 @@ def test_a_measurement_in_the_address_is_shown_again(opened: OpenPage) -> None:
     expect_report(page)
     opened.go("/evaluate?run=nothing-like-it")
     expect_report(page)  # the newest one
+
+
+def test_weights_are_tuned_by_the_judgements_shown_and_undone(opened: OpenPage) -> None:
+    page = opened.page
+    choose_collection(page, "bare")
+    page.get_by_role("button", name="Weights of the legs").click()
+    page.get_by_role("button", name="Tune by these judgements").click()
+    expect(page.locator("#evaluate-message")).to_contain_text("weights are tuned by at least 20 of 5")
+
+    choose_collection(page, "orchard")
+    expect(page.locator("#evaluate-weights td").first).to_have_text("0.25")
+    page.get_by_role("button", name="Tune by these judgements").click()
+    expect(page.locator("#evaluate-message")).to_contain_text("are in use from now on")
+    expect(page.locator(".tunings li").first).to_contain_text("in use nDCG@10")
+    expect(page.locator(".tunings li").first).to_contain_text("8 queries, 32 judgements")
+    page.get_by_role("button", name="Undo: back to the defaults").click()
+    expect(page.locator("#evaluate-message")).to_contain_text("default weights are in use again")
+    expect(page.locator(".tunings li").first).to_contain_text("undone")
+    expect(page.get_by_role("button", name="Undo: back to the defaults")).to_have_count(0)

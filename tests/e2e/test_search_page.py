@@ -27,17 +27,23 @@ def address(query: str = QUERY, **values: object) -> str:
 
 
 def ask(application: PageApplication, **question: Any) -> dict[str, Any]:
-    answer = application.server.ask(
-        "/api/v1/search", {"query": QUERY, "collection": LETTERS, "steps": STEPS, **question}
-    )
+    """As the page does; hits of one document stand together there."""
+    asked = {"query": QUERY, "collection": LETTERS, "steps": STEPS, "per_document": 3, **question}
+    answer = application.server.ask("/api/v1/search", asked)
     assert answer.status == 200, answer
-    return dict(answer.body)
+    groups: dict[str, list[Any]] = {}
+    for hit in answer.body["hits"]:
+        groups.setdefault(hit["document"]["id"], []).append(hit)
+    return {**answer.body, "hits": [hit for group in groups.values() for hit in group]}
 
 
 def shown(page: Page) -> list[tuple[str, str]]:
     """Titles and scores, from the top."""
-    hits = page.locator(".hit")
-    return [(hit.locator("h3").inner_text(), hit.locator(".hit-score > span").first.inner_text()) for hit in hits.all()]
+    hits = page.locator(".hit")  # also those below another one, which can be unfolded
+    return [
+        (hit.locator("h3").first.text_content() or "", hit.locator(".hit-score > span").first.text_content() or "")
+        for hit in hits.all()
+    ]
 
 
 def answered(answer: dict[str, Any]) -> list[tuple[str, str]]:
@@ -145,7 +151,7 @@ def test_values_are_counted_and_one_of_them_is_kept(
     assert shown(page) == answered(answer)
     counts = [[each["name"].replace("other", "Other"), str(each["count"])] for each in answer["values"]["counts"]]
     assert [each[:2] for each in counts_shown(page)] == counts
-    chips = page.locator(".hit .chips .value").all_inner_texts()
+    chips = page.locator(".hit .chips .value").all_text_contents()
     assert chips == [hit["value"]["name"].replace("other", "Other") for hit in answer["hits"]]
     kept = max(answer["values"]["counts"][:-1], key=lambda each: each["count"])
     assert 0 < kept["count"] < answer["values"]["passages"], "one value for all would not tell a filter from none"
@@ -203,11 +209,7 @@ def test_every_mode_gives_what_the_api_gives(open_page: Open, page_application: 
         opened.page.locator("#mode").get_by_text(label, exact=True).click()
         opened.page.wait_for_function(f"location.search.includes('m={mode}')")
         page = complete(opened)
-        answer = page_application.server.ask(
-            "/api/v1/search",
-            {"query": "ferry quay", "collection": LETTERS, "instruction": "", "steps": STEPS, "mode": mode},
-        ).body
-        assert shown(page) == answered(answer)
+        assert shown(page) == answered(ask(page_application, query="ferry quay", instruction="", mode=mode))
 
 
 def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
@@ -216,7 +218,7 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
     page = complete(open_page(address("ferry quay", i="-")))
     answer = ask(page_application, query="ferry quay", instruction="")
     assert (answer["mode"], shown(page)) == ("hybrid", answered(answer))
-    legs = page.locator(".hit").first.locator(".legs li").all_inner_texts()
+    legs = page.locator(".hit .legs").first.locator("li").all_inner_texts()
     assert len(legs) == len(answer["hits"][0]["legs"]) >= 3
 
 
@@ -233,7 +235,7 @@ def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: Viewport
     assert {title for title, _ in shown(page)} == {"Second repair", "A good present"}
     assert opened.overflows() == []
     page.locator(".chosen li", has_text="a customer").get_by_role("button").click()
-    expect(page.locator(".hit")).to_have_count(len(TEXTS[LETTERS]) + 1)
+    expect(page.locator(".hit")).to_have_count(len(TEXTS[LETTERS]) + len(PDF_PAGES))
 
 
 def test_a_passage_that_is_liked_draws_others_after_it(open_page: Open, page_application: PageApplication) -> None:
@@ -255,6 +257,10 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
     judged = page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
     assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
+    page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).press("Enter")
+    expect(page.locator("#message")).to_contain_text("Taken back")
+    expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(0)
+    assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_text("More settings").click()
@@ -274,17 +280,36 @@ def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: V
     page.keyboard.press("ArrowDown")
     expect(page.locator(".hit .open").first).to_be_focused()
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".hit .open").nth(1)).to_be_focused()
+    expect(page.locator(".hit .open:visible").nth(1)).to_be_focused()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     dialog = page.locator("dialog[open]")
     expect(dialog).to_contain_text(PDF_TITLE)
-    expect(dialog.locator("#passage")).to_be_in_viewport()
-    expect(dialog.get_by_role("link").first).to_have_attribute("href", re.compile(r"/content#page=1$"))
+    expect(dialog.locator("#passage #sentence")).to_be_in_viewport()
+    expect(dialog.get_by_role("link").first).to_have_attribute("href", re.compile(r"/content#page=2$"))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     page.keyboard.press("/")
     expect(page.get_by_label("Search for")).to_be_focused()
+
+
+@ON_PHONE
+def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
+    open_page: Open, axe: Axe, size: ViewportSize
+) -> None:
+    opened = open_page(address(PDF_PAGES[1], i="-", d="0.3", l="tables"), size=size)
+    page = complete(opened)
+    page.get_by_text(f"{len(PDF_PAGES) - 1} more passages of this document").click()
+    expect(page.locator(".more-hits .hit .open").first).to_be_visible()
+    assert opened.overflows() == []
+    axe(opened)
+    page.get_by_role("button", name="More from this document").first.click()
+    expect(page.locator(".chosen li", has_text="document")).to_contain_text(PDF_TITLE)
+    expect(page.locator(".hit")).to_have_count(len(PDF_PAGES))
+    complete(opened)
+    assert {title for title, _ in shown(page)} == {PDF_TITLE}
+    assert parse_qs(urlsplit(page.url).query)["d"] == ["0.3"]
+    assert parse_qs(urlsplit(page.url).query)["l"] == ["tables"]
 
 
 @ON_PHONE
@@ -323,3 +348,27 @@ def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(
     opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
     expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
     assert page_application.incidents() == []
+
+
+@ON_DESKTOP
+def test_what_a_query_is_not_about_is_a_chip_and_one_click_restores_its_words(
+    open_page: Open, page_application: PageApplication, size: ViewportSize
+) -> None:
+    query = f"{QUERY}, not about parcels"
+    opened = open_page(address(query, i="-"), size=size)
+    page = complete(opened)
+    assert shown(page) == answered(ask(page_application, query=query, instruction=""))
+    assert shown(page) == answered(ask(page_application, query=QUERY, exclude=["parcels"], instruction=""))
+    expect(page.locator(".chosen")).to_contain_text("not about parcels")
+    page.get_by_role("button", name="Undo not about parcels").click()
+    expect(page.locator(".chosen")).to_contain_text("as written: parcels")
+    complete(opened)
+    assert shown(page) == answered(ask(page_application, query=query, detect_negation=False, instruction=""))
+    assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"kept": ["parcels"]}
+
+    offered = open_page(address("letters without anger", i="-"), size=size)
+    complete(offered)
+    offered.page.get_by_role("button", name="Exclude anger").click()
+    expect(offered.page.locator(".chosen")).to_contain_text("not about anger")
+    complete(offered)
+    assert shown(offered.page) == answered(ask(page_application, query="letters", exclude=["anger"], instruction=""))

@@ -53,16 +53,11 @@ WHO: Mapping[str, tuple[Role, str, str]] = {
 
 
 @contextmanager
-def open_access_application(application: Any) -> Iterator[AccessApplication]:
+def open_controlled_web(application: Any) -> Iterator[FastAPI]:
+    """Not yet started."""
     settings = Settings(
         home=application.services.settings.home, access_control=True, admin_secret=ADMIN_SECRET, mcp=True
     )
-    accounts = Accounts(application.services.catalog, admin_secret=ADMIN_SECRET)
-    keys = {}
-    for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
-        name = f"user-{number}"
-        accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
-        _, keys[who] = accounts.add_key(name, collections=[of_key], scopes=[Scope.ACCESS] if role is Role.ADMIN else ())
     away = ForwardingSource(
         RemoteEmbedder("http://127.0.0.1:1"), settings
     )  # a toy gives no vectors to OpenAI's clients
@@ -70,6 +65,20 @@ def open_access_application(application: Any) -> Iterator[AccessApplication]:
     with (
         mock.patch("app.wiring.web.open_openai_routes", return_value=routes),
         open_web(replace(application.services, settings=settings)) as app,
+    ):
+        yield app
+
+
+@contextmanager
+def open_access_application(application: Any) -> Iterator[AccessApplication]:
+    accounts = Accounts(application.services.catalog, admin_secret=ADMIN_SECRET)
+    keys = {}
+    for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
+        name = f"user-{number}"
+        accounts.add_user(name, role=role, collections=[of_user], password=f"password of {number}")
+        _, keys[who] = accounts.add_key(name, collections=[of_key], scopes=[Scope.ACCESS] if role is Role.ADMIN else ())
+    with (
+        open_controlled_web(application) as app,
         TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client,
     ):
         yield AccessApplication(application, app, client, accounts, keys)

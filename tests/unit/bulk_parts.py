@@ -10,9 +10,10 @@ from datetime import timedelta
 import pyarrow as pa
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexing import LensIndexer
 from app.errors import UnavailableError
 from app.ports.ledger import Ledger
-from app.ports.parts import Embedder, Reader, VectorIndex
+from app.ports.parts import Embedder, Reader, Splitter, VectorIndex
 from app.services import Services
 from app.types.documents import Collection as DocumentCollection
 from app.types.documents import Job
@@ -22,7 +23,7 @@ from ingest.ray_engine.parts import BrokenRunError
 from ingest.ray_engine.rows import Work, works_to_table
 from ingest.ray_engine.stages import EmbedMissing, read_and_split, write_points
 from ingest.readers.document import read_file
-from ingest.splitter import TokenSplitter
+from ingest.splitters import splitter_of
 
 LEASE = timedelta(seconds=30)
 ROWS = 2  # of a table
@@ -47,10 +48,8 @@ class ApplicationParts:
     def reader(self) -> Reader:
         return read_file
 
-    def splitter(self, collection: DocumentCollection) -> TokenSplitter:
-        return TokenSplitter(
-            self.services.token_counter, max_tokens=collection.chunk_tokens, overlap=collection.chunk_overlap
-        )
+    def splitter(self, collection: DocumentCollection) -> Splitter:
+        return splitter_of(collection, self.services.token_counter)
 
 
 @dataclass
@@ -117,6 +116,7 @@ def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: i
         catalog=catalog,
         blobs=services.blobs,
         index=services.index,
+        lens_indexing=LensIndexer(catalog=catalog, index=services.index, embedder=services.embedder),
         embedder=services.embedder,
         read=read_file,
         splitter_for=pipeline.parts.splitter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from app.types.documents import ExtractedText
+from app.types.texts import ExtractedText
 from ingest.readers import ProcessReader
 from ingest.readers.document import TextInMemory
 

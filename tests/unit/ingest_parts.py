@@ -13,9 +13,11 @@ from sqlalchemy import Engine
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
+from app.collections.lens_indexing import LensIndexer
 from app.ports.parts import Embedder, Reader, VectorIndex
 from app.testing import ToyEmbedder
-from app.types.documents import Collection, Document, ExtractedText, Job, Metadata, NewDocument, Span
+from app.types.documents import Collection, Document, Job, Metadata, NewDocument
+from app.types.texts import ExtractedText, Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 
@@ -57,11 +59,13 @@ class IngestParts:
     def pipeline(
         self, embedder: Embedder | None = None, *, batch_size: int = 2, read: Reader = read_file
     ) -> IngestPipeline:
+        embedder = embedder or ToyEmbedder()
         return IngestPipeline(
             catalog=self.catalog,
             blobs=self.blobs,
             index=self.index,
-            embedder=embedder or ToyEmbedder(),
+            lens_indexing=LensIndexer(catalog=self.catalog, index=self.index, embedder=embedder),
+            embedder=embedder,
             read=read,
             splitter_for=lambda _: split_paragraphs,
             batch_size=batch_size,

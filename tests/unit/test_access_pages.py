@@ -4,6 +4,7 @@ and changes nothing in it, whatever they send. New handlers are tested by being 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from access_application import HIDDEN, MARKER, OWN, AccessApplication, open_access_application
+from starlette.routing import Route
 
 from app.search.judgements import new_judgement
 from app.testing import ToyEmbedder
@@ -116,6 +118,64 @@ def test_nobody_calls_any_handler(application: AccessApplication) -> None:
     for path in ("/config", "/gradio_api/info", "/gradio_api/file=/etc/passwd", "/gradio_api/startup-events"):
         assert application.client.get(path).status_code in (303, 401), path
     assert application.client.post("/gradio_api/upload", files={"files": ("a.txt", b"a")}).status_code == 401
+
+
+def gradio_routes(application: AccessApplication) -> set[tuple[str, str]]:
+    """All that Gradio's application has, with a value for each part of a path."""
+    (mount,) = [route for route in application.app.routes if hasattr(getattr(route, "app", None), "get_blocks")]
+    found, waiting = set(), [("", each) for each in mount.app.routes]
+    while waiting:
+        prefix, route = waiting.pop()
+        inner = getattr(route, "original_router", None) or getattr(route, "app", None)
+        if not isinstance(route, Route) and hasattr(inner, "routes"):
+            waiting += [(prefix + getattr(route, "path", ""), each) for each in inner.routes]
+        elif isinstance(route, Route):
+            found |= {(method, re.sub(r"{[^}]*}", "x", prefix + route.path)) for method in route.methods or ()}
+    return found
+
+
+def test_of_gradio_is_served_what_the_pages_use(application: AccessApplication) -> None:
+    routes = gradio_routes(application)
+    for known in ("dev/reload", "upload_progress", "component_server", "process_recording", "vibe-edit", "proxy=x"):
+        assert any(path == f"/gradio_api/{known}" for _, path in routes), known
+    answered = set()
+    for method, path in sorted(routes):
+        if path.startswith(("/gradio_api/queue/data", "/gradio_api/heartbeat/", "/gradio_api/startup-events")):
+            continue  # streams without an end
+        answer = application.client.request(method, path, headers=application.as_("admin"))
+        if answer.status_code != 404:
+            answered.add(path.rstrip("/") or "/")
+    pages = {"/compare", "/documents", "/evaluate", "/about", "/"}
+    own = {"/config", "/theme.css", "/favicon.ico", "/gradio_api/cancel", "/gradio_api/reset", "/gradio_api/queue/join"}
+    of_api = {"/login", "/openapi.json", "/metrics"}
+    assert {
+        path for path in answered if not path.startswith(("/static/", "/assets/", "/svelte/"))
+    } <= pages | own | of_api
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "search.example.org"])
+@pytest.mark.parametrize("origin", ["https://attacker.invalid", "null", "http://localhost:9"])
+def test_no_other_site_is_let_in(application: AccessApplication, host: str, origin: str) -> None:
+    headers = {"origin": origin, "host": host, **application.as_("admin")}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "x"}
+    for path in ("/", "/config", "/theme.css", "/gradio_api/queue/join", "/api/v1/me"):
+        for answer in (
+            application.client.get(path, headers=headers),
+            application.client.options(path, headers={**headers, **asked}),
+        ):
+            assert not [name for name in answer.headers if name.startswith("access-control-")], path
+
+
+def test_a_queue_is_read_by_those_alone_who_asked(application: AccessApplication) -> None:
+    handler = handlers_of(application)[0]
+    body = {"data": values_of(handler, OWN), "fn_index": handler._id, "session_hash": "guessed"}
+    client, reader, editor = application.client, application.as_("reader of own"), application.as_("editor of all")
+    assert client.post("/gradio_api/queue/join", json=body, headers=editor).status_code == 200
+    for path in ("/gradio_api/queue/data?session_hash=guessed", "/gradio_api/heartbeat/guessed"):
+        assert client.get(path, headers=reader).status_code == 404
+    assert client.post("/gradio_api/queue/join", json=body, headers=reader).status_code != 200
+    answer = client.get("/gradio_api/queue/data?session_hash=guessed", headers=editor)
+    assert "process_completed" in answer.text
 
 
 @pytest.mark.parametrize(

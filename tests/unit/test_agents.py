@@ -100,6 +100,15 @@ async def test_search_takes_what_the_command_line_takes(application: Any) -> Non
         assert through.structured_content["instruction"].startswith("Identify the topic")
 
 
+async def test_what_passages_should_not_be_about(application: Any) -> None:
+    async with client_of(application) as client:
+        answer = await ask(client, "search", query="cat, not about mice", collection="library", exclude=["sofas"])
+        assert answer.structured_content["excluded"] == ["sofas", "mice"]
+        assert "Not about: sofas, mice." in answer.content[0].text
+        written = await ask(client, "search", query="cat, not about mice", collection="library", detect_negation=False)
+        assert written.structured_content["excluded"] == []
+
+
 async def test_document_is_read_in_windows(application: Any) -> None:
     async with client_of(application) as client:
         hit = (await ask(client, "search", query="mice", collection="library")).structured_content["hits"][0]

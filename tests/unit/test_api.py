@@ -53,6 +53,8 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "values",
         "notes",
         "match",
+        "exclusions",
+        "searched",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
@@ -159,6 +161,8 @@ def test_few_passages_of_a_document_are_asked_for(client: TestClient, toy_servic
     assert (len(documents()), len(set(documents()))) == (3, 1)
     assert (len(documents(per_document=1)), len(set(documents(per_document=1)))) == (2, 2)
     assert client.post("/api/v1/search", json={**asked, "per_document": 0}).status_code == 422
+    for diversity in (-0.1, 1.1, "NaN"):
+        assert client.post("/api/v1/search", json={**asked, "diversity": diversity}).status_code == 422
 
 
 def test_same_text_again_needs_no_job(client: TestClient, toy_services: Any) -> None:
@@ -326,8 +330,11 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/api/v1/jobs/{job_id}/retry",
         "/api/v1/jobs/{job_id}/cancel",
         "/api/v1/collections",
+        "/api/v1/collections/{name}/weights",
         "/api/v1/collections/{name}",
         "/api/v1/collections/{name}/index",
+        "/api/v1/collections/{name}/lens-indexes",
+        "/api/v1/collections/{name}/lens-indexes/table",
         "/api/v1/collections/{name}/optimize",
         "/api/v1/collections/{name}/reindex",
         "/api/v1/collections/{name}/rollback",

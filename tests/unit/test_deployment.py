@@ -64,6 +64,13 @@ def test_no_secret_stands_in_the_file(service: dict[str, Any]) -> None:
             assert str(value).removeprefix("/run/secrets/") in service["secrets"], name
 
 
+def test_every_service_has_the_secrets_that_it_uses_and_no_other() -> None:
+    for name, service in SERVICES.items():
+        used = set(re.findall(r"/run/secrets/(\w+)", str(service)))
+        assert set(service["secrets"]) == used, name
+    assert [name for name, service in SERVICES.items() if "admin_secret" in service["secrets"]] == ["web"]
+
+
 def test_every_secret_is_made_by_the_script(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     made = run(str(ROOT / "scripts/make_secrets.sh"), str(folder))

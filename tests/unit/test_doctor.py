@@ -153,8 +153,14 @@ def test_jobs(finding: Callable[..., Finding], home: Path) -> None:
             "INSERT INTO job (id, kind, collection, document_id, state, attempts, pauses, progress, fencing_token,"
             " not_before, created_at) VALUES ('j', 'ingest', 'c', 'd', 'dead', 5, 0, 0, 1, '2026-01-01', '2026-01-01')"
         )
+        connection.exec_driver_sql(
+            "INSERT INTO job (id, kind, collection, document_id, state, attempts, pauses, progress, fencing_token,"
+            " not_before, created_at) VALUES ('k', 'ingest', 'c', 'e', 'queued', 0, 0, 0, 1, '2126-01-01',"
+            " '2026-01-01')"
+        )
     engine.dispose()
     assert_ill(finding("jobs"), detail="1 dead", advice="gircse jobs retry")
+    assert_ill(finding("jobs"), detail="1 leased or scheduled more than an hour ahead", advice="gircse worker")
     assert_ill(finding("collections"), detail="written by another model: c", advice="gircse reindex")
 
 

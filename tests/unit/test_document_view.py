@@ -15,8 +15,8 @@ from app.collections.library import MAX_WINDOW_CHARACTERS
 from app.errors import GircseError, InputError, NotFoundError, UnknownDocumentError
 from app.testing import text_source
 from app.types.documents import TextWindow
-from ui.document_view import DocumentViewHandlers
-from ui.render.document_view import VIEW_CHARACTERS, render_document_view, render_view_notice, view_bounds
+from ui.document_view import DocumentViewHandlers, read_document
+from ui.render.document_view import VIEW_CHARACTERS, PassagePlace, render_document_view, render_view_notice, view_bounds
 
 HOSTILE = "</div></dialog><img src=x onerror=alert(1)><script>alert(1)</script>\x00\u202e\ud800"
 SENTENCES = [f"Sentence {number} is about the harbour and its boats. " for number in range(2_000)]
@@ -95,7 +95,9 @@ def test_earlier_and_later_walk_through_the_whole_text(application: Any, handler
         for _ in range(count):
             html = handlers.open("library", data)[0]
             seen.append(re.search(r"Characters ([\d,]+)–([\d,]+)", html))
-            moves = re.findall(rf'data-start="(\d+)" data-end="(\d+)" data-page="" data-from="(\d+)">{label}', html)
+            moves = re.findall(
+                rf'data-start="(\d+)" data-end="(\d+)" data-page="" data-from="(\d+)" data-sentence="0-0">{label}', html
+            )
             if not moves:
                 break
             data = {**data, "from": moves[0][2]}
@@ -129,6 +131,9 @@ def test_a_chunk_that_is_gone_opens_the_document_at_its_beginning(
         ("library", {"from": "1e9"}, InputError),
         ("library", {"page": "٣"}, InputError),
         ("library", {"chunk": ["x"]}, InputError),
+        ("library", {"sentence": "5"}, InputError),
+        ("library", {"sentence": ["5-6"]}, InputError),
+        ("library", {"sentence": "-5-6"}, InputError),
     ],
 )
 def test_what_is_not_of_this_collection_or_no_place_is_refused(
@@ -167,6 +172,33 @@ def test_a_document_that_is_not_read_yet_says_so(application: Any, handlers: Doc
         handlers.open("library", {"document": broken.id})
 
 
+def test_the_best_sentence_is_marked_in_its_passage(application: Any, handlers: DocumentViewHandlers) -> None:
+    document, text = document_of(application), "".join(SENTENCES)
+    at = text.index("Sentence 700 ")
+    place = {"document": document.id, "start": str(at - 200), "end": str(at + 200)}
+    html = handlers.open("library", {**place, "sentence": f"{at}-{at + 50}"})[0]
+    assert f'<strong id="sentence">{text[at : at + 50]}</strong>' in html
+    assert Marks(html).passage == text[at - 200 : at + 200]
+    for sentence in ("0-10", f"{at + 900}-{at + 950}", "", f"{at + 50}-{at}"):  # not of this passage
+        assert "<strong" not in handlers.open("library", {**place, "sentence": sentence})[0]
+    beyond = handlers.open("library", {**place, "sentence": f"{at}-{at + 5000}"})[0]
+    assert f'<strong id="sentence">{text[at : at + 200]}</strong></mark>' in beyond
+
+
+def test_a_deleted_document_says_so_in_plain_words(application: Any, handlers: DocumentViewHandlers) -> None:
+    document = document_of(application)
+    application.services.library.delete_document(document.id)
+    for _ in range(2):  # first it is being deleted, then it is gone
+        (html,) = handlers.show("library", {"document": document.id})
+        assert "This document was deleted" in html
+        assert '<a href="">' in html
+        assert document.id not in html
+        assert "gircse" not in html
+        application.work_off()
+    with pytest.raises(UnknownDocumentError, match="was deleted"):
+        read_document(application.services.catalog, "library", document.id)
+
+
 def test_windows_are_bounded(application: Any) -> None:
     library, document = application.services.library, document_of(application)
     assert library.text_window(document, 10, 20).text == "".join(SENTENCES)[10:20]
@@ -178,18 +210,20 @@ def test_windows_are_bounded(application: Any) -> None:
 def test_the_original_opens_at_the_page_of_a_pdf_alone(application: Any) -> None:
     document, window = document_of(application), TextWindow("text", 0, 4)
     pdf = replace(document, media_type="application/pdf", uri="https://example.org/a.pdf")
-    assert Marks(render_document_view(pdf, window, 0, 2, 7)).links == [
+    assert Marks(render_document_view(pdf, window, PassagePlace(0, 2, 7))).links == [
         "https://example.org/a.pdf",
         f"/api/v1/documents/{document.id}/content#page=7",
     ]
-    assert Marks(render_document_view(document, window, 0, 2, 7)).links == [f"/api/v1/documents/{document.id}/content"]
+    assert Marks(render_document_view(document, window, PassagePlace(0, 2, 7))).links == [
+        f"/api/v1/documents/{document.id}/content"
+    ]
 
 
 @given(text=st.text(st.characters(codec=None)) | st.just(HOSTILE), start=st.integers(0, 50), end=st.integers(0, 50))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_text_stays_text(application: Any, text: str, start: int, end: int) -> None:
     document = replace(document_of(application), title=text, uri=text or "u", media_type=text, id=text)
-    html = render_document_view(document, TextWindow(text, 20, 20 + len(text) + 5), start, end, None)
+    html = render_document_view(document, TextWindow(text, 20, 20 + len(text) + 5), PassagePlace(start, end))
     assert Marks(html).tags <= {"dialog", "header", "div", "h2", "p", "span", "a", "button", "mark"}
     html.encode("utf-8")
 

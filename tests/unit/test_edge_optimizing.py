@@ -275,10 +275,10 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_engine_is_asked_again(
     def kill_once(condition: IndexStatus) -> None:
         waited.append(condition.awaits_optimizing)
         if condition.activity == MERGING and not killed:
-            index.set_payloads("docs", {point_id(1): {"page_content": "written last"}})
+            index.set_payloads("docs", {point_id(1): {"page_content": "written last", "metadata": {}}})
             killed.append(json.loads((data_dir / "edge.json").read_text())["pid"])
             os.kill(killed[0], signal.SIGKILL)
-            expected[point_id(1)] = (expected[point_id(1)][0], {"page_content": "written last"})
+            expected[point_id(1)] = (expected[point_id(1)][0], {"page_content": "written last", "metadata": {}})
             assert contents(index) == expected  # another server is started
             wait_until(lambda: not has_optimizing_process(data_dir))
 

@@ -88,6 +88,21 @@ def test_data_survive_a_kill_between_two_calls(open_edge: Callable[..., EdgeProc
     index.close()
 
 
+def test_one_that_was_killed_is_back_before_anybody_asks(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
+    edge = open_edge()
+    filled_index(edge)
+    killed = edge.start()
+    os.kill(killed.pid, signal.SIGKILL)
+
+    def is_another_one_there() -> bool:
+        found = read_connection(tmp_path / "edge")
+        return found is not None and found.pid != killed.pid and is_answering(found)
+
+    assert wait_until(is_another_one_there)
+    edge.stop()
+    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+
+
 def test_many_threads_outlive_a_kill(open_edge: Callable[..., EdgeProcess]) -> None:
     edge = open_edge()
     index = filled_index(edge, points=5)

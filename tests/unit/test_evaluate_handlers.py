@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.judged import Judged
+from app.evaluation.weight_tuning import WeightTuner
 from app.search.judgements import new_judgement
 from app.search.lenses import STARTERS
+from app.types.documents import utc_now
 from app.types.evaluation import (
     Estimate,
     EvaluationRun,
@@ -27,7 +29,8 @@ from app.types.evaluation import (
     JudgementSource,
     Measure,
 )
-from app.types.search import SearchMode
+from app.types.search import Leg, SearchMode
+from app.types.weights import CrossValidation, WeightTuning
 from ui.evaluate_handlers import ALL_QUERIES, EvaluateHandlers
 from ui.handler_inputs import as_handler
 from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
@@ -46,8 +49,32 @@ def handlers(toy_services: Any) -> EvaluateHandlers:
         toy_services.services.catalog.save_judgement(said)
     services = toy_services.services
     return EvaluateHandlers(
-        judged=Judged(services.catalog), evaluations=services.evaluations, catalog=services.catalog, max_steps=20
+        judged=Judged(services.catalog),
+        evaluations=services.evaluations,
+        tuning=WeightTuner(services.catalog, services.search),
+        catalog=services.catalog,
+        max_steps=20,
     )
+
+
+def test_weights_are_shown_with_their_history_which_is_text_alone(
+    handlers: EvaluateHandlers, toy_services: Any
+) -> None:
+    assert handlers.weights(None) == ""
+    assert "Undo" not in handlers.weights("library")
+    with pytest.raises(ConflictError, match="0 queries that tell good from bad"):
+        handlers.tune("library")
+    validation = CrossValidation(8, 32, 5, 0.5, 0.75, 0.05)
+    weights = {Leg.FEEDBACK: 0.5, Leg.SPARSE: 0.5}
+    tuning = WeightTuning("w", "library", weights, validation, HOSTILE, utc_now(), is_applied=True)
+    toy_services.services.catalog.save_weight_tuning(tuning)
+    html = handlers.weights("library")
+    assert "<img" not in html
+    assert "nDCG@10 0.500 → 0.750 (+0.250 ± 0.050), 8 queries, 32 judgements" in html
+    assert 'data-event="undo"' in html
+    handlers.undo_tuning("library")
+    assert "<b>undone</b>" in handlers.weights("library")
+    assert 'data-event="undo"' not in handlers.weights("library")
 
 
 def finished(handlers: EvaluateHandlers, *plan: object) -> EvaluationRun:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.types.documents import Span
-from ingest.headings import MOST_CHARACTERS, HeadingPath, context_of
+from app.types.file_names import shown_title
+from app.types.texts import ROW, Mark, Span
+from ingest.headings import MOST_CHARACTERS, HeadingPath, MarkdownHeadings, context_of
 
 
 def paragraphs(text: str) -> list[Span]:
@@ -15,8 +16,12 @@ def paragraphs(text: str) -> list[Span]:
 
 
 def placed(*parts: str) -> list[tuple[str, tuple[str, ...]]]:
-    path = HeadingPath()
-    return [(span.text, span.headings) for part in parts for span in path.place(part, paragraphs(part))]
+    path, markdown = HeadingPath(), MarkdownHeadings()
+    return [
+        (span.text, span.headings)
+        for part in parts
+        for span in path.place(part, paragraphs(part), markdown.marks(part, 0))
+    ]
 
 
 def test_a_span_stands_under_the_headings_above_it() -> None:
@@ -56,12 +61,39 @@ def test_a_fence_that_begins_in_one_part_ends_in_the_next() -> None:
     assert placed("~~~\n# no\n", "# no\n~~~\n\n# Yes\n\nOne.")[-1] == ("One.", ("Yes",))
 
 
+def test_headings_of_other_formats_have_no_signs_and_rows_are_none() -> None:
+    part = "C#\n\nOne.\n\na: 1\n\nTwo."
+    marks = [Mark(0, 2, 2), Mark(part.index("a:"), part.index("a:") + 4, ROW)]
+    found = HeadingPath().place(part, paragraphs(part), marks)
+    assert [(span.text, span.headings) for span in found] == [
+        ("C#", ()),
+        ("One.", ("C#",)),
+        ("a: 1", ("C#",)),
+        ("Two.", ("C#",)),
+    ]
+
+
 @given(parts=st.lists(st.lists(st.sampled_from(["# A", "## B", "text", "```", ""]), max_size=12), max_size=4))
 def test_levels_rise_whatever_the_text(parts: list[list[str]]) -> None:
     levels = {"A": 1, "B": 2}
     for _, headings in placed(*("\n".join(lines) for lines in parts)):
         found = [levels[each] for each in headings]
         assert found == sorted(set(found))
+
+
+@pytest.mark.parametrize(
+    ("title", "uri", "shown"),
+    [
+        ("A title", "upload://a.txt", "A title"),
+        ("upload://survey.txt", "upload://survey.txt", "survey"),
+        ("", "file:///x/My%20notes.md", "My notes"),
+        ("", "https://example.org/", "example.org"),
+        ("", "https://example.org/a/b.html?c=d", "b"),
+        ("", "", ""),
+    ],
+)
+def test_what_is_shown_as_a_title_is_never_a_place(title: str, uri: str, shown: str) -> None:
+    assert shown_title(title, uri) == shown
 
 
 def test_a_context_is_short_and_says_nothing_twice() -> None:

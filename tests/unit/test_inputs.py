@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from ui.gradio_guard import QueueSessions
 from ui.inputs import check_inputs
 
 FILE = {"meta": {"_type": "gradio.FileData"}}
@@ -22,13 +23,13 @@ FILE = {"meta": {"_type": "gradio.FileData"}}
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A site with a handler of two plain fields, one of a file (ours take none), and one that is a script."""
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "uploads"))
-    with gr.Blocks() as site:
+    with gr.Blocks(analytics_enabled=False) as site:
         words, number, files, said = gr.Textbox(), gr.Slider(1, 5), gr.File(file_count="multiple"), gr.Textbox()
         gr.Button().click(lambda *values: repr(values), [words, number], said)
         gr.Button().click(lambda paths: " ".join(Path(each).read_text() for each in paths), files, said)
         gr.Button().click(fn=None, js="() => 1", outputs=said)
     site.queue(api_open=False)
-    check_inputs(site)
+    check_inputs(site, sessions=QueueSessions())
     with TestClient(gr.mount_gradio_app(FastAPI(), site, path="/")) as client:
         yield client
 

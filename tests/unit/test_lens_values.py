@@ -114,15 +114,14 @@ def test_what_is_no_nearer_than_phrases_of_other_subjects_fits_no_value() -> Non
 def test_a_ranking_joins_the_first_score_and_the_likeness() -> None:
     points = [RankedPoint(ScoredPoint(name, score, {})) for name, score in (("a", 0.8), ("b", 0.4), ("c", 0.4))]
     readings = [ValueReading("x", 1, 0.0), ValueReading("y", 1, 1.0), ValueReading(OTHER, 1, 0.0)]
-    ranked = rank_by_values(points, readings, value=None, limit=10)
+    ranked = rank_by_values(points, readings, value=None)
     assert [(each.point.id, each.point.score) for each, _ in ranked] == [
         ("b", pytest.approx(0.75)),
         ("a", pytest.approx(0.5)),
         ("c", pytest.approx(0.25)),
     ]
-    only = rank_by_values(points, readings, value=OTHER, limit=10)
+    only = rank_by_values(points, readings, value=OTHER)
     assert [(each.point.id, reading.name) for each, reading in only] == [("c", OTHER)]
-    assert len(rank_by_values(points, readings, value=None, limit=2)) == 2
 
 
 def test_the_bank_has_wordings_and_values_of_many_aspects() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import DocumentError
-from app.types.documents import ExtractedText, TextPart
+from app.types.texts import ExtractedText, TextPart
 from ingest.points import PresentPoints
 from ingest.readers import ReadLimits, text
 from ingest.readers.document import read_document
@@ -45,6 +45,29 @@ def test_parts_are_the_text_and_none_is_long(whole: str, size: int) -> None:
     assert "".join(parts) == whole
     assert max(map(len, parts)) <= size + CONTEXT
     assert (len(parts) == 1) == (len(whole) <= size + CONTEXT)
+
+
+@given(st.lists(st.tuples(texts, st.booleans(), st.none() | st.integers(0, 6)), max_size=20), st.integers(10, 100))
+def test_marks_and_pages_stand_where_their_pieces_do(pieces: list[tuple[str, bool, int | None]], size: int) -> None:
+    made = [Piece(text, begins_page, level) for text, begins_page, level in pieces]
+    parts = list(cut_parts(made, size))
+    whole = ExtractedText(
+        "".join(part.text for part in parts),
+        "",
+        "",
+        page_starts=[page for part in parts for page in part.page_starts],
+        marks=[mark for part in parts for mark in part.marks],
+    )
+    told = [(whole.text[start:end], level) for start, end, level in whole.marks]
+    assert told == [(piece.text, piece.level) for piece in made if piece.text and piece.level is not None]
+    begin = 0
+    for part in parts:
+        assert all(begin <= mark.start < begin + len(part.text) for mark in part.marks)
+        begin += len(part.text)
+    again = list(cut_parts(pieces_of(whole), len(whole.text) + 1))
+    assert [(part.text, list(part.marks), list(part.page_starts)) for part in again] == [
+        (whole.text, whole.marks, whole.page_starts)
+    ]
 
 
 @given(texts, st.lists(st.integers(1, 30), min_size=1), st.integers(10, 100))

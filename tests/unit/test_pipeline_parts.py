@@ -11,7 +11,7 @@ from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, LeaseLostError
 from app.ports.parts import TextSink
-from app.types.documents import Findings, TextPart
+from app.types.texts import Findings, TextPart
 from ingest.pipeline import IngestReport
 
 PARAGRAPHS = [f"Paragraph {number}. " + "filler " * 150 for number in range(2_500)]

@@ -43,6 +43,12 @@ class TestMessages:
         attached = {"report.pdf": pdf("In the PDF."), "t.csv": b"a,b\n1,2\n", "x.png": b"\x89PNG"}
         found = read_document(message(attachments=attached), uri="a.eml")
         assert found.text.split("\n\n")[3:] == ["# report.pdf", "In the PDF.", "# t.csv", "a: 1; b: 2"]
+        assert [(level, found.text[start:end]) for start, end, level in found.marks] == [
+            (1, "# Of cities"),
+            (2, "# report.pdf"),
+            (2, "# t.csv"),
+            (0, "a: 1; b: 2"),
+        ]
         assert found.metadata["attachments"] == 2
         assert found.metadata["skipped_attachments"] == 1
         assert found.metadata["skipped"] == "x.png: Files ending in '.png' cannot be read"

@@ -142,6 +142,11 @@ class TestSlides:
         ]
         assert [found.text[start : start + 3] for start in found.page_starts] == ["Of ", "Two"]
         assert found.title == "Of cities"
+        assert [(level, found.text[start:end]) for start, end, level in found.marks][:2] == [
+            (1, "Of cities"),
+            (1, "Two"),
+        ]
+        assert [level for _, _, level in found.marks] == [1, 1, 0, 0]
         assert found.metadata == {"author": "Ada", "created": "2024-05-01", "modified": "2024-06-02", "pages": 2}
 
     def test_pictures_alone_are_refused(self):
@@ -164,6 +169,7 @@ class TestBooks:
             book("<h1>One</h1><p>First.</p>", "<p>Second<br/>line.</p>", title="My book"), uri="a.epub"
         )
         assert found.text.split("\n\n") == ["One", "First.", "Second", "line."]
+        assert [(level, found.text[start:end]) for start, end, level in found.marks] == [(1, "One")]
         assert found.title == "My book"
         assert found.metadata == {"author": "Ada", "created": "1999-05", "modified": "2020-01-02"}
 

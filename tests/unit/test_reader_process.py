@@ -21,7 +21,7 @@ from bytes_reader import BytesReader
 from ingest_parts import wait_for
 
 from app.errors import DocumentError, UnavailableError
-from app.types.documents import Findings, TextPart
+from app.types.texts import Findings, Mark, TextPart
 from ingest.readers import ProcessLimits, ReadLimits
 from ingest.readers.document import read_document
 from ingest.readers.messages import AnswerReader, MessageError, ReadMessage, Refusal, write_frame, write_message
@@ -265,8 +265,8 @@ class TestAnswersAreNotBelieved:
 
     def test_honest_answer_comes_through(self):
         messages = [
-            TextPart("Body\n\n", page_starts=[0]),
-            TextPart("Two", page_starts=[6, 9]),
+            TextPart("Body\n\n", page_starts=[0], marks=[Mark(0, 4, 1)]),
+            TextPart("Two", page_starts=[6, 9], marks=[]),
             Findings(title="é", media_type="m", metadata={"n": 1, "x": 1.5, "b": True, "s": "1"}),
         ]
         buffer = io.BytesIO()
@@ -302,6 +302,15 @@ class TestAnswersAreNotBelieved:
             {"page_starts": [0, 99]},
             {"page_starts": [3, 1]},
             {"page_starts": [-1]},
+            {"marks": [[0, 2]]},
+            {"marks": [[0, 2, 7]]},
+            {"marks": [[0, 2, -1]]},
+            {"marks": [[-1, 2, 1]]},
+            {"marks": [[2, 2, 1]]},
+            {"marks": [[0, 3, 1], [2, 4, 1]]},
+            {"marks": [[5, 6, 1]]},
+            {"marks": [[0, 2**70, 1]]},
+            {"marks": [[0.5, 2, 1]]},
         ],
     )
     def test_wrong_part_is_refused(self, changes):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import codecs
 import datetime
+import io
 import random
 
+import docx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reportlab.pdfgen.canvas import Canvas
 from sample_files import pdf, with_part, word_file, workbook
 
 from app.errors import DocumentError
+from app.types.texts import ROW, ExtractedText
 from ingest.readers import SUFFIXES, ReadLimits, media_type_of
 from ingest.readers.document import read_document
 
@@ -25,6 +30,11 @@ def with_entities(archive: bytes, part: str, word: bytes, by: bytes) -> bytes:
         return declaration + end + ENTITY + rest.replace(word, by)
 
     return with_part(archive, part, change)
+
+
+def marked(found: ExtractedText) -> list[tuple[int, str]]:
+    """Level and text of every heading and row."""
+    return [(level, found.text[start:end]) for start, end, level in found.marks]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +141,10 @@ def test_html_gives_main_text_title_and_metadata():
         <body><nav><a href="/">Home</a></nav><article><h1>Heading</h1>{ARTICLE}</article>
         <script>alert("run")</script><footer>Imprint</footer></body></html>"""
     found = read_document(page.encode(), uri="a.html")
-    assert found.title == "The & title"
+    assert found.title == "Heading"
+    assert marked(found) == [(1, "Heading")]
+    without = page.replace("<h1>Heading</h1>", "")
+    assert read_document(without.encode(), uri="a.html").title == "The & title"
     assert found.metadata == {"author": "Ada Lovelace", "created": "2020-05-01"}
     assert "Paragraph 0 speaks" in found.text
     assert "readers.\n\nParagraph 5" in found.text
@@ -141,6 +154,33 @@ def test_html_gives_main_text_title_and_metadata():
 def test_html_without_main_text_gives_its_whole_body():
     found = read_document(b"<footer>Open <b>daily</b><br>except on Sundays</footer><style>p{}</style>", uri="a.html")
     assert found.text == "Open daily\n\nexcept on Sundays"
+
+
+def test_headings_of_pages_have_their_levels_where_they_stand():
+    page = f"""<html><body><article><h1>Bread</h1>{ARTICLE}<h2>Of <i>rye</i></h2>{ARTICLE}<h4>Sour
+        dough</h4>{ARTICLE}</article></body></html>"""
+    found = read_document(page.encode(), uri="a.html")
+    assert marked(found) == [(1, "Bread"), (2, "Of rye"), (4, "Sour dough")]
+
+
+def test_markdown_tells_its_headings_and_none_in_code():
+    found = read_document(b"# One\n\ntext\n\n```\n# no\n```\n\n## Two ##\n", uri="a.md")
+    assert marked(found) == [(1, "# One"), (2, "## Two ##")]
+    assert marked(read_document(b"# One\n", uri="a.txt")) == []
+
+
+def test_word_styles_that_are_based_on_a_heading_are_headings():
+    document = docx.Document()
+    style = document.styles.add_style("Own", WD_STYLE_TYPE.PARAGRAPH)
+    style.base_style = document.styles["Heading 2"]
+    document.add_paragraph("A title", style="Title")
+    document.add_paragraph("A part", style="Own")
+    document.add_paragraph("Text.")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    found = read_document(buffer.getvalue(), uri="a.docx")
+    assert marked(found) == [(1, "A title"), (2, "A part")]
+    assert found.title == "A title"
 
 
 def test_html_declares_its_encoding():
@@ -179,6 +219,13 @@ def test_xlsx_names_sheets_and_keeps_headers():
         "Sheet Places",
         "City: Paris",
     ]
+    assert marked(found) == [
+        (1, "Sheet People"),
+        (ROW, "Name: Ada; Born: 1815-12-10"),
+        (ROW, "Name: Bob; Born: 3.5"),
+        (1, "Sheet Places"),
+        (ROW, "City: Paris"),
+    ]
 
 
 def test_repeated_headers_stop_at_the_character_limit():
@@ -198,7 +245,8 @@ def test_docx_in_reading_order_with_metadata():
     ]
     assert found.title == "Of cities"
     assert found.metadata == {"author": "Ada", "created": "2024-05-01", "modified": "2024-06-02", "pages": 1}
-    assert read_document(word_file(title="Named"), uri="a.docx").title == "Named"
+    assert marked(found) == [(1, "Of cities"), (ROW, "City: Paris; Country: France")]
+    assert read_document(word_file(title="Named"), uri="a.docx").title == "Of cities"
 
 
 @pytest.mark.parametrize(("uri", "data"), [("a.docx", word_file()), ("a.xlsx", workbook({"S": [["x"]]}))])
@@ -264,6 +312,48 @@ def test_pdf_without_a_title_takes_its_first_line():
         read_document(pdf("On wine\n\nText of the page that is much longer than the title."), uri="a.pdf").title
         == "On wine"
     )
+
+
+def titled_pdf(*lines: tuple[float, str], title: str = "") -> bytes:
+    """A page of lines, each in letters of a size."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, invariant=True)
+    canvas.setTitle(title)
+    for number, (size, line) in enumerate(lines):
+        canvas.setFont("Helvetica", size)
+        canvas.drawString(72, 720 - 30 * number, line)
+    canvas.save()
+    return buffer.getvalue()
+
+
+BODY = [(11.0, "A line of the text, which is in small letters."), (11.0, "And another one, which is in them as well.")]
+
+
+def test_pdf_takes_its_largest_line_for_its_title_before_its_properties():
+    head = [(9.0, "Proceedings, 2024"), (18.0, "On the making"), (18.0, "of wine")]
+    found = read_document(titled_pdf(*head, *BODY, title="Microsoft Word - draft7.doc"), uri="scan0001.pdf")
+    assert found.title == "On the making of wine"
+    assert read_document(titled_pdf(*BODY, title="Of its properties"), uri="a.pdf").title == "Of its properties"
+    numbered = titled_pdf((18.0, "12"), *BODY, title="Of its properties")
+    assert read_document(numbered, uri="a.pdf").title == "Of its properties"
+
+
+@pytest.mark.parametrize(
+    ("uri", "title"),
+    [
+        ("upload://survey.txt", "survey"),
+        ("upload://C# notes #2.txt", "C# notes #2"),
+        ("upload://folder/50%25%20of%20it.txt", "50% of it"),
+        ("file:///x/50%25%20of%20it.txt", "50% of it"),
+        ("text://0123456789abcdef", "Some words of a text without a name."),
+        ("https://example.org/", "Some words of a text without a name."),
+        ("https://example.org/paper.txt?v=2", "paper"),
+    ],
+)
+def test_the_place_of_a_file_is_never_its_title(uri, title):
+    found = read_document(b"\nSome words of a text without a name.\nMore.", uri=uri, media_type="text/plain")
+    assert found.title.startswith(title)
+    assert "://" not in found.title
 
 
 def test_pdf_with_a_password_is_refused():

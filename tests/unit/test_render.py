@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,8 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
-from app.types.documents import Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
-from app.types.search import Highlight, Hit, HitChunk, HitDocument, SearchResult
+from app.types.documents import ChunkKind, Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
+from app.types.search import (
+    Exclusion,
+    ExclusionEffect,
+    Highlight,
+    Hit,
+    HitChunk,
+    HitDocument,
+    NearDuplicate,
+    SearchResult,
+)
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
@@ -37,7 +47,8 @@ OUR_TAGS = {
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
-    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-grade", "open", "viewbox",
+    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
+    "viewbox",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
@@ -85,8 +96,8 @@ def hit(text: str = "One. Two. Three.", **changes: object) -> Hit:
 @pytest.mark.parametrize(
     ("context", "told"),
     [
-        ("A title › Climate › <b>", '· <span class="section">Climate › &lt;b&gt;</span>'),
-        ("Climate", '· <span class="section">Climate</span>'),
+        ("A title › Climate › <b>", '<p class="section" dir="auto">Climate › &lt;b&gt;</p>'),
+        ("Climate", '<p class="section" dir="auto">Climate</p>'),
         ("A title", ""),
         ("", ""),
     ],
@@ -94,7 +105,37 @@ def hit(text: str = "One. Two. Three.", **changes: object) -> Hit:
 def test_headings_stand_above_a_passage_and_the_title_not_twice(context: str, told: str) -> None:
     html = shown(result(hit(chunk=HitChunk("c1", "Text", 0, 4, None, context))))
     assert told in html
-    assert ("section" in html.partition("hit-source")[2].partition("</p>")[0]) is bool(told)
+    assert ('class="section"' in html) is bool(told)
+
+
+def test_passages_of_one_document_stand_together() -> None:
+    other = HitDocument("d2", "Another", "notes/b.txt", {})
+    chunks = [HitChunk(f"c{n}", f"Text {n}.", 0, 7, None) for n in range(4)]
+    hits = [hit(rank=n + 1, chunk=chunk) for n, chunk in enumerate(chunks)]
+    hits[1] = replace(hits[1], document=other)
+    html = shown(result(*hits))
+    assert re.findall(r"data-chunk=\"(c\d)\"", html) == ["c0", "c2", "c3", "c1"]
+    assert html.count("2 more passages of this document") == 1
+    assert html.count("More from this document") == 4
+    alone = shown(result(*hits), Choices(filters={"document_id": "d1"}))
+    assert re.findall(r"data-chunk=\"(c\d)\"", alone) == ["c0", "c1", "c2", "c3"]
+    assert "ore passages of this document" not in alone
+    assert "More from this document" not in alone
+    assert "<span>document</span> A title <button" in alone
+
+
+def test_near_identical_passages_can_be_opened() -> None:
+    twin = NearDuplicate(HitDocument("d2", "Its <twin>", "notes/b.txt", {}), HitChunk("c2", "Text", 0, 4, None))
+    html = shown(result(hit(duplicates=(twin,))))
+    assert "1 near-identical passage<" in html
+    assert 'data-document="d2" data-chunk="c2">Its &lt;twin&gt;</button>' in html
+
+
+def test_a_hit_says_where_its_sentence_stands_and_what_it_is() -> None:
+    chunk = HitChunk("c1", "One. Two. Three.", 100, 116, 3, kind=ChunkKind.REFERENCES)
+    html = shown(result(hit(chunk=chunk, why=Highlight(5, 9, 0.5))))
+    assert 'data-sentence="105-109"' in html
+    assert "page 3 · references" in html
 
 
 def result(*hits: Hit, instruction: str = "Find the same.", steps: int = 5) -> SearchResult:
@@ -156,12 +197,27 @@ def assert_harmless(html: str) -> None:
 
 
 @settings(deadline=None)
+@given(HOSTILE)
+def test_exclusions_are_shown_with_one_click_to_undo_them(phrase: str) -> None:
+    found = result(hit(excluded=phrase or "x"))
+    for effect, action in (("rank", "kept"), ("value", "kept"), ("offered", "exclude")):
+        told = Exclusion(phrase, ExclusionEffect(effect), is_detected=True)
+        html = shown(replace(found, exclusions=(told,)))
+        assert_harmless(html)
+        assert f'data-action="{action}"' in html
+    html = shown(replace(found, exclusions=(Exclusion(phrase, ExclusionEffect.RANK),)), Choices(exclude=("a",)))
+    assert html.count('class="chosen"') == 1
+    assert 'aria-label="Undo not about a"' in html
+
+
+@settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, st.integers(-5, 60), st.integers(-5, 60))
 def test_hostile_results_stay_text(text: str, title: str, other: str, start: int, end: int) -> None:
     found = hit(
         text=text,
         document=HitDocument("d", title, other, {other: title, "n": 1.5}),
         why=Highlight(start, end, 0.5),
+        duplicates=(NearDuplicate(HitDocument(other, title, text, {}), HitChunk(title, text, 0, 1, None)),),
     )
     hostile = Choices(bias={text: 5.0}, filters={title: other}, like={other: title}, unlike={text: text})
     assert_harmless(shown(result(found, instruction=other), hostile))

@@ -68,7 +68,7 @@ def test_passages_tell_where_they_stand(server_url: str) -> None:
     assert found.metadata == {
         "about": "cats",
         "document_id": found.metadata["document_id"],
-        "title": "text://1",
+        "title": "A cat dreams of mice.",
         "uri": "text://1",
         "score": pytest.approx(found.metadata["score"]),
         "start": 0,
@@ -82,6 +82,18 @@ def test_passages_tell_where_they_stand(server_url: str) -> None:
 def test_passages_of_different_documents(server_url: str) -> None:
     found = GircseRetriever(url=server_url, k=3, per_document=1).invoke("mice dreams")
     assert len({each.metadata["document_id"] for each in found}) == len(found) == 3
+
+
+def test_passages_about_what_is_excluded_rank_lower(server_url: str) -> None:
+    query = "A cat dreams, not about mice"
+    found = GircseRetriever(url=server_url, k=3).invoke(query)
+    (lower,) = (each for each in found if each.metadata.get("excluded") == "mice")
+    assert lower.id != found[0].id
+    named = GircseRetriever(url=server_url, k=3, exclude=["mice"]).invoke("A cat dreams")
+    assert [each.id for each in named] == [each.id for each in found]
+    written = GircseRetriever(url=server_url, k=3, detect_negation=False).invoke(query)
+    assert written[0].id == lower.id
+    assert not any("excluded" in each.metadata for each in written)
 
 
 async def test_async_finds_the_same(server_url: str) -> None:

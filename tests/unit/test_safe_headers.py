@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import re
+from typing import Any
+
 import pytest
 from api_application import api_of
 from fastapi import FastAPI, Response
@@ -47,10 +51,19 @@ def test_the_viewer_of_pdfs_is_left_to_itself(client: TestClient) -> None:
     assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_pages_about_the_api_may_take_their_scripts_from_elsewhere(client: TestClient) -> None:
+def test_the_page_about_the_api_takes_nothing_from_elsewhere(toy_services: Any) -> None:
+    client = TestClient(api_of(toy_services.services))
     answer = client.get("/docs")
-    assert answer.status_code == 200
-    assert POLICY not in answer.headers
+    assert HEADERS.items() <= dict(answer.headers).items()
+    assert "frame-ancestors 'self'" in answer.headers[POLICY]
+    assert not re.findall(
+        r"<script|https?://|src=|<link|@import|url\(|\son\w+=", re.sub("<pre>.*?</pre>", "", answer.text, flags=re.S)
+    )
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        assert f"<code>{html.escape(path)}</code>" in answer.text
+        assert all(str(each["operationId"]) in answer.text for each in methods.values())
+    for gone in ("/redoc", "/docs/oauth2-redirect"):
+        assert client.get(gone).status_code == 404
 
 
 def test_the_api_has_them(toy_services) -> None:  # type: ignore[no-untyped-def]

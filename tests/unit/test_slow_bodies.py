@@ -97,3 +97,21 @@ def test_body_in_pieces_is_taken_while_it_comes_fast_enough(address: tuple[str, 
         threading.Event().wait(2 * LIMIT_S)
         connection.sendall(big[2500:])
         assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"Transfer-Encoding: identity, chunked",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_what_ends_at_two_places_is_refused_and_nothing_after_it_read(address: tuple[str, int], framing: bytes) -> None:
+    smuggled = b"GET /api/v1/collections HTTP/1.1\r\nHost: x\r\n\r\n"
+    with closing(socket.create_connection(address)) as connection:
+        connection.sendall(HEAD + framing + b"\r\n\r\n0\r\n\r\n" + smuggled)
+        answer = answer_of(connection)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1

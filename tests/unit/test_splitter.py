@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.types.documents import ExtractedText, Span
+from app.types.texts import ExtractedText, Span
 from ingest.splitter import TokenSplitter
 
 

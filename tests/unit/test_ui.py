@@ -17,6 +17,7 @@ from gradio.routes import App as GradioApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.collections.lens_indexes import LensIndexes
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
@@ -80,6 +81,11 @@ class OneDocumentCatalog:
     def save_judgement(self, judgement: Judgement) -> None:
         self.judged.append(judgement)
 
+    def delete_judgement(self, judgement: Judgement) -> bool:
+        kept = [each for each in self.judged if each.document_id != judgement.document_id]
+        is_there, self.judged = len(kept) < len(self.judged), kept
+        return is_there
+
     def collections(self) -> list[CountedCollection]:
         return [
             CountedCollection(name, "f", 4, "", 1, 200, 30, f"{name}--1", document_count=1, chunk_count=2)
@@ -111,6 +117,11 @@ class OneDocumentCatalog:
         return Job("j", JobKind.DELETE, "library", "d1", JobState.QUEUED, 0, 0.0, None, None, None, 1, NOW, NOW, None)
 
 
+def handlers_over(search: NoHits) -> SearchHandlers:
+    catalog: Any = OneDocumentCatalog()
+    return SearchHandlers(search_service=search, catalog=catalog, lens_indexes=LensIndexes(catalog), max_steps=20)
+
+
 @pytest.fixture
 def search() -> NoHits:
     return NoHits()
@@ -118,7 +129,7 @@ def search() -> NoHits:
 
 @pytest.fixture
 def handlers(search: NoHits) -> SearchHandlers:
-    return SearchHandlers(search_service=search, catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    return handlers_over(search)
 
 
 @pytest.fixture
@@ -129,8 +140,10 @@ def catalog() -> OneDocumentCatalog:
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
     list(handlers.search("  card  ", " Same topic. ", 17.0, "hybrid", "library", 3, ""))
     assert search.requests == [
-        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0),
-        SearchRequest("card", "library", "Same topic.", 17, 3, rerank=0),  # which finds nothing to look at again
+        SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0, per_document=3),
+        SearchRequest(
+            "card", "library", "Same topic.", 17, 3, rerank=0, per_document=3
+        ),  # which finds nothing to look at again
     ]
 
 
@@ -180,7 +193,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @settings(deadline=None)
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
-    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    junked = handlers_over(NoHits())
     assert all("incident" not in view[0] for view in as_stream_handler(junked.search, outputs=3)(*values))
 
 
@@ -222,6 +235,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
         {"action": "filter", "subject": "topic", "value": "economy"},
         {"action": "like", "subject": "c1", "value": "A title"},
         {"action": "unlike", "subject": "c2", "value": "Another"},
+        {"action": "exclude", "subject": "New York"},
     ):
         chosen = read_choices(handlers.choose(chosen.to_text(), click))
     list(handlers.search("card", "", 4, "hybrid", "library", 3, chosen.to_text()))
@@ -236,9 +250,29 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
             token_bias={"fish": 5.0, "cattle": -10.0},
             like=("c1",),
             unlike=("c2",),
+            exclude=("New York",),
             rerank=0,
+            per_document=3,
         )
     ]
+
+
+def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
+    asked = ("card", "", 4, "hybrid", "library", 3)
+    list(handlers.search(*asked, "", "", ["tables"], 0.3))
+    list(handlers.search(*asked, Choices(filters={"document_id": "d1"}).to_text(), "", [], 0))
+    first, within = search.requests
+    assert (first.prefer_prose, first.fold_duplicates, first.diversity, first.per_document) == (True, False, 0.3, 3)
+    assert (within.prefer_prose, within.fold_duplicates, within.per_document) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("less", "diversity"),
+    [(["all"], 0), ("tables", 0), (None, 0), ([["tables"]], 0), ([], -0.1), ([], 1.1), ([], float("nan")), ([], True)],
+)
+def test_settings_that_no_field_has_are_refused(handlers: SearchHandlers, less: object, diversity: object) -> None:
+    with pytest.raises(InputError, match=r"shown less of|variety"):
+        list(handlers.search("card", "", 4, "hybrid", "library", 3, "", "", less, diversity))
 
 
 def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
@@ -248,10 +282,29 @@ def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
     assert chosen.after("drop-all", "").is_empty
 
 
+def test_words_that_a_query_negates_are_searched_for_again_after_a_click(
+    handlers: SearchHandlers, search: NoHits
+) -> None:
+    kept = handlers.choose("", {"action": "kept", "subject": "New York"})
+    for query, is_detecting in (("jazz, not about New York", False), ("jazz, not about Paris", True)):
+        list(handlers.search(query, "", 4, "hybrid", "library", 3, kept))
+        assert search.requests[-1].detect_negation is is_detecting
+    assert read_choices(kept).after("drop-kept", "New York").is_empty
+    assert Choices().after("exclude", "a").after("exclude", "b").after("drop-exclude", "a").exclude == ("b",)
+    for unreadable in (
+        '{"exclude": "a"}',
+        '{"kept": [""]}',
+        '{"exclude": [1]}',
+        json.dumps({"kept": ["x"] * 2 + ["y" * 201]}),
+    ):
+        with pytest.raises(InputError):
+            read_choices(unreadable)
+
+
 @settings(deadline=None)
 @given(JUNK, st.dictionaries(st.sampled_from(["action", "subject", "value"]), JUNK))
 def test_junk_clicks_and_addresses_are_refused_in_words(text: object, data: dict[str, object]) -> None:
-    junked = SearchHandlers(search_service=NoHits(), catalog=OneDocumentCatalog(), max_steps=20)  # type: ignore[arg-type]
+    junked = handlers_over(NoHits())
     try:
         said = junked.choose(text, data)
     except InputError:
@@ -289,6 +342,8 @@ def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: Searc
     assert "answers this query" in said
     (kept,) = handlers.catalog.judged  # type: ignore[attr-defined]
     assert (kept.document_id, kept.query, kept.instruction, kept.grade) == ("d1", "card", "", 3)
+    assert "Taken back" in handlers.judge("card", "", "library", {"document": "d1", "grade": None})
+    assert handlers.catalog.judged == []  # type: ignore[attr-defined]
     for collection, data in (
         ("other", {"document": "d1", "grade": 3}),
         ("library", {"document": "d1", "grade": 9}),

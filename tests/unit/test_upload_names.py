@@ -177,3 +177,13 @@ def test_a_file_of_a_folder_is_read_under_its_own_name(services: Any, tmp_path: 
     ids = [services.services.library.add_document("library", each)[0].id for each in sources]
     documents = read_all(services, ids)
     assert {each.name: each.media_type for each in documents} == {name: SUFFIXES[suffix_of(name)] for name in held}
+
+
+@pytest.mark.parametrize("control", ["\x1b[31m", "\x07", "\n", "\x7f", "\x9b2J", "\u202e", "\u2028"])
+def test_no_uri_tells_a_terminal_what_to_do(services: Any, client: TestClient, control: str) -> None:
+    for uri in (f"upload://a{control}.txt", f"https://example.org/a{control}", f"a{control}b", f"text://{control}"):
+        posted = client.post("/api/v1/documents", json={"text": "A ferry.", "uri": uri}).json()
+        assert posted["document"]["uri"].isprintable()
+        assert posted["document"]["uri"] != uri
+        again = client.post("/api/v1/documents", json={"text": "Another.", "uri": uri}).json()
+        assert again["document"]["id"] == posted["document"]["id"]

@@ -18,7 +18,8 @@ from worker_process import SlowEmbedder, open_parts
 from app.errors import UnavailableError, VectorIndexUnavailableError
 from app.ports.parts import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
-from app.types.documents import DocumentState, Findings, JobState, Point
+from app.types.documents import DocumentState, JobState, Point
+from app.types.texts import Findings
 from ingest.pipeline import IngestPipeline
 from ingest.worker import Worker, retry_in
 from ingest.worker_slots import WorkerSlots

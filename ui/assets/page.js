@@ -23,7 +23,7 @@ window.gircse = (() => {
 
   /* Arrows walk over everything marked data-walk, as hits; Enter is the browser's own, since each is a button. */
   function walk(step) {
-    const stops = [...document.querySelectorAll("[data-walk]")].filter((each) => each.offsetParent !== null);
+    const stops = [...document.querySelectorAll("[data-walk]")].filter((each) => each.checkVisibility());
     if (!stops.length) return false;
     const at = stops.indexOf(document.activeElement);
     const next = at < 0 ? (step > 0 ? 0 : stops.length - 1) : Math.min(Math.max(at + step, 0), stops.length - 1);
@@ -61,14 +61,14 @@ window.gircse = (() => {
     const dialog = document.querySelector(`#${id} dialog`);
     if (!dialog) return;
     if (!dialog.open) dialog.showModal();
-    const passage = dialog.querySelector("#passage");
+    const passage = dialog.querySelector("#sentence") || dialog.querySelector("#passage");
     if (passage) passage.scrollIntoView({ block: "center" });
   }
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
-  function rememberSearch([q, i, k, m, c, n, x, v], results) {
+  function rememberSearch([q, i, k, m, c, n, x, v, less, d], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x });
+    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "" });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -81,8 +81,9 @@ window.gircse = (() => {
       if (!events.includes(name)) return;
       if (data.confirm && !confirm(data.confirm)) return;
       if (data.grade !== undefined) {
-        data.grade = Number(data.grade);
-        for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button));
+        const isTakenBack = button.getAttribute("aria-pressed") === "true";
+        data.grade = isTakenBack ? null : Number(data.grade);
+        for (const each of button.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button && !isTakenBack));
       }
       if (data.values !== undefined) {
         for (const each of element.querySelectorAll("button[data-values]")) each.setAttribute("aria-pressed", String(each === button));

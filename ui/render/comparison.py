@@ -14,10 +14,10 @@ from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
-from ui.render.hits import mark_bounds, render_choices, render_marked, render_source
+from ui.render.hits import mark_bounds, render_choices, render_marked, render_section, render_source
 from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.moves import render_moves
-from ui.render.text import join, render_error, render_note, shorten
+from ui.render.text import join, name_of, render_error, render_note, shorten
 from ui.render.tokens import render_refinement
 
 SNIPPET_CHARS = 190
@@ -132,7 +132,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         thought=Markup('<ul class="thought" aria-label="First words of {}">{}</ul>').format(look.name, thought)
         if thought
         else "",
-        choices=render_choices(look.chosen) if isinstance(outcome, Answer) or not look.chosen.is_empty else "",
+        choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, Answer) else ()),
         counts=render_value_counts(outcome.result.values, look.chosen.value) if isinstance(outcome, Answer) else "",
     )
 
@@ -209,7 +209,7 @@ def _render_place(look: Look, place: Place, others: Sequence[Place], other: str,
         rank=hit.rank,
         move="" if depth is None else _render_move(look, place, others, other, depth),
         number=number,
-        title=shorten(hit.document.title or hit.document.uri, 120),
+        title=shorten(name_of(hit.document), 120),
         source=_render_source(hit),
         snippet=_render_snippet(hit),
         score=_render_score(hit, look.request.mode),
@@ -278,8 +278,8 @@ def _render_whole(hit: Hit, number: str) -> Markup:
         'Close</button><h3 dir="auto">{title}</h3>{source}<p class="snippet" dir="auto">{text}</p></div>'
     ).format(
         number=number,
-        title=shorten(hit.document.title or hit.document.uri, 300),
-        source=render_source(hit),
+        title=shorten(name_of(hit.document), 300),
+        source=render_source(hit) + render_section(hit),
         text=render_marked(hit.chunk.text, 0, start, end, len(hit.chunk.text)),
     )
 

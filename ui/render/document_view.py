@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -18,20 +19,28 @@ _LEADING = re.compile(rf"(?:\S{{0,{_LONGEST_WORD}}}\s)?")
 PDF = "application/pdf"
 
 
+class PassagePlace(NamedTuple):
+    """Characters [start, end) of a document's text, none where end <= start; and those of its best sentence."""
+
+    start: int
+    end: int
+    page: int | None = None
+    sentence: tuple[int, int] = (0, 0)
+
+
 def view_bounds(start: int, end: int) -> tuple[int, int]:
     """Which characters to show around the passage [start, end)."""
     first = max(0, start - BEFORE_PASSAGE)
     return first, max(first + VIEW_CHARACTERS, min(end, start + _LONGEST_PASSAGE) + BEFORE_PASSAGE)
 
 
-def render_document_view(document: Document, window: TextWindow, start: int, end: int, page: int | None) -> str:
-    """A <dialog>. The passage is characters [start, end) of the text; none is marked where end <= start.
-
-    Its buttons carry data-event="open" with the document, start, end, page and the place to show from (data-from).
+def render_document_view(document: Document, window: TextWindow, passage: PassagePlace) -> str:
+    """A <dialog>. Its buttons carry data-event="open" with the document, the passage and the place to show from
+    (data-from).
     """
     earlier = window.start - VIEW_CHARACTERS + _OVERLAP
     later = window.end - _OVERLAP
-    passage = (start, end, page)
+    page = passage.page
     return Markup(
         '<dialog class="document-view" aria-labelledby="document-view-title"><header><div>'
         '<h2 id="document-view-title" dir="auto">{title}</h2><p class="document-view-source">{source}{page}</p></div>'
@@ -45,7 +54,7 @@ def render_document_view(document: Document, window: TextWindow, start: int, end
         original=_render_original(document, page),
         place=_place(window),
         earlier=_render_move(document, passage, max(0, earlier), "Earlier") if window.start > 0 else "",
-        text=_render_text(window, start, end),
+        text=_render_text(window, passage),
         later=_render_move(document, passage, later, "Later") if window.end < window.total else "",
     )
 
@@ -56,6 +65,16 @@ def render_view_notice(notice: Markup) -> str:
         '<dialog class="document-view" aria-label="Document">{}<p class="document-view-tools">'
         '<button type="button" class="plain-button" data-close-dialog>Close</button></p></dialog>'
     ).format(notice)
+
+
+def render_deleted() -> str:
+    return Markup(
+        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div>'
+        '<h2 id="document-view-title">This document was deleted</h2></div>'
+        '<button type="button" class="plain-button" data-close-dialog>Close</button></header>'
+        '<div class="notice" role="status"><p>Its text is no longer here. What is shown behind this was found before; '
+        '<a href="">look again</a> for what is there now.</p></div></dialog>'
+    )
 
 
 def _render_original(document: Document, page: int | None) -> Markup:
@@ -75,23 +94,31 @@ def _place(window: TextWindow) -> str:
     return f"Characters {window.start + 1:,}–{window.end:,} of {window.total:,}"
 
 
-def _render_move(document: Document, passage: tuple[int, int, int | None], place: int, label: str) -> Markup:
-    start, end, page = passage
+def _render_move(document: Document, passage: PassagePlace, place: int, label: str) -> Markup:
+    start, end, page, sentence = passage
     return Markup(
         '<p class="document-view-move"><button type="button" class="plain-button" data-event="open" '
-        'data-document="{}" data-start="{}" data-end="{}" data-page="{}" data-from="{}">{}</button></p>'
-    ).format(clean(document.id), start, end, "" if page is None else page, place, label)
+        'data-document="{}" data-start="{}" data-end="{}" data-page="{}" data-from="{}" '
+        'data-sentence="{}-{}">{}</button></p>'
+    ).format(clean(document.id), start, end, "" if page is None else page, place, *sentence, label)
 
 
-def _render_text(window: TextWindow, start: int, end: int) -> Markup:
+def _render_text(window: TextWindow, passage: PassagePlace) -> Markup:
     text = window.text
-    first = min(max(start - window.start, 0), len(text))
-    last = min(max(end - window.start, first), len(text))
+    first = min(max(passage.start - window.start, 0), len(text))
+    last = min(max(passage.end - window.start, first), len(text))
     # Words that the window cuts in two are left out; there is an overlap.
     begin = _LEADING.match(text, 0, first).end() if window.start else 0  # type: ignore[union-attr]
     stop = max(last, text.rfind(" ", len(text) - _LONGEST_WORD)) if window.end < window.total else len(text)
-    before, passage, after = text[begin:first], text[first:last], text[last:stop]
-    mark = Markup('<mark id="passage">{}</mark>').format(clean(passage)) if passage else ""
+    before, after = text[begin:first], text[last:stop]
+    low = min(max(passage.sentence[0] - window.start, first), last)
+    high = min(max(passage.sentence[1] - window.start, low), last)
+    sentence = Markup('<strong id="sentence">{}</strong>').format(clean(text[low:high])) if low < high else ""
+    mark = (
+        Markup('<mark id="passage">{}{}{}</mark>').format(clean(text[first:low]), sentence, clean(text[high:last]))
+        if first < last
+        else ""
+    )
     return Markup("{}{}{}{}{}").format(
         "… " if window.start else "",
         clean(before),

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from app.types.search import Highlight, Hit, Leg, Match, SearchMode, SearchResult
+from app.types.documents import ChunkKind
+from app.types.search import (
+    Exclusion,
+    ExclusionEffect,
+    Highlight,
+    Hit,
+    Match,
+    NearDuplicate,
+    SearchMode,
+    SearchResult,
+)
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
-from ui.render.text import clean, join, render_note, render_source_link, shorten
+from ui.render.scores import render_score
+from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
 METADATA_CHIPS = 6
+DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
+_KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
 
 
 def render_welcome() -> str:
@@ -35,15 +48,27 @@ def render_results(
 ) -> str:
     """`values` as they were written. `before` is the first look, against which moves are shown; `total_steps` is given
     while more are to come."""
-    choices = render_choices(chosen)
+    document = name_of(result.hits[0].document) if result.hits else ""
+    choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
         return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
     chunks = {*chosen.like, *chosen.unlike}
-    hits = join(
-        _render_hit(hit, result.mode, move=_render_move(hit, ranks), is_chosen=hit.chunk.id in chunks)
-        for hit in result.hits
-    )
+
+    is_alone = DOCUMENT_FILTER in chosen.filters
+
+    def render(hit: Hit, *others: Hit) -> Markup:
+        return _render_hit(
+            hit,
+            result.mode,
+            move=_render_move(hit, ranks),
+            is_chosen=hit.chunk.id in chunks,
+            is_alone=is_alone,
+            more=_render_more([render(each) for each in others]),
+        )
+
+    groups = [[hit] for hit in result.hits] if is_alone else by_document(result.hits)
+    hits = join(render(*group) for group in groups)
     counts = render_value_counts(result.values, chosen.value)
     return (
         choices
@@ -68,17 +93,34 @@ def _nothing_found(result: SearchResult, chosen: Choices) -> str:
     )
 
 
-def render_choices(chosen: Choices) -> Markup:
-    """What was clicked together, each with a way to undo it."""
-    if chosen.is_empty:
-        return Markup("")
+def by_document(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """The hits of each document, in the order of the best of each."""
+    groups: dict[str, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(hit.document.id, []).append(hit)
+    return list(groups.values())
+
+
+def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, document: str = "") -> Markup:
+    """What was clicked together, and what the query says that it is not about, each with a way to undo it. `document`:
+    the one that is searched alone, by name."""
     chips = [
         *(_chip("more" if bias > 0 else "less", word, "drop-bias", word) for word, bias in chosen.bias.items()),
-        *(_chip(key, value, "drop-filters", key) for key, value in chosen.filters.items()),
+        *(
+            _chip("document", document or "one alone", "drop-filters", key)
+            if key == DOCUMENT_FILTER
+            else _chip(key, value, "drop-filters", key)
+            for key, value in chosen.filters.items()
+        ),
         *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
         *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
         *([_chip("value", name_value(chosen.value), "drop-value", chosen.value)] if chosen.value else []),
+        *(_chip("not about", phrase, "drop-exclude", phrase) for phrase in chosen.exclude),
+        *(_chip("as written:", phrase, "drop-kept", phrase) for phrase in chosen.kept),
+        *(_detected(each) for each in exclusions if each.is_detected),
     ]
+    if not chips:
+        return Markup("")
     clear = Markup(
         '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
         "Clear all</button></li>"
@@ -86,6 +128,16 @@ def render_choices(chosen: Choices) -> Markup:
     return Markup('<ul class="chosen" aria-label="Chosen">{}{}</ul>').format(
         join(chips), clear if len(chips) > 1 else ""
     )
+
+
+def _detected(found: Exclusion) -> Markup:
+    """A phrase that the query negates: one click searches for its words again, or excludes what is only offered."""
+    if found.effect is not ExclusionEffect.OFFERED:
+        return _chip("not about", found.phrase, "kept", found.phrase)
+    return Markup(
+        '<li dir="auto"><span>without</span> {shown} <button type="button" class="plain-button" data-event="choose" '
+        'data-action="exclude" data-subject="{phrase}" aria-label="Exclude {shown}">Exclude</button></li>'
+    ).format(shown=shorten(found.phrase, 60), phrase=clean(found.phrase))
 
 
 def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
@@ -152,23 +204,60 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
     )
 
 
-def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool) -> Markup:
+def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is_alone: bool, more: Markup) -> Markup:
+    """`is_alone`: no other document is searched."""
+    why = hit.why
     return Markup(
         '<li class="hit{chosen}"><div class="hit-rank">{rank}{move}</div><article>'
         '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
-        'data-chunk="{chunk}">{title}</button></h3>{source}{snippet}{chips}{actions}</article>{score}</li>'
+        'data-chunk="{chunk}" data-sentence="{sentence}">{title}</button></h3>{source}{section}{snippet}{chips}'
+        "{actions}{duplicates}</article>{score}{more}</li>"
     ).format(
         chosen=" is-chosen" if is_chosen else "",
         rank=hit.rank,
         move=move,
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
-        title=shorten(hit.document.title or hit.document.uri, 160),
+        title=shorten(name_of(hit.document), 160),
+        sentence=f"{hit.chunk.start + why.start}-{hit.chunk.start + why.end}" if why else "",
         source=render_source(hit),
-        snippet=_render_snippet(hit.chunk.text, hit.why),
+        section=render_section(hit),
+        snippet=_render_snippet(hit.chunk.text, why),
         chips=_render_chips(hit),
-        actions=_render_actions(hit),
-        score=_render_score(hit, mode),
+        actions=_render_actions(hit, is_alone=is_alone),
+        duplicates=_render_duplicates(hit.duplicates),
+        score=render_score(hit, mode),
+        more=more,
+    )
+
+
+def _render_more(others: Sequence[Markup]) -> Markup:
+    """Further passages of the same document."""
+    if not others:
+        return Markup("")
+    return Markup(
+        '<details class="more-hits"><summary>{} more {} of this document</summary><ol class="hits">{}</ol></details>'
+    ).format(len(others), "passage" if len(others) == 1 else "passages", join(others))
+
+
+def _render_duplicates(duplicates: Sequence[NearDuplicate]) -> Markup:
+    if not duplicates:
+        return Markup("")
+    count = len(duplicates)
+    listed = join(
+        Markup(
+            '<li dir="auto"><button type="button" data-event="open" data-document="{}" data-chunk="{}">{}'
+            "</button> {}</li>"
+        ).format(
+            clean(each.document.id),
+            clean(each.chunk.id),
+            shorten(name_of(each.document), 120),
+            render_source_link(each.document.uri, 90),
+        )
+        for each in duplicates
+    )
+    return Markup('<details class="duplicates"><summary>{} near-identical {}</summary><ul>{}</ul></details>').format(
+        count, "passage" if count == 1 else "passages", listed
     )
 
 
@@ -176,60 +265,32 @@ _WEAK = (
     "Nothing here seems to answer this. These passages are the nearest, but no nearer than what questions about other "
     "things find. Try other words, or another collection."
 )
-_MATCHES = {
-    Match.WEAK: "No nearer than what questions about other things find",
-    Match.FAIR: "Nearer than what questions about other things find",
-    Match.STRONG: "Much nearer than what questions about other things find",
-}
-
-
-_SCORES = {
-    SearchMode.DENSE: "Cosine similarity of query and passage",
-    SearchMode.SPARSE: "BM25: how much the words of the query say about the passage",
-    SearchMode.HYBRID: "Meaning and words together, from 0 to 1",
-}
 _THUMB = (
     "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
 )
-_LEGS = {Leg.DENSE: "meaning", Leg.PLAIN: "plain meaning", Leg.SPARSE: "words", Leg.FEEDBACK: "feedback"}
 
 
-def _render_score(hit: Hit, mode: SearchMode) -> Markup:
-    shown = f"{hit.score:.1f}" if mode is SearchMode.SPARSE else f"{hit.score:.3f}"
-    meter = Markup('<meter min="0" max="1" value="{0}" aria-label="Similarity">{0}</meter>').format(shown)
-    legs = join(
-        Markup('<li title="Rank and score by {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
-            name=_LEGS[leg.leg], rank=f"#{leg.rank}", score=f"{leg.score:.2f}"
-        )
-        for leg in hit.legs
-    )
-    match = hit.match and Markup('<span class="match is-{0}" title="{1}">{0} match</span>').format(
-        hit.match.value, _MATCHES[hit.match]
-    )
-    return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}{}</div>').format(
-        _SCORES[mode],
-        shown,
-        "" if mode is SearchMode.SPARSE else meter,
-        match or "",
-        Markup('<ul class="legs">{}</ul>').format(legs) if legs else "",
-    )
-
-
-def _render_actions(hit: Hit) -> Markup:
+def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
     return Markup(
         '<div class="hit-actions">'
         '<button type="button" data-event="choose" data-action="like" data-subject="{chunk}" data-value="{title}">'
         "More like this</button>"
         '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
-        "Less like this</button>"
+        "Less like this</button>{within}"
         '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
         'aria-label="Answers the query" title="Answers the query">{thumb}</button>'
         '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
         'aria-label="Does not answer the query" title="Does not answer the query">{thumb}</button></span></div>'
     ).format(
         chunk=clean(hit.chunk.id),
-        title=shorten(hit.document.title or hit.document.uri, 60),
+        title=shorten(name_of(hit.document), 60),
         document=clean(hit.document.id),
+        within=""
+        if is_alone
+        else Markup(
+            '<button type="button" data-event="choose" data-action="filter" data-subject="{}" data-value="{}">'
+            "More from this document</button>"
+        ).format(DOCUMENT_FILTER, clean(hit.document.id)),
         thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
             _THUMB
         ),
@@ -239,9 +300,13 @@ def _render_actions(hit: Hit) -> Markup:
 def render_source(hit: Hit) -> Markup:
     source = render_source_link(hit.document.uri, 90)
     page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
+    return Markup('<p class="hit-source">{}{}{}</p>').format(source, page, _KINDS[hit.chunk.kind])
+
+
+def render_section(hit: Hit) -> Markup:
+    """The headings above the passage, where they are known."""
     headings = _headings(hit)
-    section = Markup(' · <span class="section">{}</span>').format(shorten(headings, 120)) if headings else ""
-    return Markup('<p class="hit-source">{}{}{}</p>').format(source, page, section)
+    return Markup('<p class="section" dir="auto">{}</p>').format(shorten(headings, 160)) if headings else Markup("")
 
 
 def _headings(hit: Hit) -> str:
@@ -302,7 +367,9 @@ def _render_chips(hit: Hit) -> Markup:
         ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
-    every = render_value_chip(hit.value) + join(chips)
+    lower = Markup('<li class="excluded" dir="auto" title="Excluded: it ranks lower">about {}</li>')
+    excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
+    every = excluded + render_value_chip(hit.value) + join(chips)
     return Markup('<ul class="chips" aria-label="Value and metadata">{}</ul>').format(every) if every else every
 
 

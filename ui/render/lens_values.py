@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from app.types.values import OTHER, ValueCount, ValueReading, ValueSummary
+from app.types.lens_indexes import LensIndexState, LensIndexStatus
+from app.types.values import OTHER, ValueCount, ValueReading, ValueScope, ValueSummary
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 14  # of more, those with the most passages; the rest unfolds
@@ -29,7 +31,7 @@ def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
         "<ul>{}</ul>{}</section>"
     ).format(
         _tell_query(values),
-        "1 passage" if values.passages == 1 else f"{values.passages:,} passages",
+        _tell_passages(values),
         join(_render_count(each, values, chosen) for each in shown),
         more,
     )
@@ -45,6 +47,34 @@ def _split(values: ValueSummary, chosen: str) -> tuple[Sequence[ValueCount], Seq
     return [each for each in values.counts if each.name in names], [
         each for each in values.counts if each.name not in names
     ]
+
+
+def _tell_passages(values: ValueSummary) -> str:
+    count = "1 passage" if values.passages == 1 else f"{values.passages:,} passages"
+    return f"all {count}" if values.scope is ValueScope.COLLECTION else count
+
+
+def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str]) -> Markup:
+    """Whether the values of all passages are known; nothing where no lens index has these."""
+    found = next((each for each in indexes if list(each.values) == list(values)), None)
+    if found is None:
+        return Markup("")
+    cost = f"{found.chunks:,} passages, {found.bytes / 1e6:.1f} MB, built in {found.seconds:.1f} s"
+    said = {
+        LensIndexState.READY: f"ready: {cost}",
+        LensIndexState.BUILDING: f"{found.progress:.0%} built",
+        LensIndexState.WAITING: "waits for the worker",
+        LensIndexState.STALE: "out of date; build it again",
+        LensIndexState.FAILED: f"failed: {found.error or 'the log says why'}",
+    }[found.state]
+    table = Markup("")
+    if found.state is LensIndexState.READY:
+        name, asked = quote(found.collection, safe=""), urlencode({"lens": found.lens})
+        address = f"/api/v1/collections/{name}/lens-indexes/table?{asked}"
+        table = Markup(' · <a href="{}" download>All passages by value (CSV)</a>').format(address)
+    return Markup('<p class="hint lens-index">Index of the lens “<span dir="auto">{}</span>”: {}{}</p>').format(
+        shorten(found.lens, 40), shorten(said, 200), table
+    )
 
 
 def _tell_query(values: ValueSummary) -> Markup:

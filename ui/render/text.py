@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from app.types.documents import Document
+from app.types.file_names import shown_title
+from app.types.search import HitDocument
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -37,8 +39,8 @@ def render_note(message: str) -> str:
     return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))
 
 
-def name_of(document: Document) -> str:
-    return document.title or document.name or document.uri
+def name_of(document: Document | HitDocument) -> str:
+    return shown_title(document.title, document.uri)
 
 
 def render_source_link(uri: str, max_chars: int) -> Markup:

@@ -10,7 +10,7 @@ import unicodedata
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0011"
+revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None

@@ -1,0 +1,51 @@
+"""Lens indexes of a collection over HTTP: queue one, see how far they are and what they cost, delete one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from app.api.search_schemas import LensIndexAnswer, NewLensIndex
+from app.ports.services import LensIndexes, ValueTables
+from app.search.judgements import MAX_NAME_CHARACTERS
+from app.search.value_syntax import MAX_PHRASE_CHARACTERS
+from app.types.lens_indexes import LensIndexStatus
+
+TABLE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A row per chunk."}}
+
+LensName = Annotated[str, Query(max_length=MAX_NAME_CHARACTERS)]
+
+
+def lens_index_routes(lens_indexes: LensIndexes, value_tables: ValueTables) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/collections/{name}/lens-indexes", tags=["lenses"])
+
+    @routes.get("", response_model=list[LensIndexAnswer])
+    def list_lens_indexes(name: str) -> list[LensIndexStatus]:
+        """Lenses whose values are known of every chunk of a collection, how far they are, and what they cost."""
+        return lens_indexes.status(name)
+
+    @routes.post("", status_code=202, response_model=LensIndexAnswer)
+    def build_lens_index(name: str, new: NewLensIndex) -> LensIndexStatus:
+        """Queues it for the worker. One that is there takes over the present values of its lens, and is looked through
+        again."""
+        return lens_indexes.build(name, new.lens)
+
+    @routes.delete("", status_code=204)
+    def delete_lens_index(name: str, lens: LensName) -> None:
+        """Searches under the lens read their candidates again, as before."""
+        lens_indexes.delete(name, lens)
+
+    @routes.get("/table", response_class=StreamingResponse, responses=TABLE)
+    def table_by_value(
+        name: str,
+        lens: LensName,
+        value: Annotated[str | None, Query(max_length=MAX_PHRASE_CHARACTERS, description="Only chunks of it.")] = None,
+    ) -> StreamingResponse:
+        """Every chunk with its value under an indexed lens, as CSV, in no order; no cell of it is a formula."""
+        content = value_tables.csv(name, lens, value=value)
+        headers = {"content-disposition": 'attachment; filename="values.csv"'}
+        return StreamingResponse(content, media_type="text/csv; charset=utf-8", headers=headers)
+
+    return routes

@@ -1,0 +1,149 @@
+"""Claims of jobs inside an open transaction: which one comes next, and what none should take again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from sqlalchemy import and_, bindparam, exists, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from app.catalog.jobs import bury, lock_document, lock_job
+from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running, is_waiting
+from app.types.documents import Job, JobKind, JobPriority, JobState
+
+MAX_LOST_ATTEMPTS = 9  # of a job whose workers were killed: usually the job is not the cause
+_WINDOW = 8  # jobs that are looked through for each small one that is wanted
+
+# Built once: a claim is made for every document. Each takes a look into an index, however many jobs wait.
+_NOW = bindparam("now", type_=UtcDateTime())
+_other = aliased(JobRow)
+_is_document_free = ~exists().where(_other.document_id == JobRow.document_id, _other.lease_until > _NOW)
+_is_due = and_(is_waiting, JobRow.priority == bindparam("priority"), JobRow.not_before <= _NOW)
+_is_abandoned = and_(is_running, JobRow.lease_until <= _NOW)
+_is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
+_ABANDONED = (
+    select(JobRow)
+    .where(_is_abandoned, JobRow.attempts < MAX_LOST_ATTEMPTS, ~_is_paused, _is_document_free)
+    .order_by(JobRow.lease_until)
+    .limit(1)
+    .with_for_update(skip_locked=True, of=JobRow)
+)
+_EXHAUSTED = select(JobRow).where(_is_abandoned, JobRow.attempts >= MAX_LOST_ATTEMPTS).limit(1)
+_in_collection = JobRow.collection == bindparam("collection")
+_in_turn = (JobRow.not_before, JobRow.created_at, JobRow.id)
+_DUE = (
+    select(JobRow)
+    .where(_is_due, _in_collection, _is_document_free)
+    .order_by(*_in_turn)
+    .limit(1)
+    .with_for_update(skip_locked=True, of=JobRow)
+)
+_ABANDONED_IDS = (
+    select(JobRow.id)
+    .where(_is_abandoned, JobRow.priority == bindparam("priority"), _in_collection)
+    .order_by(JobRow.lease_until)
+)
+_DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(*_in_turn)
+# Not grouped by the database: SQLite would read every job in the order of collections for it.
+_RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
+_last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
+_COLLECTIONS_WITH_WORK = (
+    select(CollectionRow.name)
+    .where(~CollectionRow.is_paused, exists().where(_is_due, JobRow.collection == CollectionRow.name))
+    .order_by(_last_claim.nulls_first(), CollectionRow.name)
+)
+
+
+def claim(session: Session, owner: str, lease: timedelta, now: datetime) -> JobRow | None:
+    row = session.scalar(_ABANDONED, {"now": now}) or _take_turn(session, now)
+    if row is None:
+        return None
+    _take(row, owner, lease, now)
+    return row
+
+
+def claim_shard(
+    session: Session, owner: str, collection: str, limit: int, lease: timedelta, now: datetime
+) -> list[JobRow]:
+    """As `claim`, many of one collection. One that was claimed like this before and never begun was not attempted."""
+    of_collection = {"now": now, "collection": collection}
+    documents = JobRow.kind != JobKind.LENS_INDEX
+    abandoned = _ABANDONED.where(JobRow.collection == collection, documents).limit(limit)
+    rows = list(session.scalars(abandoned, {"now": now}))
+    untouched = {row.id for row in rows if row.progress == 0}
+    paused = session.scalar(select(CollectionRow.is_paused).where(CollectionRow.name == collection))
+    for priority in () if paused else JobPriority:
+        due = _DUE.where(documents).limit(limit - len(rows))
+        rows += session.scalars(due, {**of_collection, "priority": priority}) if len(rows) < limit else ()
+    for row in rows:
+        _take(row, owner, lease, now)
+        row.attempts -= row.id in untouched
+    return rows
+
+
+def claim_batch(
+    session: Session,
+    job: Job,
+    owner: str,
+    *,
+    limit: int,
+    max_bytes: int,
+    max_attempts: int,
+    lease: timedelta,
+    now: datetime,
+) -> list[JobRow]:
+    first = session.get(DocumentRow, job.document_id)
+    paused = session.scalar(select(CollectionRow.is_paused).where(CollectionRow.name == job.collection))
+    if first is None or paused or first.byte_count > max_bytes:
+        return []
+    known = {"now": now, "priority": job.priority, "collection": job.collection}
+    small = [DocumentRow.byte_count <= max_bytes, JobRow.attempts < max_attempts, JobRow.kind == JobKind.INGEST]
+    rows: list[JobRow] = []
+    for ids in (_ABANDONED_IDS, _DUE_IDS):
+        # A window of the queue: among many large documents the next small one may be far.
+        window = [row.id for row in session.execute(ids.limit(_WINDOW * limit), known)]
+        statement = select(JobRow).join(DocumentRow, DocumentRow.id == JobRow.document_id)
+        statement = statement.where(JobRow.id.in_(window), or_(is_waiting, _is_abandoned), _is_document_free, *small)
+        statement = statement.order_by(*_in_turn).limit(limit - len(rows))
+        rows += session.scalars(statement.with_for_update(skip_locked=True, of=JobRow), known) if window else ()
+    for row in rows:
+        _take(row, owner, lease, now)
+    return rows
+
+
+def _take(row: JobRow, owner: str, lease: timedelta, now: datetime) -> None:
+    row.state, row.lease_owner, row.lease_until = JobState.RUNNING, owner, now + lease
+    row.claimed_at = now
+    row.attempts += 1
+    row.fencing_token += 1
+
+
+def _take_turn(session: Session, now: datetime) -> JobRow | None:
+    """A job of the highest priority that any is due of, from the collection whose turn it is.
+
+    Claims at the same moment may see the same turn; the next ones make up for it.
+    """
+    for priority in JobPriority:
+        due = {"now": now, "priority": priority}
+        collections = session.scalars(_COLLECTIONS_WITH_WORK, due).all()
+        if not collections:
+            continue
+        running = Counter(session.scalars(_RUNNING, {"now": now}))
+        for collection in sorted(collections, key=running.__getitem__):  # stable: the oldest last claim comes first
+            row = session.scalar(_DUE, {**due, "collection": collection})
+            if row is not None:  # else other workers have just taken the last ones
+                return row
+    return None
+
+
+def bury_abandoned(session: Session, now: datetime) -> None:
+    """Gives up one job whose workers died with it again and again: it would kill the next one too."""
+    exhausted = session.scalar(_EXHAUSTED, {"now": now})
+    if exhausted is None:
+        return
+    document, row = lock_document(session, exhausted.document_id), lock_job(session, exhausted.id)
+    if row is None or row.state is not JobState.RUNNING or row.lease_until is None or row.lease_until > now:
+        return  # another worker was quicker
+    reason = f"Every worker that took it stopped in the middle ({row.attempts} times): out of memory, or killed."
+    bury(document, row, reason, now)

@@ -1,0 +1,78 @@
+"""Lens indexes as interfaces see them: queued, how far they are, what they cost, deleted."""
+
+from __future__ import annotations
+
+from app.errors import ConflictError, InputError, NotFoundError
+from app.ports.catalog import LensesAndJudgements
+from app.ports.ledger import Ledger
+from app.search.lenses import find_lens
+from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
+
+MOST_OF_COLLECTION = 16  # each costs every ingestion a little
+_BYTES_OF_LABEL = 76  # its JSON without the numbers, 44, and its entry in the index of labels, about 32
+_BYTES_OF_NUMBER = 8 / 3  # float16 in base64
+
+
+class LensIndexes:
+    """They are built by whatever worker takes their jobs."""
+
+    def __init__(self, catalog: Ledger) -> None:
+        self._catalog = catalog
+
+    def build(self, collection: str, lens: str) -> LensIndexStatus:
+        """Makes it, or looks through one that is there; it takes over the present values of the lens.
+
+        Raises UnknownCollectionError, UnknownLensError, InputError and ConflictError.
+        """
+        self._catalog.collection(collection)
+        values = _values_of(self._catalog, lens)
+        present = self._catalog.lens_indexes(collection)
+        if len(present) >= MOST_OF_COLLECTION and all(each.lens != lens for each in present):
+            raise ConflictError(
+                f"The collection {collection!r} has {len(present)} lens indexes, the most there can be: delete one."
+            )
+        return self._status(self._catalog.queue_lens_index(collection, lens, values))
+
+    def status(self, collection: str) -> list[LensIndexStatus]:
+        """Raises UnknownCollectionError."""
+        self._catalog.collection(collection)
+        return [self._status(each) for each in self._catalog.lens_indexes(collection)]
+
+    def delete(self, collection: str, lens: str) -> None:
+        """Raises UnknownCollectionError and NotFoundError. Its labels are removed in the background."""
+        if not self._catalog.delete_lens_index(collection, lens):
+            raise NotFoundError(
+                f"The collection {collection!r} has no index of the lens {lens!r}. `gircse lenses index list -c "
+                f"{collection}` tells which it has."
+            )
+
+    def _status(self, found: LensIndex) -> LensIndexStatus:
+        collection = self._catalog.collection(found.collection)
+        try:
+            is_of_lens = tuple(find_lens(self._catalog, found.lens).values) == found.values
+        except NotFoundError:
+            is_of_lens = False
+        state = state_of(found, is_current=is_of_lens and found.is_built_for(collection))
+        is_open = state in (LensIndexState.WAITING, LensIndexState.BUILDING)
+        job = found.job
+        return LensIndexStatus(
+            collection=found.collection,
+            lens=found.lens,
+            values=found.values,
+            state=state,
+            progress=job.progress if job is not None and is_open else float(state is LensIndexState.READY),
+            chunks=found.chunks,
+            bytes=round(found.chunks * (_BYTES_OF_LABEL + _BYTES_OF_NUMBER * len(found.values))),
+            seconds=found.seconds,
+            created_at=found.created_at,
+            built_at=found.built_at,
+            error=job.error if job is not None and state is not LensIndexState.READY else None,
+            job_id=job.id if job is not None else None,
+        )
+
+
+def _values_of(catalog: LensesAndJudgements, lens: str) -> tuple[str, ...]:
+    values = tuple(find_lens(catalog, lens).values)
+    if not values:
+        raise InputError(f"The lens {lens!r} names no values, so there is nothing to index: save it with some first.")
+    return values

@@ -1,0 +1,96 @@
+"""Tunes the weights of legs for a collection by its judgements; applied where cross-validation says that it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+from uuid import uuid4
+
+import numpy as np
+
+from app.errors import ConflictError, InputError, NotFoundError
+from app.evaluation.judged import Judged
+from app.evaluation.weight_validation import choose, cross_validate, grid, ndcg_by_weights, place_of
+from app.ports.ledger import Ledger
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
+from app.search.judgements import LOCAL_PERSON
+from app.types.documents import ScoredPoint, utc_now
+from app.types.evaluation import JudgedQuery
+from app.types.search import Leg, SearchRequest
+from app.types.weights import CollectionWeights, WeightTuning
+
+MIN_JUDGEMENTS, MIN_QUERIES = 20, 5
+MAX_QUERIES = 200  # the first in an order that has nothing to do with them
+
+
+class LegSearcher(Protocol):
+    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]: ...
+
+
+class WeightTuner:
+    """Implements `Tuning`."""
+
+    def __init__(self, catalog: Ledger, search: LegSearcher) -> None:
+        self._catalog = catalog
+        self._search = search
+        self._judged = Judged(catalog)
+
+    def weights(self, collection: str) -> CollectionWeights:
+        tunings = tuple(self._catalog.weight_tunings(collection))
+        applied = next((each.weights for each in tunings if each.is_applied), WEIGHTS_AFTER_FEEDBACK)
+        return CollectionWeights(collection, applied, WEIGHTS_AFTER_FEEDBACK, tunings)
+
+    def tune(self, collection: str, *, tuned_by: str = LOCAL_PERSON) -> WeightTuning:
+        name = self._catalog.collection(collection).name
+        queries = self._queries(name)
+        judgements = sum(len(query.grades) for query, _ in queries)
+        if len(queries) < MIN_QUERIES or judgements < MIN_JUDGEMENTS:
+            raise ConflictError(
+                f"The collection {name!r} has {judgements} judgements of {len(queries)} queries that tell good from "
+                f"bad; weights are tuned by at least {MIN_JUDGEMENTS} of {MIN_QUERIES}. Say of more hits whether they "
+                "answer, and of some that they do not: a query without both tells nothing."
+            )
+        asked: list[str] = []
+        rows: list[np.ndarray] = []
+        for query, judged_alone in queries[:MAX_QUERIES]:
+            request = SearchRequest(query.query, name, query.instruction)
+            try:
+                legs = self._search.find_legs(request)
+            except InputError:  # of this query, such as one that is too long for the model
+                continue
+            asked.append(query.query)
+            rows.append(ndcg_by_weights(legs, query.grades, judged_alone=judged_alone))
+        if len(rows) < MIN_QUERIES:
+            raise ConflictError(f"Only {len(rows)} of the judged queries of {name!r} can be searched for.")
+        scores = np.stack(rows)
+        validation = cross_validate(scores, asked, judgements=judgements)
+        best = choose(scores)
+        tuning = WeightTuning(
+            id=str(uuid4()),
+            collection=name,
+            weights=grid()[best],
+            validation=validation,
+            tuned_by=tuned_by,
+            tuned_at=utc_now(),
+            is_applied=validation.pays and best != 0,
+        )
+        self._catalog.save_weight_tuning(tuning)
+        return tuning
+
+    def undo(self, collection: str) -> WeightTuning:
+        undone = self._catalog.undo_weight_tuning(collection)
+        if undone is None:
+            raise NotFoundError(f"The collection {collection!r} has the default weights; there is nothing to undo.")
+        return undone
+
+    def _queries(self, collection: str) -> list[tuple[JudgedQuery, bool]]:
+        """Those that tell one ranking from another, in an order that is always the same; whether documents that nobody
+        judged are to be left out. Imports are taken for complete, as qrels are."""
+        sources = self._judged.sources(collection)
+        people = [each.judged_by for each in sources if not each.is_import]
+        imports = [each.judged_by for each in sources if each.is_import]
+        by_people = self._judged.queries(collection, judged_by=people) if people else []
+        imported = self._judged.queries(collection, judged_by=imports) if imports else []
+        telling = [(each, True) for each in by_people if 0 < each.relevant_count < len(each.grades)]
+        telling += [(each, False) for each in imported if each.relevant_count]
+        return sorted(telling, key=lambda pair: place_of(f"{pair[0].query}\0{pair[0].instruction}"))

@@ -1,0 +1,69 @@
+"""Points of the index as hits of a search."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from app.search.fusion import RankedPoint
+from app.search.reranking import Candidate
+from app.search.retrieval import CHUNK_KEYS, is_own
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
+from app.types.documents import ChunkKind, Metadata, ScoredPoint
+from app.types.file_names import shown_title
+from app.types.search import Hit, HitChunk, HitDocument, NearDuplicate
+
+_log = logging.getLogger(__name__)
+
+
+def own_points(points: Sequence[RankedPoint]) -> list[RankedPoint]:
+    """Those that are chunks of ours."""
+    own = [each for each in points if is_own(each.point.payload)]
+    if len(own) < len(points):
+        _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
+    return own
+
+
+def hits_of(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
+    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
+
+
+def _hit(rank: int, candidate: Candidate) -> Hit:
+    point = candidate.ranked.point
+    return Hit(
+        rank=rank,
+        score=point.score,
+        document=_document(point),
+        chunk=_chunk(point),
+        legs=candidate.ranked.legs,
+        value=candidate.value,
+        rerank_score=candidate.rerank_score,
+        moved_from=candidate.moved_from,
+        excluded=candidate.excluded,
+        duplicates=tuple(NearDuplicate(_document(each), _chunk(each)) for each in candidate.duplicates),
+    )
+
+
+def _document(point: ScoredPoint) -> HitDocument:
+    metadata = cast("Mapping[str, object]", point.payload["metadata"])
+    own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
+    return HitDocument(
+        id=str(metadata["document_id"]),
+        title=shown_title(str(metadata["title"]), str(metadata["uri"])),
+        uri=str(metadata["uri"]),
+        metadata=cast("Metadata", own),
+    )
+
+
+def _chunk(point: ScoredPoint) -> HitChunk:
+    metadata = cast("Mapping[str, object]", point.payload["metadata"])
+    return HitChunk(
+        id=point.id,
+        text=str(point.payload["page_content"]),
+        start=cast("int", metadata["start"]),
+        end=cast("int", metadata["end"]),
+        page=cast("int | None", metadata.get("page")),
+        context=str(metadata.get(CONTEXT_KEY, "")),
+        kind=ChunkKind(str(metadata.get(KIND_KEY, ChunkKind.PROSE))),
+    )

@@ -1,0 +1,95 @@
+"""The passages of a search read as values: from the labels of a lens index where there is one, else from vectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.ports.catalog import LensIndexRecords
+from app.ports.parts import VectorIndex
+from app.search.fusion import RankedPoint
+from app.search.retrieval import NO_LABELS, LabelChoice
+from app.search.value_labels import ValueLabels, read_labels, summarize
+from app.search.value_reader import ValueReader
+from app.search.value_syntax import parse_values
+from app.types.documents import Collection
+from app.types.lens_indexes import Label
+from app.types.search import SearchRequest
+from app.types.values import LensValue, ValueReading, ValueScope, ValueSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPassages:
+    """`readings` are of `points`, in their order."""
+
+    points: Sequence[RankedPoint]
+    readings: tuple[ValueReading, ...]
+    summary: ValueSummary
+
+
+class ValueSearch:
+    """Safe to use from several threads."""
+
+    def __init__(self, catalog: LensIndexRecords, index: VectorIndex, reader: ValueReader) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._reader = reader
+
+    def choose(self, request: SearchRequest, collection: Collection, query: ValueLabels | None) -> LabelChoice:
+        """By which labels the index is asked; by none where no lens index has the values of the request."""
+        field = self._field(request.values, collection) if query is not None else None
+        if field is None or query is None:
+            return NO_LABELS
+        if request.value is not None:
+            return LabelChoice(field, only=Label(field, _number_of(request.value, request.values)))
+        own = int(query.numbers[0])
+        return LabelChoice(field, likely=Label(field, own) if own < len(request.values) else None)
+
+    def read(
+        self,
+        points: Sequence[RankedPoint],
+        query: ValueLabels,
+        request: SearchRequest,
+        collection: Collection,
+        *,
+        field: str | None,
+    ) -> ReadPassages:
+        """`field` holds the labels of a lens index."""
+        values = request.values
+        present, labels = self._labels(points, field, values, collection)
+        readings = read_labels(labels, query, values)
+        if field is None:
+            counts, scope = Counter(labels.numbers.tolist()), ValueScope.CANDIDATES
+        else:
+            counts = Counter(self._index.label_counts(collection.active_index, field, filters=request.filters or None))
+            scope = ValueScope.COLLECTION
+        return ReadPassages(present, readings, summarize(counts, query, values, scope=scope))
+
+    def _field(self, values: Sequence[LensValue], collection: Collection) -> str | None:
+        """Where every chunk of the collection has its value."""
+        for each in self._catalog.lens_indexes(collection.name):
+            if each.is_built_for(collection) and parse_values(each.values) == tuple(values):
+                return each.built_field
+        return None
+
+    def _labels(
+        self, points: Sequence[RankedPoint], field: str | None, values: Sequence[LensValue], collection: Collection
+    ) -> tuple[Sequence[RankedPoint], ValueLabels]:
+        """With the points that they are of, in their order; some without a label may have been deleted since."""
+        labelled = [each for each in points if field is not None and field in each.point.payload]
+        rest = [each.point.id for each in points if field is None or field not in each.point.payload]
+        kept = ValueLabels.of_payloads([each.point.payload[str(field)] for each in labelled], len(values))
+        ids, parts = [each.point.id for each in labelled], [kept]
+        if rest:
+            found, vectors = self._index.vectors(collection.active_index, rest)
+            ids += found
+            parts.append(self._reader.label(vectors.reshape(-1, collection.dimension), values, collection=collection))
+        known = {point_id: row for row, point_id in enumerate(ids)}
+        present = [each for each in points if each.point.id in known]
+        return present, ValueLabels.joined(parts).picked([known[each.point.id] for each in present])
+
+
+def _number_of(name: str, values: Sequence[LensValue]) -> int:
+    """That of OTHER comes after the last one."""
+    return next((number for number, value in enumerate(values) if value.name == name), len(values))

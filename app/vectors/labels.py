@@ -1,0 +1,119 @@
+"""Labels of points in Qdrant: in their payload, with an index of the numbers that filters and counts go by."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+from qdrant_client import QdrantClient, models
+
+from app.types.documents import Point
+from app.types.lens_indexes import UNLABELLED_PAGE
+from app.vectors.dense_vectors import post, retrieve_vectors, scroll_vectors
+from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
+from app.vectors.points import raw_id
+
+T = TypeVar("T")
+
+_IDS_PER_UPDATE = 5_000
+_MOST_LABELS = 1_000
+_LABELLED_PAGE = 500  # points, with their texts
+
+
+class _Done(BaseModel):
+    status: str
+
+
+class LabelledPoints(ABC):
+    """The part `Labels` of the port `VectorIndex`."""
+
+    _packs_vectors: bool  # whether the engine does, as the embedded one
+
+    @abstractmethod
+    def _call(self, index: str, operation: Callable[[QdrantClient], T]) -> T: ...
+
+    def add_labels(self, index: str, field: str) -> None:
+        create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
+        self._call(index, partial(create, field_schema=models.PayloadSchemaType.INTEGER, wait=True))
+
+    def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
+        if labels:
+            self._call(index, partial(_set_labels, index=index, field=field, labels=labels))
+
+    def drop_labels(self, index: str, field: str) -> None:
+        has_label = models.Filter(must_not=[_is_empty(label_path(field))])
+        scroll = partial(QdrantClient.scroll, collection_name=index, scroll_filter=has_label, limit=_IDS_PER_UPDATE)
+        while records := self._call(index, partial(scroll, with_payload=False))[0]:
+            change = models.DeletePayload(keys=[field], filter=of_ids([str(record.id) for record in records]))
+            operation = models.DeletePayloadOperation(delete_payload=change)
+            update = partial(QdrantClient.batch_update_points, collection_name=index, wait=True)
+            self._call(index, partial(update, update_operations=[operation]))
+        self._call(index, lambda client: client.delete_payload_index(index, label_path(field), wait=True))
+
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
+        condition = models.Filter(must=[_is_empty(field)], must_not=[_is_empty(DOCUMENT_ID_FIELD)])
+        scroll = partial(
+            scroll_vectors, index=index, condition=condition, limit=UNLABELLED_PAGE, is_packed=self._packs_vectors
+        )
+        offset: int | str | None = None
+        while True:
+            page = self._call(index, partial(scroll, offset=offset))
+            if page.ids:
+                yield page.ids, page.vectors
+            offset = page.following
+            if offset is None:
+                return
+
+    def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
+        key = label_path(field)
+        condition = (
+            models.Filter(must_not=[_is_empty(key)])
+            if value is None
+            else models.Filter(must=[models.FieldCondition(key=key, match=models.MatchValue(value=value))])
+        )
+        scroll = partial(QdrantClient.scroll, collection_name=index, scroll_filter=condition, limit=_LABELLED_PAGE)
+        offset: models.ExtendedPointId | None = None
+        while True:
+            records, offset = self._call(index, partial(scroll, offset=offset))
+            yield [Point(str(each.id), [], each.payload or {}) for each in records]
+            if offset is None:
+                return
+
+    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
+        page = self._call(index, fetch)
+        return page.ids, page.vectors
+
+    def count_unlabelled(self, index: str, field: str) -> int:
+        condition = models.Filter(must=[_is_empty(label_path(field))], must_not=[_is_empty(DOCUMENT_ID_FIELD)])
+        return self._call(index, lambda client: client.count(index, count_filter=condition, exact=True).count)
+
+    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
+        facet = partial(
+            QdrantClient.facet, collection_name=index, key=label_path(field), limit=_MOST_LABELS, exact=True
+        )
+        found = self._call(index, partial(facet, facet_filter=metadata_filter(filters)))
+        return {int(hit.value): hit.count for hit in found.hits if hit.count}  # some engines tell of former ones
+
+
+def _is_empty(field: str) -> models.IsEmptyCondition:
+    return models.IsEmptyCondition(is_empty=models.PayloadField(key=field))
+
+
+def _set_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
+    """An operation for each point: made of the client's own types they would take a third of a build."""
+    changes = [
+        {"payload": {field: dict(label)}, "filter": {"must": [{"has_id": [raw_id(point_id)]}]}}
+        for point_id, label in labels.items()
+    ]
+    try:
+        body = {"operations": [{"set_payload": change} for change in changes]}
+        post(client, "/points/batch?wait=true", index, body, _Done)
+    except NotImplementedError:  # the client's own memory
+        for change in changes:
+            asked = models.SetPayload.model_validate(change)
+            client.set_payload(index, asked.payload, points=asked.filter)  # type: ignore[arg-type]

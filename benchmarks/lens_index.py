@@ -1,0 +1,188 @@
+"""What a lens index costs and brings: building it, memory, disk, searches with and without it, and ingestion beside it.
+
+Chunks are synthetic: vectors drawn around those of the sample library (benchmarks/spread_vectors.py), in the embedded
+engine; model, catalog, worker's job and searches are the product's own.
+
+    python -m benchmarks.lens_index --chunks 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from app.collections.library import sample_rows
+from app.search.lenses import find_lens
+from app.search.value_syntax import parse_values
+from app.services import Services
+from app.settings import Settings
+from app.testing import text_source
+from app.types.documents import Collection, Job, Point
+from app.types.search import SearchRequest
+from app.wiring.ingestion import open_pipeline
+from app.wiring.services import open_services
+from benchmarks.serving_memory import largest_memory, memory_of
+from benchmarks.spread_vectors import fit_spread
+from ingest.pipeline import IngestPipeline
+
+NAME, LENS, OTHER_LENS = "library", "Same place", "Same topic"
+_UPSERTED = 2_000
+_QUERIES = 10
+_ROUNDS = 2
+_INGESTED = 10  # documents
+_LEASE = timedelta(minutes=10)
+_MEGABYTE = 1e6
+
+
+def fill(services: Services, collection: Collection, count: int) -> None:
+    rows = list(sample_rows())
+    texts = [row.text[:800] for row in rows]
+    real = services.embedder.embed_documents(
+        texts, instruction=collection.document_instruction, steps=collection.document_steps
+    )
+    drawn = fit_spread(np.asarray(real, dtype=np.float32)).draw(count, seed=0)
+    for start in tqdm(range(0, count, _UPSERTED), desc="load", unit_scale=_UPSERTED):
+        vectors = drawn[start : start + _UPSERTED].tolist()
+        points = [_point(start + n, texts[(start + n) % len(texts)], vector) for n, vector in enumerate(vectors)]
+        services.index.upsert(collection.active_index, points)
+
+
+def _point(number: int, text: str, vector: list[float]) -> Point:
+    place = {"ordinal": number % 10, "start": 0, "end": len(text), "page": None, "text_hash": f"{number:064}"}
+    owner = {"document_id": f"d{number // 10}", "title": f"Text {number // 10}", "uri": f"text://{number // 10}"}
+    payload = {"page_content": text, "metadata": {**owner, **place, "half": f"h{number % 2}"}}
+    return Point(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))), vector, payload)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Wall time, and the processor time of this process and of the engine: others may be at work on the machine."""
+
+    engine: int  # its process
+
+    def __call__(self) -> np.ndarray:
+        fields = Path(f"/proc/{self.engine}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])  # user and system
+        return np.array([time.perf_counter(), time.process_time(), ticks / os.sysconf("SC_CLK_TCK")])
+
+
+def search_times(services: Services, clock: Clock, **fields: object) -> tuple[float, float, np.ndarray]:
+    """In ms: median and best of whole searches, and the mean processor time of both processes."""
+    titles = [row.title for row in sample_rows()][:_QUERIES]
+    requests = [replace(SearchRequest(title, NAME, "", rerank=0), **fields) for title in titles]  # type: ignore[arg-type]
+    for request in requests:  # their vectors are remembered from here on
+        services.search.search(request, highlight=False)
+    whole, begun = [], clock()
+    for request in requests * _ROUNDS:
+        started = time.perf_counter()
+        services.search.search(request, highlight=False)
+        whole.append((time.perf_counter() - started) * 1000)
+    spent = (clock() - begun)[1:] / len(whole) * 1000
+    return statistics.median(whole), min(whole), spent
+
+
+def queued(services: Services, lens: str) -> Job:
+    services.lens_indexes.build(NAME, lens)
+    return claimed(services)
+
+
+def build(services: Services, pipeline: IngestPipeline, job: Job) -> None:
+    pipeline.run(job, heartbeat=lambda done: services.catalog.heartbeat(job, lease=_LEASE, progress=done))
+
+
+def claimed(services: Services) -> Job:
+    job = services.catalog.claim("benchmark", lease=_LEASE)
+    assert job is not None
+    return job
+
+
+def ingest(services: Services, pipeline: IngestPipeline, number: int) -> float:
+    """Seconds for documents of about a chunk each, one after the other."""
+    for at in range(_INGESTED):
+        services.library.add_document(
+            NAME, text_source(f"text://{number}/{at}", f"{number} {at} " + "A new text. " * 40)
+        )
+    jobs = [claimed(services) for _ in range(_INGESTED)]
+    started = time.perf_counter()
+    for job in jobs:
+        pipeline.run(job, heartbeat=lambda done: None)
+    return time.perf_counter() - started
+
+
+@contextmanager
+def beside(action: Callable[[], object]) -> Iterator[None]:
+    thread = threading.Thread(target=action)
+    thread.start()
+    yield
+    thread.join()
+
+
+def disk_mb(home: Path) -> float:
+    return sum(file.stat().st_blocks * 512 for file in home.rglob("*") if file.is_file()) / _MEGABYTE
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chunks", type=int, default=100_000)
+    chunks = parser.parse_args().chunks
+    with tempfile.TemporaryDirectory() as home, open_services(Settings(home=Path(home))) as services:
+        services.library.create_collection(NAME)
+        collection = services.catalog.collection(NAME)
+        fill(services, collection, chunks)
+        with open_pipeline(services, is_stopping=lambda: False) as pipeline:
+            report(services, pipeline, Path(home))
+
+
+def report(services: Services, pipeline: IngestPipeline, home: Path) -> None:
+    values = parse_values(find_lens(services.catalog, LENS).values)
+    print("machine's load:", " ".join(f"{each:.1f}" for each in os.getloadavg()))
+    pid = int(json.loads((home / "edge" / "edge.json").read_text())["pid"])
+    clock = Clock(pid)
+
+    def tell(what: str, said: str) -> None:
+        print(f"| {what} | {said} |", flush=True)
+
+    def searches(name: str, **fields: object) -> None:
+        median, best, spent = search_times(services, clock, **fields)
+        cpu = f"processor {spent[0]:.1f} ms here, {spent[1]:.1f} ms in the engine"
+        tell(f"search, {name}", f"median {median:.1f} ms, best {best:.1f} ms; {cpu}")
+
+    print("| what | measured |\n| --- | --- |")
+    searches("no values")
+    searches("values of candidates", values=values)
+    searches("one value of candidates", values=values, value="Africa")
+    disk, memory = disk_mb(home), memory_of(pid)
+    job, begun = queued(services, LENS), clock()
+    with largest_memory(pid) as largest:
+        build(services, pipeline, job)
+    wall, own, engine = clock() - begun
+    tell(f"building ({len(values)} values)", f"{wall:.1f} s; processor {own:.1f} s here, {engine:.1f} s in the engine")
+    grown = memory_of(pid)
+    tell("disk", f"{disk:.0f} -> {disk_mb(home):.0f} MB")
+    tell("engine's own memory", f"{memory.own:.0f} -> {grown.own:.0f} MB, largest {largest.total:.0f} MB")
+    searches("values of the collection", values=values)
+    searches("one value of the collection", values=values, value="Africa")
+    searches("values, within a filter", values=values, filters={"half": "h1"})
+    alone = ingest(services, pipeline, 1)
+    job = queued(services, OTHER_LENS)
+    with beside(lambda: build(services, pipeline, job)):
+        together = ingest(services, pipeline, 2)
+    tell(f"ingesting {_INGESTED} documents", f"alone {alone:.1f} s, beside a build {together:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""A stream of events ends with the key or session that it was asked for with, and with what they may do."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from access_application import open_controlled_web
+from served import served
+
+from app.access.accounts import Accounts
+from app.api import watched_streams
+from app.testing import ToyEmbedder
+from app.types.access import Role
+
+PASSWORD = "a password of tests"
+
+
+@dataclass(frozen=True)
+class Application:
+    toy: Any
+    accounts: Accounts
+    url: str
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[Application]:
+    with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watched_streams, "LOOK_S", 0.1)
+        toy = toy_services_class(tmp_path_factory.mktemp("streams"), opened, embedder=ToyEmbedder())
+        toy.add("A ferry.", collection="own")
+        accounts = Accounts(toy.services.catalog)
+        accounts.add_user("anna", role=Role.EDITOR, password=PASSWORD)
+        url = opened.enter_context(served(opened.enter_context(open_controlled_web(toy))))
+        yield Application(toy, accounts, url)
+
+
+Headers = dict[str, str]
+End = Callable[[Application, Headers], None]
+
+
+def revoke(application: Application, headers: Headers) -> None:
+    (key,) = [each for each in application.accounts.api_keys("anna") if each.revoked_at is None]
+    application.accounts.revoke_key(key.id)
+
+
+def log_out(application: Application, headers: Headers) -> None:
+    httpx.post(f"{application.url}/logout", headers=headers, trust_env=False)
+
+
+def take_collections(application: Application, headers: Headers) -> None:
+    application.accounts.change_user("anna", collections=["other"])
+
+
+def disable(application: Application, headers: Headers) -> None:
+    application.accounts.change_user("anna", is_disabled=True)
+
+
+@pytest.fixture
+def headers(application: Application) -> Iterator[dict[str, Headers]]:
+    application.accounts.change_user("anna", is_disabled=False, collections=["*"])
+    _, shown = application.accounts.add_key("anna")
+    answer = httpx.post(f"{application.url}/login", data={"name": "anna", "password": PASSWORD}, trust_env=False)
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    yield {"key": {"authorization": f"Bearer {shown}"}, "session": {"cookie": cookie}}
+    for key in application.accounts.api_keys("anna"):
+        application.accounts.revoke_key(key.id)
+
+
+CASES: list[tuple[str, End]] = [
+    ("key", revoke),
+    ("session", log_out),
+    ("key", take_collections),
+    ("session", take_collections),
+    ("key", disable),
+    ("session", disable),
+]
+
+
+@pytest.mark.parametrize(("by", "end"), CASES)
+@pytest.mark.parametrize("of", ["job", "page"])
+def test_a_stream_ends_with(application: Application, headers: dict[str, Headers], by: str, end: End, of: str) -> None:
+    with httpx.Client(base_url=application.url, headers=headers[by], trust_env=False, timeout=20) as client:
+        posted = client.post("/api/v1/documents", json={"collection": "own", "text": f"Text {time.monotonic()}."})
+        path = f"/api/v1/jobs/{posted.json()['job']['id']}/events"
+        if of == "page":
+            session = f"session-{time.monotonic()}"
+            path = f"/gradio_api/heartbeat/{session}"
+        with client.stream("GET", path) as stream:
+            assert stream.status_code == 200, path
+            timer = threading.Timer(0.5, end, (application, headers[by]))
+            timer.start()
+            started = time.monotonic()
+            for _ in stream.iter_bytes():
+                pass
+            assert 0.4 < time.monotonic() - started < 5
+            timer.join()
+
+
+def test_a_stream_goes_on_while_it_is_allowed(application: Application, headers: dict[str, Headers]) -> None:
+    with httpx.Client(base_url=application.url, headers=headers["key"], trust_env=False, timeout=20) as client:
+        posted = client.post("/api/v1/documents", json={"collection": "own", "text": "A stream goes on."})
+        worker = threading.Timer(1.0, application.toy.work_off)
+        worker.start()
+        with client.stream("GET", f"/api/v1/jobs/{posted.json()['job']['id']}/events") as stream:
+            states = [
+                json.loads(line.removeprefix("data: "))["state"]
+                for line in stream.iter_lines()
+                if line.startswith("data: ")
+            ]
+        worker.join()
+    assert (states[0], states[-1]) == ("queued", "done")

@@ -1,0 +1,95 @@
+"""What of Gradio is served: the pages, their files and their queue. The rest of its routes answer 404, no other site is
+let in by its CORS headers, and what a queue gives goes to those alone who asked for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.types.access import Principal
+
+KEPT_SESSIONS = 10_000
+_FILES = ("/assets/", "/static/", "/svelte/")
+_ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
+_QUEUE = "/gradio_api/queue/data"
+_QUEUE_ROUTES = frozenset(
+    {_QUEUE, "/gradio_api/queue/join", "/gradio_api/cancel", "/gradio_api/reset", "/gradio_api/startup-events"}
+)
+_HEARTBEAT = "/gradio_api/heartbeat/"
+_CORS = "access-control-"
+
+
+class QueueSessions:
+    """A page names its session itself, by a number that others might guess: it is that of the first who uses it."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    def belongs_to(self, session: str, principal: Principal | None) -> bool:
+        """From now on, if it was nobody's. Without access control everybody is the same."""
+        asking = "" if principal is None else f"{principal.name}/{principal.key_id or ''}"
+        with self._lock:
+            owner = self._owners.pop(session, asking)
+            self._owners[session] = owner
+            if len(self._owners) > KEPT_SESSIONS:
+                del self._owners[next(iter(self._owners))]
+        return owner == asking
+
+
+class GradioGuard:
+    """Stands before Gradio's application alone; the API has answered its own routes by then."""
+
+    def __init__(self, app: ASGIApp, *, pages: Collection[str], sessions: QueueSessions) -> None:
+        self._app = app
+        self._pages = frozenset({"/", *(f"/{page.strip('/')}" for page in pages)})
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif not self._is_served(scope["path"]) or not self._is_own_queue(scope):
+            await _REFUSAL(scope, receive, send)
+        else:
+            await self._app(scope, receive, _without_cors(send))
+
+    def _is_served(self, path: str) -> bool:
+        is_page = (path.rstrip("/") or "/") in self._pages
+        return is_page or path in _ROUTES | _QUEUE_ROUTES or path.startswith((*_FILES, _HEARTBEAT))
+
+    def _is_own_queue(self, scope: Scope) -> bool:
+        path, session = scope["path"], ""
+        if path == _QUEUE:
+            session = next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [])), "")
+        elif path.startswith(_HEARTBEAT):
+            session = path.removeprefix(_HEARTBEAT)
+        return not session or self._sessions.belongs_to(session, scope.get("state", {}).get("principal"))
+
+
+def _without_cors(send: Send) -> Send:
+    """Gradio lets any site in that asks, wherever the host is not a loopback one."""
+
+    async def send_without(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name in [each for each in headers if each.startswith(_CORS)]:
+                del headers[name]
+        await send(message)
+
+    return send_without
+
+
+_REFUSAL = JSONResponse(
+    {
+        "title": "Not Found",
+        "status": 404,
+        "detail": "Nothing here can be called by a name, and no file be left; see /docs for the API.",
+    },
+    404,
+    media_type="application/problem+json",
+)
