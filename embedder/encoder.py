@@ -45,17 +45,14 @@ class Encoder:
         *,
         truncate_dim: int | None = None,
         padding_side: str = "right",
-        fragments: Collection[str] = frozenset(),
+        fragments: Collection[str] = frozenset(),  # not shown as words of soft tokens
     ) -> None:
-        """fragments: pieces that are not shown as words of soft tokens."""
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
         self._backbone = backbone
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         # Thousands of words are read for every query, most of them again and again.
-        vocabulary = self._prompts.vocabulary
-        self._word_of = cache(partial(word_of, tokenizer=vocabulary))
-        self._shown_word_of = cache(partial(shown_word_of, tokenizer=vocabulary, fragments=fragments))
+        self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
         self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
@@ -253,7 +250,7 @@ class Encoder:
         """What a person reads for each entry of a soft token."""
         ids = self._backbone.soft_ids
         entries = range(self._backbone.weight.shape[0]) if ids is None else ids.tolist()
-        return tuple(map(self._word_of, entries))
+        return tuple(word_of(each, self._prompts.vocabulary) for each in entries)
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""
@@ -390,9 +387,8 @@ class Encoder:
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:
             return None
-        size = self._backbone.weight.shape[0]
-        bias = bias_vector(token_bias, self._prompts.vocabulary, size, self._backbone.soft_ids)
-        return bias.to(self._backbone.device)
+        size, ids = self._backbone.weight.shape[0], self._backbone.soft_ids
+        return bias_vector(token_bias, self._prompts.vocabulary, size, ids).to(self._backbone.device)
 
     def check_steps(self, steps: int, instruction: str = "") -> int:
         """`steps`, or TextError."""
