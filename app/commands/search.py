@@ -69,12 +69,6 @@ PreferProse = Annotated[
 ]
 FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
 Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
-Mode = Annotated[
-    SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-]
-Filters = Annotated[
-    list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
-]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
