@@ -54,12 +54,21 @@ def _own_addresses() -> frozenset[str]:
 
 
 def _is_loopback(host: str) -> bool:
-    return _is_number(host) and ip_address(host).is_loopback
+    return _is_number(host) and ip_address(_resolve(host, None)[0][4][0]).is_loopback
 
 
 def _is_number(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
+        return _is_old_number(host)
+    return True
+
+
+def _is_old_number(host: str) -> bool:
+    """Whether the resolver takes it for an IPv4 address: 0x7f000001, 127.1, 2130706433."""
+    try:
+        socket.inet_aton(host)
+    except OSError:
         return False
     return True

@@ -167,7 +167,7 @@ def test_a_failure_says_why_and_can_be_tried_again(
     shown.send(papers / "notes.txt")
     expect(shown.row("notes.txt").locator(".document-error")).to_contain_text("This document is empty")
     shown.press("Retry", of="notes.txt")
-    shown.expect_message("“notes.txt” is read again")
+    shown.expect_message("“notes” is read again")
     (document,) = service.catalog.find_documents(name)
     for _ in range(300):  # the page may still show how it ended before
         if service.catalog.latest_jobs([document.id])[document.id].state is JobState.DEAD:

@@ -17,7 +17,7 @@ from app.vectors import QdrantVectorIndex
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
-_REPORT = re.compile(r"IngestReport\(embedded=(\d+), reused=(\d+), deleted=(\d+)\)")
+_REPORT = re.compile(r"IngestReport\(embedded=(\d+), reused=(\d+), deleted=(\d+), labelled=0\)")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def upgrade() -> None:
         sa.Column("built_field", sa.Text(), nullable=False),
         sa.Column("built_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("chunks", sa.Integer(), nullable=False),
-        sa.Column("seconds", sa.Float(), nullable=False),
+        sa.Column("seconds", sa.Double(), nullable=False),
         sa.Column("places_json", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["collection"], ["collection.name"], name=op.f("fk_lens_index_collection"), ondelete="CASCADE"
