@@ -53,6 +53,7 @@ class SearchHandlers(LensHandlers):
         values: object = "",
         less: object = EVERY_LESS,
         diversity: object = 0,
+        second_look: object = True,
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
@@ -78,6 +79,7 @@ class SearchHandlers(LensHandlers):
             prefer_prose=TABLES in read_less(less),
             fold_duplicates=DUPLICATES in read_less(less),
             diversity=read_share(diversity),
+            rerank=None if read_switch(second_look) else 0,
         )
 
     def search(self, *values: object) -> Iterator[SearchView]:
@@ -150,6 +152,12 @@ def read_share(value: object) -> float:
     if not is_share:
         raise InputError(f"The variety must be from 0 to 1, not {str(value)[:40]!r}.")
     return float(value)  # type: ignore[arg-type]
+
+
+def read_switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError("A switch is on or off. Load the page again.")
+    return value
 
 
 def read_mode(value: object) -> SearchMode:

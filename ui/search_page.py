@@ -48,6 +48,7 @@ class _Fields:
     limit: gr.Slider
     less: gr.CheckboxGroup
     diversity: gr.Slider
+    second_look: gr.Checkbox
     lens_name: gr.Textbox
     save_lens: gr.Button
     choices: gr.Textbox
@@ -55,7 +56,7 @@ class _Fields:
     @property
     def request(self) -> list[gr.components.Component]:
         asked = [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit]
-        return [*asked, self.choices, self.values, self.less, self.diversity]
+        return [*asked, self.choices, self.values, self.less, self.diversity, self.second_look]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,19 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
                 elem_id="diversity",
             )
         with gr.Row(elem_classes="ask-row"):
+            second_look = gr.Checkbox(
+                value=True,
+                label="Second look",
+                info="Under an instruction, the first passages are compared with the query once more. Slower.",
+                elem_id="second-look",
+            )
+        with gr.Row(elem_classes="ask-row"):
             lens_name = gr.Textbox(
                 label="Save as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
             )
             save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
-    return steps, mode, collection, limit, less, diversity, lens_name, save, choices
+    return steps, mode, collection, limit, less, diversity, second_look, lens_name, save, choices
 
 
 def _slider(most: int, value: int, label: str, elem_id: str) -> gr.Slider:
@@ -227,6 +235,7 @@ def _connect(
             fields.limit.release,
             fields.less.input,
             fields.diversity.release,
+            fields.second_look.input,
         ],
         **searching(handlers.search_again),
     ).then(**remember)
@@ -351,6 +360,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         values,
         [each for each in EVERY_LESS if "l" not in asked or each in asked["l"].split()],
         _share(asked.get("d")),
+        asked.get("r") != "0",
         gr.Dropdown(choices=lenses, value=OWN_WORDS if values and values != handlers.values_of(lens) else lens),
     )
 

@@ -264,6 +264,8 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_text("More settings").click()
+    page.get_by_label("Second look").uncheck()
+    page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()
     expect(page.locator("#lens input")).to_have_value("same vehicle")

@@ -266,6 +266,13 @@ def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, s
     assert (within.prefer_prose, within.fold_duplicates, within.per_document) == (False, False, None)
 
 
+def test_the_second_look_is_off_by_a_click(handlers: SearchHandlers) -> None:
+    asked = ("card", "Its mood.", 4, "hybrid", "library", 3, "", "", [], 0)
+    assert [handlers.request(*asked, each).rerank for each in (True, False)] == [None, 0]
+    with pytest.raises(InputError, match="on or off"):
+        handlers.request(*asked, "yes")
+
+
 @pytest.mark.parametrize(
     ("less", "diversity"),
     [(["all"], 0), ("tables", 0), (None, 0), ([["tables"]], 0), ([], -0.1), ([], 1.1), ([], float("nan")), ([], True)],

@@ -66,9 +66,9 @@ window.gircse = (() => {
   }
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
-  function rememberSearch([q, i, k, m, c, n, x, v, less, d], results) {
+  function rememberSearch([q, i, k, m, c, n, x, v, less, d, again], results) {
     if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "" });
+    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "", r: again ? "" : "0" });
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
