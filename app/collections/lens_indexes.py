@@ -6,6 +6,7 @@ from app.errors import ConflictError, InputError, NotFoundError
 from app.ports.catalog import LensesAndJudgements
 from app.ports.ledger import Ledger
 from app.search.lenses import find_lens
+from app.types.documents import CountedCollection
 from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
 
 MOST_OF_COLLECTION = 16  # each costs every ingestion a little
@@ -31,12 +32,17 @@ class LensIndexes:
             raise ConflictError(
                 f"The collection {collection!r} has {len(present)} lens indexes, the most there can be: delete one."
             )
-        return self._status(self._catalog.queue_lens_index(collection, lens, values))
+        queued = self._catalog.queue_lens_index(collection, lens, values)
+        return self._status(queued, self._catalog.counted_collection(collection))
 
     def status(self, collection: str) -> list[LensIndexStatus]:
         """Raises UnknownCollectionError."""
         self._catalog.collection(collection)
-        return [self._status(each) for each in self._catalog.lens_indexes(collection)]
+        found = self._catalog.lens_indexes(collection)
+        if not found:
+            return []
+        counted = self._catalog.counted_collection(collection)  # counting reads a row per document
+        return [self._status(each, counted) for each in found]
 
     def delete(self, collection: str, lens: str) -> None:
         """Raises UnknownCollectionError and NotFoundError. Its labels are removed in the background."""
@@ -46,8 +52,7 @@ class LensIndexes:
                 f"{collection}` tells which it has."
             )
 
-    def _status(self, found: LensIndex) -> LensIndexStatus:
-        collection = self._catalog.counted_collection(found.collection)
+    def _status(self, found: LensIndex, collection: CountedCollection) -> LensIndexStatus:
         try:
             is_of_lens = tuple(find_lens(self._catalog, found.lens).values) == found.values
         except NotFoundError:

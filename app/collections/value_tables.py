@@ -8,12 +8,12 @@ from typing import cast
 from app.errors import ConflictError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.parts import Labels
-from app.search.csv_table import csv_table
+from app.search.csv_table import csv_rows
 from app.search.value_labels import ValueLabels
 from app.search.value_syntax import parse_values
 from app.types.documents import Point
 from app.types.lens_indexes import ValueRow
-from app.types.values import OTHER
+from app.types.values import value_names
 
 
 class ValueTables:
@@ -41,7 +41,7 @@ class ValueTables:
                 f"The index of the lens {lens!r} is not built yet, or of an earlier state of the collection: `gircse "
                 f"lenses index list -c {collection}` says how far it is."
             )
-        names = [*(each.name for each in parse_values(found.values)), OTHER]
+        names = value_names(parse_values(found.values))
         if value is not None and value not in names:
             raise InputError(f"value is {value[:80]!r}, but the lens tells apart: {', '.join(names)}.")
         number = None if value is None else names.index(value)
@@ -55,9 +55,9 @@ class ValueTables:
 
 
 def _csv(pages: Iterator[list[ValueRow]]) -> Iterator[str]:
-    yield csv_table(ValueRow._fields, [])
+    yield csv_rows([ValueRow._fields])
     for page in pages:
-        yield csv_table((), [_cells(each) for each in page])
+        yield csv_rows(_cells(each) for each in page)
 
 
 def _rows(points: Sequence[Point], field: str, names: Sequence[str]) -> list[ValueRow]:

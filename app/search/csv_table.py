@@ -10,11 +10,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return csv_rows([header]) + csv_rows(rows)
+
+
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\r\n")
-    if header:  # none: more rows of a table that has begun
-        writer.writerow([_harmless(cell) for cell in header])
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    csv.writer(written, lineterminator="\r\n").writerows([_harmless(cell) for cell in row] for row in rows)
     return written.getvalue()
 
 

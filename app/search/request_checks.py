@@ -18,7 +18,7 @@ from app.types.search import (
     SearchMode,
     SearchRequest,
 )
-from app.types.values import OTHER
+from app.types.values import value_names
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
 MAX_QUERY_CHARACTERS = 100_000
@@ -44,7 +44,7 @@ def check_request(request: SearchRequest) -> None:
 
 def check_value(request: SearchRequest) -> None:
     """Raises InputError, once the request has the values of its lens."""
-    names = [*(value.name for value in request.values), OTHER]
+    names = value_names(request.values)
     if request.value is not None and (not request.values or request.value not in names):
         among = ", ".join(names) if request.values else "none, since no values are given"
         raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")

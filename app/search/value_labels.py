@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from app.search.value_distributions import similarities
-from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueScope, ValueSummary
+from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueScope, ValueSummary, value_names
 
 _KEPT = np.dtype("<f2")
 
@@ -53,7 +53,7 @@ class ValueLabels:
 
 def read_labels(passages: ValueLabels, query: ValueLabels, values: Sequence[LensValue]) -> tuple[ValueReading, ...]:
     """`query` is of one text."""
-    names = [*(value.name for value in values), OTHER]
+    names = value_names(values)
     alike = similarities(passages.probabilities, query.probabilities[0])
     return tuple(
         ValueReading(names[number], float(row.max()), float(similarity))
@@ -65,7 +65,7 @@ def summarize(
     counts: Mapping[int, int], query: ValueLabels, values: Sequence[LensValue], *, scope: ValueScope
 ) -> ValueSummary:
     """`counts`: by number."""
-    names = [*(value.name for value in values), OTHER]
+    names = value_names(values)
     counted = [
         ValueCount(value.name, counts.get(number, 0), float(query.probabilities[0, number]))
         for number, value in enumerate(values)

@@ -44,9 +44,6 @@ class ValueReader:
         numbers = np.where(fits(cosines, texts, background), cosines.argmax(axis=1), len(values))
         return ValueLabels(numbers, distributions(cosines))
 
-    def label_text(self, text: str, values: Sequence[LensValue], *, collection: Collection) -> ValueLabels:
-        return self.label(self._embed([text], collection), values, collection=collection)
-
     def nearness(
         self, vectors: np.ndarray, phrases: Sequence[str], *, collection: Collection
     ) -> tuple[np.ndarray, np.ndarray]:

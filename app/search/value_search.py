@@ -16,7 +16,7 @@ from app.search.value_syntax import parse_values
 from app.types.documents import Collection
 from app.types.lens_indexes import Label
 from app.types.search import SearchRequest
-from app.types.values import LensValue, ValueReading, ValueScope, ValueSummary
+from app.types.values import LensValue, ValueReading, ValueScope, ValueSummary, value_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ValueSearch:
         if field is None or query is None:
             return NO_LABELS
         if request.value is not None:
-            return LabelChoice(field, only=Label(field, _number_of(request.value, request.values)))
+            return LabelChoice(field, only=Label(field, value_names(request.values).index(request.value)))
         own = int(query.numbers[0])
         return LabelChoice(field, likely=Label(field, own) if own < len(request.values) else None)
 
@@ -88,8 +88,3 @@ class ValueSearch:
         known = {point_id: row for row, point_id in enumerate(ids)}
         present = [each for each in points if each.point.id in known]
         return present, ValueLabels.joined(parts).picked([known[each.point.id] for each in present])
-
-
-def _number_of(name: str, values: Sequence[LensValue]) -> int:
-    """That of OTHER comes after the last one."""
-    return next((number for number, value in enumerate(values) if value.name == name), len(values))

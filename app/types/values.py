@@ -24,6 +24,11 @@ class LensValue:
         return self.name if not self.synonyms else f"{self.name} = {', '.join(self.synonyms)}"
 
 
+def value_names(values: Sequence[LensValue]) -> list[str]:
+    """By number, OTHER after the last one."""
+    return [*(each.name for each in values), OTHER]
+
+
 @dataclass(frozen=True, slots=True)
 class ValueReading:
     """The value of a text: `name` is OTHER where none fits. `probability` is that of the most probable value."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
 from app.types.documents import Point
-from app.types.lens_indexes import UNLABELLED_PAGE
+from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from app.vectors.dense_vectors import post, retrieve_vectors, scroll_vectors
 from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
 from app.vectors.points import raw_id
@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 _IDS_PER_UPDATE = 5_000
 _MOST_LABELS = 1_000
-_LABELLED_PAGE = 500  # points, with their texts
 
 
 class _Done(BaseModel):
@@ -35,6 +34,9 @@ class LabelledPoints(ABC):
 
     @abstractmethod
     def _call(self, index: str, operation: Callable[[QdrantClient], T]) -> T: ...
+
+    @abstractmethod
+    def _pages(self, index: str, **options: object) -> Iterator[list[models.Record]]: ...
 
     def add_labels(self, index: str, field: str) -> None:
         create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
@@ -69,19 +71,12 @@ class LabelledPoints(ABC):
                 return
 
     def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
-        key = label_path(field)
-        condition = (
-            models.Filter(must_not=[_is_empty(key)])
-            if value is None
-            else models.Filter(must=[models.FieldCondition(key=key, match=models.MatchValue(value=value))])
-        )
-        scroll = partial(QdrantClient.scroll, collection_name=index, scroll_filter=condition, limit=_LABELLED_PAGE)
-        offset: models.ExtendedPointId | None = None
-        while True:
-            records, offset = self._call(index, partial(scroll, offset=offset))
+        if value is None:
+            condition: models.Filter | None = models.Filter(must_not=[_is_empty(label_path(field))])
+        else:
+            condition = metadata_filter(None, Label(field, value))
+        for records in self._pages(index, scroll_filter=condition):
             yield [Point(str(each.id), [], each.payload or {}) for each in records]
-            if offset is None:
-                return
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)

@@ -328,7 +328,7 @@ def test_labels_are_counted_within_a_filter(index: VectorIndex) -> None:
 
 
 def test_points_with_a_label_come_page_by_page(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels_module, "_LABELLED_PAGE", 2)
+    monkeypatch.setattr("app.vectors.index._SCROLL_PAGE", 2)
     name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=2, p5=0)
     every = [each for page in index.labelled(name, "lens_a") for each in page]
     assert {each.id for each in every} == {point_id(n) for n in range(1, 6)}
