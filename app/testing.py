@@ -238,11 +238,9 @@ class InMemoryVectorIndex:
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
     ) -> list[ScoredPoint]:
-        hits = [
-            ScoredPoint(point.id, _cosine(vector, point.vector), point.payload)
-            for point in self._all(index)
-            if _fits(point, filters, label)
-        ]
+        points = [point for point in self._all(index) if _fits(point, filters, label)]
+        scores = _cosines(vector, [point.vector for point in points])
+        hits = [ScoredPoint(point.id, score, point.payload) for point, score in zip(points, scores, strict=True)]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
     def has_sparse(self, index: str) -> bool:
@@ -354,5 +352,8 @@ def _fits(point: Point, filters: Mapping[str, str] | None, label: Label | None =
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
 
 
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(left, right, strict=True)) / (math.hypot(*left) * math.hypot(*right))
+def _cosines(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
+    if not vectors:
+        return []
+    left, right = np.asarray(query), np.asarray(vectors)
+    return (right @ left / (np.linalg.norm(left) * np.linalg.norm(right, axis=1))).tolist()
