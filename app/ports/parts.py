@@ -120,6 +120,7 @@ class VectorIndex(Labels, Protocol):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> list[ScoredPoint]:
         """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; with `label` only
         points that have it are found.
@@ -149,6 +150,7 @@ class VectorIndex(Labels, Protocol):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request; where
         `text` is "" no words are looked for. Else it needs `has_sparse`."""
@@ -162,6 +164,10 @@ class VectorIndex(Labels, Protocol):
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         """Those of these points that are there, with vectors and payloads, in any order."""
+        ...
+
+    def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        """Of those of these points that are there, by id."""
         ...
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]: ...
