@@ -73,8 +73,9 @@ COMMANDS: Mapping[str, _Command] = {
     "doctor": _Command(
         "doctor:doctor",
         KEEPING,
-        "Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding "
-        "server, model and its golden vectors, fingerprints of collections.",
+        "Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, "
+        "permissions, catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints "
+        "of collections.",
     ),
     "check": _Command(
         "consistency:check",

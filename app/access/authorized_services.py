@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.access.accounts import Accounts
@@ -337,7 +338,8 @@ class AuthorizedEvaluations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedServices:
-    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection."""
+    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection; `damage`
+    names none where there is access control."""
 
     settings: Settings
     embedder: Embedder
@@ -352,6 +354,7 @@ class AuthorizedServices:
     tuning: Tuning
     accounts: AuthorizedAccounts
     application_metrics: AuthorizedMetrics
+    damage: Callable[[], Mapping[str, str]]
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes
@@ -376,11 +379,19 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
         accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
         application_metrics=AuthorizedMetrics(services, authorizer),
+        damage=partial(_damage, services),
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),
     )
+
+
+def _damage(services: Services) -> Mapping[str, str]:
+    found = services.integrity.damage()
+    if not found or not services.settings.access_control:
+        return found
+    return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}
 
 
 def _asked(plan: EvaluationPlan) -> tuple[str, ...]:

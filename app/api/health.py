@@ -13,7 +13,9 @@ from app.api.schemas import HealthAnswer
 from app.runtime.readiness import Readiness
 
 
-def health_routes(checks: Mapping[str, Callable[[], bool]]) -> APIRouter:
+def health_routes(
+    checks: Mapping[str, Callable[[], bool]], damage: Callable[[], Mapping[str, str]] = dict
+) -> APIRouter:
     routes = APIRouter(tags=["health"])
     readiness = Readiness(checks)
 
@@ -24,10 +26,13 @@ def health_routes(checks: Mapping[str, Callable[[], bool]]) -> APIRouter:
 
     @routes.get("/readyz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}})
     async def readyz(response: Response) -> HealthAnswer:
-        """Every part that is needed was asked, and works. A part that does not answer within 1.5 s counts as away."""
+        """Every part that is needed was asked, and works. A part that does not answer within 1.5 s counts as away.
+
+        `integrity` is true once the indexes were looked at, and no collection is damaged.
+        """
         answers = await readiness.ask()
         ready = all(answers.values())
         response.status_code = 200 if ready else 503
-        return HealthAnswer(status="ready" if ready else "not ready", checks=answers)
+        return HealthAnswer(status="ready" if ready else "not ready", checks=answers, damaged=dict(damage()))
 
     return routes

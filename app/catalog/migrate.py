@@ -14,9 +14,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
-from app.catalog.engine import errors_translated, writing
+from app.catalog.engine import damaged, errors_translated, writing
 from app.errors import CatalogTooNewError
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ def upgrade(engine: Engine) -> Path | None:
                 f"The catalog at {engine.url.render_as_string(hide_password=True)} has schema {present!r}, which this "
                 "release does not know: a newer one wrote it. Install that release, or restore a backup of the catalog."
             )
+        if present is None and inspect(connection).has_table("collection"):
+            raise damaged(engine, "it has tables, and none that tells their schema")
         backup = None
         if present is not None and engine.dialect.name == "sqlite":
             backup = _back_up(Path(str(engine.url.database)), present)

@@ -10,10 +10,10 @@ from time import perf_counter
 
 import numpy as np
 
-from app.errors import EmbedderUnavailableError, InputError, NotFoundError
+from app.errors import DamagedIndexError, EmbedderUnavailableError, EngineFaultError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, Soundness, Unwatched, VectorIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
@@ -60,11 +60,13 @@ class SearchService:
         *,
         reranker: Reranker | None = None,
         rerank_candidates: int = RERANK_CANDIDATES,
+        soundness: Soundness | None = None,
         observer: Observer = SILENT,
     ) -> None:
         """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
         that does not say how many."""
         self._observer = observer
+        self._soundness = soundness or Unwatched()
         self._rerank_candidates = rerank_candidates
         self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
@@ -91,6 +93,7 @@ class SearchService:
             request = negated.request
             collection = self._catalog.collection(request.collection)
             require_same_model(collection, self._embedder)
+            self._soundness.require_sound(collection)
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
             query, vectors = _NOTHING, QueryVectors()
@@ -277,10 +280,13 @@ class SearchService:
                 weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
                 found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
                 return collection, labels, found
+            except EngineFaultError as fault:
+                raise self._soundness.explain(collection, fault) from fault
             except NotFoundError:
                 collection = self._catalog.collection(collection.name)
                 if collection.active_index == name:
-                    raise
+                    raise DamagedIndexError(collection.name, "the vector index does not have it") from None
+                self._soundness.require_sound(collection)
                 require_same_model(collection, self._embedder)
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:

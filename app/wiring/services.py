@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.collections.value_tables import ValueTables
@@ -40,6 +41,7 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
         open_index(settings, edge=edge) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
+        integrity = Integrity(catalog, index, blobs)
         yield Services(
             settings=settings,
             catalog=catalog,
@@ -53,6 +55,7 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
                 embedder,
                 reranker=reranker,
                 rerank_candidates=settings.rerank_candidates,
+                soundness=integrity,
                 observer=metrics,
             ),
             proposals=ValueProposer(catalog, index, embedder),
@@ -60,9 +63,11 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
+            integrity=integrity,
             checks={
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,
+                "integrity": integrity.is_sound,
                 # A model in this process may be at work on a batch of documents, which is no fault of it.
                 "embedder": embedder.is_ready if settings.embedder_url else WhileBusy(embedder.is_ready),
             },

@@ -497,7 +497,7 @@ def test_a_missing_index_is_named_in_the_error(qdrant_index: QdrantVectorIndex) 
         lambda: qdrant_index.delete_document("absent", "d1"),
         lambda: qdrant_index.point_to("library", "absent"),
     ):
-        with pytest.raises(NotFoundError, match=r"'absent'.*gircse check --rebuild"):
+        with pytest.raises(NotFoundError, match=r"'absent'.*gircse doctor --rebuild"):
             use()
 
 
