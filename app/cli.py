@@ -97,6 +97,17 @@ COMMANDS: Mapping[str, _Command] = {
         KEEPING,
         "Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.",
     ),
+    "backup": _Command(
+        "backup:backup",
+        KEEPING,
+        "Pack the installation into one file while it serves: catalog, files, texts, settings without secrets.",
+    ),
+    "restore": _Command(
+        "backup:restore",
+        KEEPING,
+        "Put an installation back from a backup, here or on an empty machine. It must be verified to the last byte "
+        "first.",
+    ),
     "export": _Command(
         "archive:export",
         KEEPING,

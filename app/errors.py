@@ -187,11 +187,16 @@ class DamagedCatalogError(CatalogUnavailableError):
     """The database is there, and what it holds cannot be read."""
 
     @classmethod
-    def of(cls, place: str, found: object) -> Self:
-        return cls(
+    def of(cls, place: str, found: object, *, backup: str = "FILE") -> Self:
+        error = cls(
             f"The catalog at {place} is damaged: {found}. Stop all processes of this installation, then "
-            "`gircse restore FILE --force` puts back the last backup; what is damaged is kept beside it."
+            f"`gircse restore {backup} --force` puts back the last backup; what is damaged is kept beside it."
         )
+        error.place, error.found = place, found
+        return error
+
+    place: str = ""
+    found: object = ""
 
 
 class FilesUnavailableError(UnavailableError):

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Check, Finding
-from app.commands.integrity_checks import check_damage, check_sizes
+from app.commands.integrity_checks import check_backups, check_damage, check_sizes
 from app.ports.parts import Embedder
 from app.runtime.private_files import is_closed, prepare_home
 from app.settings import Settings
@@ -197,6 +197,7 @@ CHECKS: dict[str, Check] = {
     "index": check_index,
     "damage": check_damage,
     "files": check_sizes,
+    "backups": check_backups,
     "embedder": check_embedder,
     "model": check_model,
     "collections": check_collections,

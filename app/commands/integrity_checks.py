@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice
 
+from app.collections.backup_schedule import scheduled_backups
 from app.collections.blobs import FolderBlobStore
 from app.collections.index_probe import probe_index
 from app.commands.composition import open_catalog, wiring
 from app.commands.findings import Finding
 from app.ports.ledger import Ledger
 from app.settings import Settings
-from app.types.documents import StoredFile
+from app.types.documents import StoredFile, utc_now
 
 SAMPLE = 2_000  # chunks of an index that are looked at: a second or so
+LATE, GRACE = 1.5, timedelta(hours=1)  # times as old as wanted, and time to make it
 _MAX_TOLD = 5
 REBUILD = "Run: gircse doctor --rebuild"
 HAND_IN = (
@@ -60,6 +63,24 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
         return Finding(False, "; ".join(errors), " ".join(advice))
     looked = "have their hashes" if reads else "are there, by their sizes; --files compares their hashes"
     return Finding(True, f"{len(files)} stored files {looked}")
+
+
+def check_backups(settings: Settings) -> Finding:
+    """Whether the last one is as new as the settings want it."""
+    if settings.backup_directory is None:
+        return Finding(True, "none scheduled (GIRCSE_BACKUP_DIRECTORY is not set)")
+    there = scheduled_backups(settings.backup_directory)
+    if there:
+        made_at, path = there[-1]
+        age = utc_now() - made_at
+        detail = f"{len(there)}, the last of {made_at:%Y-%m-%d %H:%M} UTC: {path}"
+        if age <= LATE * timedelta(hours=settings.backup_every_hours) + GRACE:
+            return Finding(True, detail)
+    else:
+        detail = f"none in {settings.backup_directory} yet"
+    return Finding(
+        False, detail, "A running worker makes them (gircse up, gircse worker); its log says why it could not."
+    )
 
 
 def _files(catalog: Ledger) -> Iterator[StoredFile]:

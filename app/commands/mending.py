@@ -34,7 +34,7 @@ _OF_REBUILDS = frozenset(
 
 def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
     """Damaged indexes beside what is left of them, one after the other; the rest in place. `mends_all`: also removes
-    what the catalog does not know, as after it was put back from a backup."""
+    points and indexes that the catalog does not know, as after it was put back from a backup."""
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
@@ -43,8 +43,9 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
     _read_lost_texts(services)
-    left = mend_differences(services, lambda difference: mends_all or difference.kind in _OF_REBUILDS)
-    if left and not mends_all:
+    kinds = frozenset(Inconsistency) - {Inconsistency.UNNEEDED_FILES} if mends_all else _OF_REBUILDS
+    left = mend_differences(services, lambda difference: difference.kind in kinds)
+    if left:
         typer.echo("`gircse check --fix` mends the rest.", err=True)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.catalog import CatalogFacts, SqlCatalog, check_file, connect, describe, file_of, upgrade
+from app.collections.backup_schedule import scheduled_backups
+from app.errors import DamagedCatalogError
 from app.ports.ledger import Ledger
 from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings
@@ -32,8 +34,15 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
     """Whether its file is damaged, where it has one of its own: a server looks after what it keeps. Raises
     DamagedCatalogError."""
     engine = connect(settings.catalog_url)
-    if (file := file_of(engine)) is not None:
+    if (file := file_of(engine)) is None:
+        return
+    try:
         check_file(file, is_thorough=is_thorough)
+    except DamagedCatalogError as error:
+        backups = scheduled_backups(settings.backup_directory) if settings.backup_directory else []
+        if not backups:
+            raise
+        raise DamagedCatalogError.of(error.place, error.found, backup=str(backups[-1][1])) from None
 
 
 def describe_catalog(settings: Settings) -> CatalogFacts:
