@@ -39,6 +39,11 @@ def scheduled_backups(directory: Path) -> list[tuple[datetime, Path]]:
     )
 
 
+def last_backup(directory: Path | None) -> Path | None:
+    found = scheduled_backups(directory) if directory else []
+    return found[-1][1] if found else None
+
+
 @dataclass(frozen=True, slots=True)
 class BackupSchedule:
     directory: Path

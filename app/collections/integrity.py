@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.collections.index_probe import probe_index
 from app.errors import (
+    DamagedCatalogError,
     DamagedIndexError,
     EngineFaultError,
     NotFoundError,
@@ -27,6 +28,8 @@ from app.types.documents import Collection, StoredFile
 log = logging.getLogger(__name__)
 
 EVERY_S = 60.0
+CATALOG = "the catalog"  # among damaged collections, none of which can have a space in its name
+_CATALOG_EVERY_S = 3600.0
 _AGAIN_S = 5.0  # so long a look is good enough for the next search
 _REST = 4  # times as long as it took to hash a file
 
@@ -45,7 +48,19 @@ class _Look:
 class Integrity:
     """Implements the port `Soundness`. Safe to use from several threads."""
 
-    def __init__(self, catalog: Ledger, index: VectorIndex, blobs: BlobStore, *, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self,
+        catalog: Ledger,
+        index: VectorIndex,
+        blobs: BlobStore,
+        *,
+        check_catalog: Callable[[], None] = lambda: None,
+        every_s: float = EVERY_S,
+    ) -> None:
+        """`check_catalog` looks through the whole database, and raises DamagedCatalogError."""
+        self._check_catalog = check_catalog
+        self._catalog_due = 0.0
+        self._catalog_fault: str | None = None
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -81,12 +96,14 @@ class Integrity:
         return self._has_looked and not self.damage()
 
     def damage(self) -> Mapping[str, str]:
-        """Collection → what is wrong with it, as of the last look."""
+        """Collection, or `CATALOG` → what is wrong with it, as of the last look."""
         with self._lock:
             told = {each.collection: [f"its index: {each.reason}"] for each in self._looked.values() if each.reason}
             files = {name: len(damaged) for name, damaged in self._files.items() if damaged}
         for name, count in files.items():
             told.setdefault(name, []).append(f"{count} stored files are missing or altered")
+        if self._catalog_fault:
+            told[CATALOG] = [self._catalog_fault]
         return {name: "; ".join(each) for name, each in sorted(told.items())}
 
     def require_sound(self, collection: Collection) -> None:
@@ -101,13 +118,10 @@ class Integrity:
             raise DamagedIndexError(collection.name, reason)
 
     def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
-        look = self._looked.get(collection.active_index)
-        reason = look.reason if look else None
-        if reason is None and (look is None or look.is_old):
-            try:
-                reason = self._look_at(collection)
-            except (UnavailableError, NotFoundError):
-                return fault
+        try:
+            reason = self._look_at(collection)
+        except (UnavailableError, NotFoundError):
+            return fault
         return fault if reason is None else DamagedIndexError(collection.name, reason)
 
     def look(self) -> None:
@@ -127,6 +141,19 @@ class Integrity:
             with _put_off(f"the index of {collection.name!r}"):
                 self._look_at(collection)
         self._has_looked = True
+
+    def look_at_catalog(self) -> None:
+        """Every hour, since all of it is read."""
+        if time.monotonic() < self._catalog_due:
+            return
+        self._catalog_due = time.monotonic() + _CATALOG_EVERY_S
+        try:
+            self._check_catalog()
+        except DamagedCatalogError as error:
+            self._catalog_fault = "damaged; `gircse doctor` says how to restore it"
+            log.error("%s", error)
+        else:
+            self._catalog_fault = None
 
     def look_at_files(self) -> None:
         """Of each collection; files that were not read since they changed are read."""
@@ -149,6 +176,7 @@ class Integrity:
     def _watch(self) -> None:
         while not self._stop.is_set():
             self.look()
+            self.look_at_catalog()
             self.look_at_files()
             self._stop.wait(self._every_s)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
 
-from app.collections.backup_schedule import scheduled_backups
+from app.collections.backup_schedule import last_backup, scheduled_backups
 from app.collections.blobs import FolderBlobStore
 from app.collections.index_probe import probe_index
 from app.commands.composition import open_catalog, wiring
@@ -19,10 +19,6 @@ SAMPLE = 2_000  # chunks of an index that are looked at: a second or so
 LATE, GRACE = 1.5, timedelta(hours=1)  # times as old as wanted, and time to make it
 _MAX_TOLD = 5
 REBUILD = "Run: gircse doctor --rebuild"
-HAND_IN = (
-    "Hand them in again (gircse ingest PATH -c NAME, or an upload), or run: gircse restore FILE --files, with the last "
-    "backup."
-)
 
 
 def check_damage(settings: Settings) -> Finding:
@@ -54,7 +50,8 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
     if damaged:
         told = ", ".join(file.uri for file in islice(damaged, _MAX_TOLD))
         errors.append(f"{len(damaged)} stored files are missing or altered, as of {told}")
-        advice.append(HAND_IN)
+        backup = last_backup(settings.backup_directory) or "FILE"
+        advice.append(f"Run: gircse restore {backup} --files. Or hand them in again, as by gircse ingest.")
     if lost := [file for file in textless if file not in damaged]:
         told = ", ".join(file.uri for file in islice(lost, _MAX_TOLD))
         errors.append(f"{len(lost)} texts that were read are missing, as of {told}")

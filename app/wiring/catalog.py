@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.catalog import CatalogFacts, SqlCatalog, check_file, connect, describe, file_of, upgrade
-from app.collections.backup_schedule import scheduled_backups
+from app.collections.backup_schedule import last_backup
 from app.errors import DamagedCatalogError
 from app.ports.ledger import Ledger
 from app.runtime.private_files import prepare_home, private_files
@@ -39,10 +39,10 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
     try:
         check_file(file, is_thorough=is_thorough)
     except DamagedCatalogError as error:
-        backups = scheduled_backups(settings.backup_directory) if settings.backup_directory else []
-        if not backups:
+        backup = last_backup(settings.backup_directory)
+        if backup is None:
             raise
-        raise DamagedCatalogError.of(error.place, error.found, backup=str(backups[-1][1])) from None
+        raise DamagedCatalogError.of(error.place, error.found, backup=str(backup)) from None
 
 
 def describe_catalog(settings: Settings) -> CatalogFacts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 
 from app.collections.blobs import FolderBlobStore
 from app.collections.integrity import Integrity
@@ -18,7 +19,7 @@ from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
-from app.wiring.catalog import open_catalog
+from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
 from app.wiring.rerankers import reranker_for
@@ -41,7 +42,7 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
         open_index(settings, edge=edge) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
-        integrity = Integrity(catalog, index, blobs)
+        integrity = Integrity(catalog, index, blobs, check_catalog=partial(check_catalog, settings, is_thorough=True))
         yield Services(
             settings=settings,
             catalog=catalog,
