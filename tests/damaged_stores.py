@@ -15,8 +15,10 @@ from typing import Any
 from api_application import api_of
 from click.testing import Result
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 from typer.testing import CliRunner
 
+from app.catalog import connect
 from app.cli import app
 from app.commands.composition import open_services
 from app.edge import EdgeProcess
@@ -131,6 +133,29 @@ FILE_DAMAGE: dict[str, Callable[[Installation], Any]] = {
     "a stored file deleted": lambda it: it.stored_file().unlink(),
     "a stored file overwritten": lambda it: alter(it.stored_file()),
     "a stored file cut": lambda it: os.truncate(it.stored_file(), 5),
+}
+
+
+def overwrite_table(it: Installation, table: str) -> None:
+    """The first page of its file, which the server has not read yet."""
+    engine = connect(it.settings["GIRCSE_DATABASE_URL"])
+    with engine.connect() as connection:
+        folder = connection.scalar(text("SHOW data_directory"))
+        place = connection.scalar(text("SELECT pg_relation_filepath(:name)"), {"name": table})
+    engine.dispose()
+    overwrite(Path(folder) / place, 8192, data=os.urandom(8192))
+
+
+def drop_table(it: Installation, table: str) -> None:
+    engine = connect(it.settings["GIRCSE_DATABASE_URL"])
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP TABLE {table} CASCADE"))
+    engine.dispose()
+
+
+POSTGRES_DAMAGE: dict[str, Callable[[Installation], Any]] = {
+    "a table of the catalog dropped": lambda it: drop_table(it, "document"),
+    "a page of the catalog overwritten": lambda it: overwrite_table(it, "document"),
 }
 SQLITE_DAMAGE: dict[str, Callable[[Installation], Any]] = {
     "pages of the catalog zeroed": lambda it: drop_pages(it.home / "catalog.db"),

@@ -12,30 +12,38 @@ from app.ports.ledger import Ledger
 from app.ports.parts import VectorIndex
 from app.types.documents import Collection
 
-SAMPLE = 8
+SAMPLE = 32
 _PAGE = 256
 _ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDamage:
-    """`lacking` of its points are not there; what is there is as it was written. None: more than that is wrong."""
+    """`lacking` of its points are not there; what is there is as it was written. None: more than that is wrong, and
+    was seen of `ids`."""
 
     reason: str
     lacking: int | None = None
+    ids: tuple[str, ...] = ()
 
 
 def probe_index(
-    catalog: Ledger, index: VectorIndex, collection: Collection, *, sample: int | None = SAMPLE
+    catalog: Ledger,
+    index: VectorIndex,
+    collection: Collection,
+    *,
+    sample: int | None = SAMPLE,
+    former: IndexDamage | None = None,
 ) -> IndexDamage | None:
     """What is wrong with the active index; None where nothing was found. Without `sample` every point is looked at.
+    What `former` saw is looked at again in any case.
 
     Chunks of documents that are being ingested are left out, and while there are any, counts may differ. Raises
     VectorIndexUnavailableError when the engine is away.
     """
     for attempt in range(_ATTEMPTS):
         try:
-            return _look(catalog, index, collection.active_index, collection.name, sample)
+            return _look(catalog, index, collection, sample, former)
         except NotFoundError:
             present = catalog.collection(collection.name)  # raises when it was deleted meanwhile
             if present.active_index == collection.active_index:
@@ -48,11 +56,14 @@ def probe_index(
     return IndexDamage(fault.partition(". If it goes on")[0])
 
 
-def _look(catalog: Ledger, index: VectorIndex, name: str, collection: str, sample: int | None) -> IndexDamage | None:
+def _look(
+    catalog: Ledger, index: VectorIndex, collection: Collection, sample: int | None, former: IndexDamage | None
+) -> IndexDamage | None:
+    name = collection.active_index
     there, wanted = index.count(name), catalog.chunk_count(name)
-    is_whole = sample is None or wanted <= sample
+    is_whole = sample is None or wanted <= max(sample, _PAGE)
     lacking = 0
-    for ids in _pages(catalog, name) if is_whole else [catalog.sample_chunks(name, count=sample or 0)]:
+    for ids in _pages(catalog, name) if is_whole else [_chosen(catalog, name, sample or 0, former)]:
         missing = _missing(catalog, index, name, ids)
         lacking += len(missing)
         present = [each for each in ids if each not in missing]
@@ -60,10 +71,14 @@ def _look(catalog: Ledger, index: VectorIndex, name: str, collection: str, sampl
         if present and index.inspect(name, present):
             still = _at_rest(catalog, name, present)
             if still and (found := index.inspect(name, still)):
-                return IndexDamage(found)
-    if not is_whole and (lacking or (there < wanted and catalog.is_at_rest(collection))):
+                return IndexDamage(found, ids=tuple(still))
+    if not is_whole and (lacking or (there < wanted and catalog.is_at_rest(collection.name))):
         lacking = sum(len(each) for each in map(partial(_missing, catalog, index, name), _pages(catalog, name)))
     return IndexDamage(f"{lacking} of its {wanted} chunks lack their points", lacking) if lacking else None
+
+
+def _chosen(catalog: Ledger, name: str, count: int, former: IndexDamage | None) -> list[str]:
+    return list({*catalog.sample_chunks(name, count=count), *(former.ids if former else ())})
 
 
 def _pages(catalog: Ledger, name: str) -> Iterator[list[str]]:

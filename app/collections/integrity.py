@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.collections.index_probe import probe_index
+from app.collections.index_probe import IndexDamage, probe_index
 from app.errors import (
     DamagedCatalogError,
     DamagedIndexError,
@@ -38,7 +38,11 @@ _REST = 4  # times as long as it took to hash a file
 class _Look:
     collection: str
     at: float
-    reason: str | None
+    damage: IndexDamage | None
+
+    @property
+    def reason(self) -> str | None:
+        return self.damage.reason if self.damage else None
 
     @property
     def is_old(self) -> bool:
@@ -181,19 +185,20 @@ class Integrity:
             self._stop.wait(self._every_s)
 
     def _look_at(self, collection: Collection) -> str | None:
-        damage = probe_index(self._catalog, self._index, collection)
-        reason = damage.reason if damage else None
+        with self._lock:
+            last = self._looked.get(collection.active_index)
+        damage = probe_index(self._catalog, self._index, collection, former=last.damage if last else None)
         with self._lock:
             of_it = {index: each for index, each in self._looked.items() if each.collection == collection.name}
-            former = next((each.reason for each in of_it.values()), None)
+            was_damaged = any(each.damage for each in of_it.values())
             for index in of_it:
                 del self._looked[index]
-            self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), reason)
-        if reason is not None and former is None:
-            log.error("%s", DamagedIndexError(collection.name, reason))
-        elif reason is None and former is not None:
+            self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), damage)
+        if damage is not None and not was_damaged:
+            log.error("%s", DamagedIndexError(collection.name, damage.reason))
+        elif damage is None and was_damaged:
             log.warning("The index of %r is whole again", collection.name)
-        return reason
+        return damage.reason if damage else None
 
     def _keep_damaged(self, files: Sequence[StoredFile]) -> None:
         sound = {file.content_hash for file in files if self._blobs.is_sound(file.content_hash)}

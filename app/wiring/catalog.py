@@ -19,7 +19,7 @@ def open_catalog(settings: Settings) -> Iterator[Ledger]:
 
     Raises DamagedCatalogError.
     """
-    with private_files():
+    with private_files(), _last_backup_named(settings):
         prepare_home(settings.home)
         engine = connect(settings.catalog_url)
         try:
@@ -34,15 +34,21 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
     """Whether its file is damaged, where it has one of its own: a server looks after what it keeps. Raises
     DamagedCatalogError."""
     engine = connect(settings.catalog_url)
-    if (file := file_of(engine)) is None:
-        return
+    if (file := file_of(engine)) is not None:
+        with _last_backup_named(settings):
+            check_file(file, is_thorough=is_thorough)
+
+
+@contextmanager
+def _last_backup_named(settings: Settings) -> Iterator[None]:
+    """In what is said of a damaged catalog."""
     try:
-        check_file(file, is_thorough=is_thorough)
+        yield
     except DamagedCatalogError as error:
         backup = last_backup(settings.backup_directory)
-        if backup is None:
+        if backup is None or str(backup) in str(error):
             raise
-        raise DamagedCatalogError.of(error.place, error.found, backup=str(backup)) from None
+        raise DamagedCatalogError.of(error.place, error.found, backup=str(backup)) from error
 
 
 def describe_catalog(settings: Settings) -> CatalogFacts:

@@ -6,7 +6,10 @@ import re
 import shlex
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +19,21 @@ from damaged_stores import (
     INDEX_DAMAGE,
     LIBRARY,
     OTHER,
+    POSTGRES_DAMAGE,
     SQLITE_DAMAGE,
     Installation,
     alter,
     text_of,
 )
 from fastapi.testclient import TestClient
+from postgres_server import create_database, postgres_server
 
 import app.wiring.embedders
 import app.wiring.services
 from app.commands.composition import open_catalog, open_services
-from app.errors import DamagedCatalogError
 from app.testing import ToyEmbedder
 
-pytestmark = pytest.mark.xdist_group("damage")
-
-DOCUMENTS = 30
+pytestmark = [pytest.mark.xdist_group("damage"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,21 +44,50 @@ def toy_model() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Never damaged itself; with its files and a backup beside it."""
+@dataclass(frozen=True)
+class Whole:
+    """An installation that is never damaged itself; its sources and a backup lie beside it."""
+
+    installation: Installation
+    documents: int
+    backup: Path
+    server: str = ""
+
+    @property
+    def source(self) -> Path:
+        return self.installation.home.parent / "source"
+
+    def copy(self, home: Path) -> Installation:
+        # Files of the engine are mostly holes.
+        subprocess.run(["cp", "-a", "--sparse=always", str(self.installation.home), str(home)], check=True)
+        settings = {"GIRCSE_BACKUP_DIRECTORY": str(self.backup.parent)}
+        if self.server:
+            name = f"{uuid.uuid4().hex}_test"
+            create_database(self.server, name, template="whole_test")
+            settings["GIRCSE_DATABASE_URL"] = f"{self.server}/{name}"
+        return Installation(home, settings)
+
+
+@pytest.fixture(scope="module", params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.long)])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    documents = 200 if request.config.getoption("--long") else 30
     folder = tmp_path_factory.mktemp("whole")
-    made = Installation(folder / "home")
-    made.fill(DOCUMENTS, folder / "source")
-    made.call("backup", str(folder / "backups" / "gircse-20260101T000000Z.tar.zst"))
-    return made
+    backup = folder / "backups" / "gircse-20260101T000000Z.tar.zst"
+    with ExitStack() as opened:
+        server, settings = "", {}
+        if request.param == "PostgreSQL":
+            server = opened.enter_context(postgres_server())
+            create_database(server, "whole_test")
+            settings = {"GIRCSE_DATABASE_URL": f"{server}/whole_test"}
+        made = Installation(folder / "home", settings)
+        made.fill(documents, folder / "source")
+        made.call("backup", str(backup))
+        yield Whole(made, documents, backup, server)
 
 
 @pytest.fixture
-def installation(whole: Installation, tmp_path: Path) -> Iterator[Installation]:
-    # Files of the engine are mostly holes.
-    subprocess.run(["cp", "-a", "--sparse=always", str(whole.home), str(tmp_path / "home")], check=True)
-    made = Installation(tmp_path / "home", {"GIRCSE_BACKUP_DIRECTORY": str(whole.home.parent / "backups")})
+def installation(whole: Whole, tmp_path: Path) -> Iterator[Installation]:
+    made = whole.copy(tmp_path / "home")
     yield made
     made.engine.stop()
 
@@ -68,7 +99,7 @@ def damaged_parts(installation: Installation, *options: str) -> dict[str, str]:
     return {part: " ".join(said.split()) for part, said in lines if part in ("damage", "files", "catalog")}
 
 
-def require_whole(installation: Installation, documents: int = DOCUMENTS) -> None:
+def require_whole(installation: Installation, documents: int) -> None:
     told = installation.call("doctor", "--files", code=None).output
     failed = re.findall(r"^FAIL (\w+)", told, re.MULTILINE)
     assert set(failed) <= {"backups"}, told  # which are old
@@ -105,7 +136,7 @@ def kinds(damage: Mapping[str, object], quick: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", kinds(INDEX_DAMAGE, "vectors cut"))
-def test_a_damaged_index(kind: str, installation: Installation) -> None:
+def test_a_damaged_index(kind: str, installation: Installation, whole: Whole) -> None:
     INDEX_DAMAGE[kind](installation)
     installation.start_engine()
     is_all_lost = kind in ("edge/ removed", "the table of indexes cut")
@@ -123,11 +154,11 @@ def test_a_damaged_index(kind: str, installation: Installation) -> None:
     assert list(said) == ["damage"]
     assert LIBRARY in said["damage"]
     installation.call(*named_command(said["damage"]))
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
 @pytest.mark.parametrize("kind", kinds(FILE_DAMAGE, "a stored file overwritten"))
-def test_a_damaged_stored_file(kind: str, installation: Installation, whole: Installation) -> None:
+def test_a_damaged_stored_file(kind: str, installation: Installation, whole: Whole) -> None:
     installation.start_engine()
     path = installation.stored_file()
     before = path.read_bytes()
@@ -144,58 +175,58 @@ def test_a_damaged_stored_file(kind: str, installation: Installation, whole: Ins
         assert content.status_code in (404, 500)
         assert "restore" in content.json()["detail"]
         assert search(client, "owl").status_code == 200  # what is found needs no files
-        [backup] = (whole.home.parent / "backups").iterdir()
-        assert named_command(said["files"]) == ["restore", str(backup), "--files"]
+        assert named_command(said["files"]) == ["restore", str(whole.backup), "--files"]
         installation.call(*named_command(said["files"]))  # while it is served
         assert client.get(f"/api/v1/documents/{document_id}/content").content == before
         assert client.get("/readyz").status_code == 200
     assert path.read_bytes() == before
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
 @pytest.mark.long
-def test_a_damaged_file_is_mended_by_handing_it_in_again(installation: Installation, whole: Installation) -> None:
+def test_a_damaged_file_is_mended_by_handing_it_in_again(installation: Installation, whole: Whole) -> None:
     installation.start_engine()
     damaged = [path for path in (installation.home / "files").iterdir() if len(path.name) == 64]
     for path in damaged:
         alter(path)
-    installation.call("ingest", str(whole.home.parent / "source"), "-c", LIBRARY)
+    installation.call("ingest", str(whole.source), "-c", LIBRARY)
     with installation.serving() as client:
         for number in range(3):
             assert client.post(
                 "/api/v1/documents",
                 json={"text": f"Ship {number} sails.", "uri": f"text://{number}", "collection": OTHER},
             ).is_success
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
 @pytest.mark.long
-def test_a_lost_text_is_read_again(installation: Installation) -> None:
+def test_a_lost_text_is_read_again(installation: Installation, whole: Whole) -> None:
     installation.start_engine()
     for path in (installation.home / "files").glob("*.txt"):
         path.unlink()
     said = damaged_parts(installation)
-    assert f"{DOCUMENTS + 4} texts that were read are missing" in said["files"]
+    assert f"{whole.documents + 4} texts that were read are missing" in said["files"]
     installation.call(*named_command(said["files"]))
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
-@pytest.mark.parametrize("kind", kinds(SQLITE_DAMAGE, "pages of the catalog zeroed"))
-def test_a_damaged_catalog(kind: str, installation: Installation, whole: Installation) -> None:
-    SQLITE_DAMAGE[kind](installation)
-    for command in (("collections", "list"), ("search", "owl", "-c", LIBRARY, "--local")):
-        assert "is damaged" in installation.call(*command, code=1).output
-    with pytest.raises(DamagedCatalogError), open_services(installation.load_settings()):
-        pass
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_a_damaged_catalog(number: int, installation: Installation, whole: Whole) -> None:
+    damage = [*(POSTGRES_DAMAGE if whole.server else SQLITE_DAMAGE).values()][number]
+    damage(installation)
+    for command in (("documents", "list", "-c", LIBRARY), ("search", "owl", "-c", LIBRARY, "--local")):
+        if not (whole.server and "search" in command):  # which asks indexes, and only some tables
+            assert "is damaged" in installation.call(*command, code=1).output
     said = damaged_parts(installation)
-    [backup] = (whole.home.parent / "backups").iterdir()
-    assert named_command(said["catalog"]) == ["restore", str(backup), "--force"]
+    assert named_command(said["catalog"]) == ["restore", str(whole.backup), "--force"]
     installation.call(*named_command(said["catalog"]))
-    assert list(installation.home.glob("catalog.db.*.replaced/catalog.db"))
-    require_whole(installation)
+    assert whole.server or list(installation.home.glob("catalog.db.*.replaced/catalog.db"))
+    require_whole(installation, whole.documents)
 
 
-def test_damage_to_a_catalog_that_is_open_is_noticed(installation: Installation) -> None:
+def test_damage_to_a_catalog_that_is_open_is_noticed(installation: Installation, whole: Whole) -> None:
+    if whole.server:
+        pytest.skip("a server looks after its own files")
     with installation.serving() as client:
         assert client.get("/readyz").status_code == 200
     with open_services(installation.load_settings()) as services:
@@ -206,7 +237,7 @@ def test_damage_to_a_catalog_that_is_open_is_noticed(installation: Installation)
 
 
 @pytest.mark.long
-def test_an_index_that_is_damaged_under_a_running_service(installation: Installation) -> None:
+def test_an_index_that_is_damaged_under_a_running_service(installation: Installation, whole: Whole) -> None:
     with installation.serving() as client:
         assert search(client, "owl").status_code == 200
         INDEX_DAMAGE["vectors cut"](installation)
@@ -216,26 +247,25 @@ def test_an_index_that_is_damaged_under_a_running_service(installation: Installa
         assert client.get("/readyz").json()["damaged"].keys() == {LIBRARY}
         installation.call("doctor", "--rebuild")  # which finds the engine of the service
         assert search(client, "owl").status_code == 200
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
 @pytest.mark.long
-def test_some_lost_points_are_made_again_in_place(installation: Installation) -> None:
+def test_some_lost_points_are_made_again_in_place(installation: Installation, whole: Whole) -> None:
     installation.start_engine()
     with open_services(installation.load_settings()) as services:
         name = services.catalog.collection(LIBRARY).active_index
         services.index.delete_points(name, [next(services.index.point_ids(name))])
     said = damaged_parts(installation)
-    assert f"1 of its {DOCUMENTS} chunks lack their points" in said["damage"]
+    assert f"1 of its {whole.documents} chunks lack their points" in said["damage"]
     installation.call(*named_command(said["damage"]))
     with open_services(installation.load_settings()) as services:
         assert services.catalog.collection(LIBRARY).active_index == name
-    require_whole(installation)
+    require_whole(installation, whole.documents)
 
 
 @pytest.mark.long
-def test_a_home_whose_files_are_all_gone_is_restored(installation: Installation, whole: Installation) -> None:
+def test_a_home_whose_files_are_all_gone_is_restored(installation: Installation, whole: Whole) -> None:
     shutil.rmtree(installation.home)
-    [backup] = (whole.home.parent / "backups").iterdir()
-    installation.call("restore", str(backup))
-    require_whole(installation)
+    installation.call("restore", "--force", str(whole.backup))
+    require_whole(installation, whole.documents)
