@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, DateTime, Engine, Integer, MetaData, Table, insert, inspect, select, text
+from sqlalchemy import Connection, DateTime, Engine, Integer, MetaData, Table, insert, inspect, select, text, update
 
 from app.catalog.engine import errors_translated
 from app.catalog.migrate import locked, revision_of, upgrade_within
+from app.catalog.tables import JobRow
 from app.errors import ArchiveError
+from app.types.documents import JobState
 
 Row = dict[str, object]
 
@@ -71,6 +73,13 @@ def load(engine: Engine, revision: str, pages: Iterable[tuple[str, list[Row]]]) 
                 connection.execute(insert(tables[name]), [_typed(tables[name], row) for row in rows])
         _continue_numbers(connection, tables.values())
         upgrade_within(connection, engine, "head")
+        # The workers that had leases are those of another time.
+        connection.execute(
+            update(JobRow)
+            .where(JobRow.state == JobState.RUNNING)
+            .values(state=JobState.QUEUED, attempts=0, progress=0.0)
+        )
+        connection.execute(update(JobRow).values(lease_owner=None, lease_until=None))
 
 
 def _reflected(connection: Connection, *, all_of_it: bool = False) -> MetaData:
