@@ -598,6 +598,20 @@ def test_langchain_finds_the_same_ids_in_the_same_order(edge_index: QdrantVector
     assert by_langchain == [point_id(number) for number in range(1, 6)]
 
 
+def test_points_that_are_as_written_pass_an_inspection(index: VectorIndex) -> None:
+    name = new_name()
+    index.create(name, dimension=len(NORTH))
+    index.upsert(name, [point(number) for number in range(1, 5)])
+    ids = [point_id(number) for number in range(1, 5)]
+    assert index.inspect(name, ids) is None
+    assert index.inspect(name, [*ids, point_id(99)]) is None  # whether all are there is another question
+    assert index.inspect(name, []) is None
+    index.upsert(name, [Point(point_id(3), NORTH, {"metadata": {}})])
+    assert "text" in str(index.inspect(name, ids))
+    with pytest.raises(NotFoundError):
+        index.inspect("absent", ids)
+
+
 def test_a_server_that_is_away_is_unavailable_and_says_what_to_check() -> None:
     index = QdrantVectorIndex.at("http://127.0.0.1:9")  # the discard port: nothing listens there
     assert not index.is_alive()
