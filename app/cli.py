@@ -73,8 +73,9 @@ COMMANDS: Mapping[str, _Command] = {
     "doctor": _Command(
         "doctor:doctor",
         KEEPING,
-        "Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding "
-        "server, model and its golden vectors, fingerprints of collections.",
+        "Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, "
+        "permissions, catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints "
+        "of collections.",
     ),
     "check": _Command(
         "consistency:check",
@@ -95,6 +96,17 @@ COMMANDS: Mapping[str, _Command] = {
         "optimize:optimize",
         KEEPING,
         "Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.",
+    ),
+    "backup": _Command(
+        "backup:backup",
+        KEEPING,
+        "Pack the installation into one file while it serves: catalog, files, texts, settings without secrets.",
+    ),
+    "restore": _Command(
+        "backup:restore",
+        KEEPING,
+        "Put an installation back from a backup, here or on an empty machine. It must be verified to the last byte "
+        "first.",
     ),
     "export": _Command(
         "archive:export",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
+from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
@@ -36,51 +38,10 @@ from app.types.evaluation import (
 )
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
-from app.types.search import ALL_COLLECTIONS, SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
-from app.types.values import LensValue
 from app.types.weights import CollectionWeights, WeightTuning
-from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
-
-
-class AuthorizedSearch:
-    def __init__(self, search: Search, authorizer: Authorizer) -> None:
-        self._search = search
-        self._authorizer = authorizer
-
-    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
-        if request.collection == ALL_COLLECTIONS:
-            request = replace(request, among=self._authorizer.visible_names())
-            return self._search.search(request, highlight=highlight)
-        with self._authorizer.require_access(READER, request.collection):
-            return self._search.search(request, highlight=highlight)
-
-    def highlight(self, result: SearchResult) -> SearchResult:
-        names = {result.collection}
-        if result.collection == ALL_COLLECTIONS:
-            names = {hit.document.collection for hit in result.hits}
-            result = replace(result, among=self._authorizer.visible_names())
-        with self._authorizer.require_access(READER, *names):
-            return self._search.highlight(result)
-
-    def refine(
-        self,
-        text: str,
-        *,
-        instruction: str | None = None,
-        steps: int | None = None,
-        token_bias: Mapping[str, float] | None = None,
-    ) -> Refinement:
-        self._authorizer.require_role()
-        return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
-
-    def rerank_texts(
-        self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
-    ) -> list[float]:
-        self._authorizer.require_role()
-        return self._search.rerank_texts(query, texts, instruction=instruction, values=values)
 
 
 class AuthorizedProposals:
@@ -344,7 +305,8 @@ class AuthorizedEvaluations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedServices:
-    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection."""
+    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection; `damage`
+    names none where there is access control."""
 
     settings: Settings
     embedder: Embedder
@@ -359,6 +321,7 @@ class AuthorizedServices:
     tuning: Tuning
     accounts: AuthorizedAccounts
     application_metrics: AuthorizedMetrics
+    damage: Callable[[], Mapping[str, str]]
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes
@@ -383,11 +346,19 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
         accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
         application_metrics=AuthorizedMetrics(services, authorizer),
+        damage=partial(_damage, services),
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),
     )
+
+
+def _damage(services: Services) -> Mapping[str, str]:
+    found = services.integrity.damage()
+    if not found or not services.settings.access_control:
+        return found
+    return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}
 
 
 def _asked(plan: EvaluationPlan) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def create_app(
     api.include_router(account_routes(services.accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
-    api.include_router(health_routes(services.checks))
+    api.include_router(health_routes(services.checks, services.damage))
     api.include_router(metrics_routes(services.application_metrics))
     api.include_router(docs_routes(lambda: api.openapi()))
     describe(api)

@@ -246,6 +246,10 @@ class ModelAnswer(Answer):
 class HealthAnswer(Answer):
     status: str
     checks: dict[str, bool] = Field(default_factory=dict)
+    damaged: dict[str, str] = Field(
+        default_factory=dict,
+        description="Collections whose index or files are damaged, and how. With access control their number alone.",
+    )
 
 
 class ProblemAnswer(Answer):

@@ -188,8 +188,8 @@ class Library:
         return self._catalog.submit_delete(document_id)
 
     def original_file(self, document: Document) -> Path:
-        """Where its bytes lie at this moment. Raises NotFoundError."""
-        return self._blobs.locate(document.content_hash)
+        """Where its bytes lie at this moment, unaltered. Raises NotFoundError and DamagedFileError."""
+        return self._blobs.verified(document.content_hash)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""

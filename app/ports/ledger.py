@@ -24,6 +24,7 @@ from app.types.documents import (
     Judgement,
     Metadata,
     NewDocument,
+    StoredFile,
 )
 from app.types.lens_indexes import LensIndex
 from app.types.upkeep import JobReport
@@ -176,6 +177,18 @@ class IndexLedger(Protocol):
 
     def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
         """All chunks that the index should hold, in the order of their ids."""
+        ...
+
+    def sample_chunks(self, index: str, *, count: int) -> list[str]:
+        """Ids of about so many chunks that the index should hold, from all over it."""
+        ...
+
+    def is_at_rest(self, collection: str) -> bool:
+        """Whether no document of it has an open job, so that index and catalog should agree."""
+        ...
+
+    def stored_files(self, collection: str) -> Iterator[list[StoredFile]]:
+        """Those of documents that are not going, page by page."""
         ...
 
     def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:

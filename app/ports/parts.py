@@ -9,6 +9,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
+from app.errors import EngineFaultError, VectorIndexUnavailableError
 from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
 from embedder.model_info import ModelInfo
@@ -201,6 +202,35 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
         ...
 
     def is_alive(self) -> bool: ...
+    def inspect(self, index: str, ids: Sequence[str]) -> str | None:
+        """What is wrong with those of these points that are there; None where each has a vector of length 1, its text
+        and its words, and searches with their vectors and words find something so near.
+
+        Raises NotFoundError, and EngineFaultError where the engine cannot read what it has stored.
+        """
+        ...
+
+
+class Soundness(Protocol):
+    """Whether the index of a collection can be searched."""
+
+    def require_sound(self, collection: Collection) -> None:
+        """Raises DamagedIndexError."""
+        ...
+
+    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+        """What is to be raised in place of a fault of the engine: itself, unless the index is damaged."""
+        ...
+
+
+class Unwatched:
+    """A `Soundness` that knows of no damage."""
+
+    def require_sound(self, collection: Collection) -> None:
+        pass
+
+    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+        return fault
 
 
 class LensIndexing(Protocol):
@@ -237,6 +267,19 @@ class BlobStore(Protocol):
         ...
 
     def has(self, content_hash: str) -> bool: ...
+    def is_sound(self, content_hash: str) -> bool:
+        """Whether the bytes are there and have their hash. Reads them, unless they were read since they changed."""
+        ...
+
+    def is_changed(self, content_hash: str, byte_count: int) -> bool:
+        """Whether `is_sound` has something to read: the bytes are not there, not so many, or were not read yet."""
+        ...
+
+    def has_text(self, content_hash: str) -> bool: ...
+    def verified(self, content_hash: str) -> Path:
+        """Where the bytes lie at this moment, which have their hash. Raises NotFoundError and DamagedFileError."""
+        ...
+
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
         """For bytes too many to hold at once, whose hash the caller has checked."""
         ...

@@ -10,10 +10,10 @@ from time import perf_counter
 
 import numpy as np
 
-from app.errors import EmbedderUnavailableError, InputError, NotFoundError
+from app.errors import DamagedIndexError, EmbedderUnavailableError, EngineFaultError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Embedder, SearchedIndex
+from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
@@ -24,7 +24,7 @@ from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import hits_of, own_points
-from app.search.joined_collections import Searched, searched
+from app.search.joined_collections import Searched, explained, searched
 from app.search.joined_indexes import JoinedIndexes
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
@@ -61,11 +61,13 @@ class SearchService:
         *,
         reranker: Reranker | None = None,
         rerank_candidates: int = RERANK_CANDIDATES,
+        soundness: Soundness | None = None,
         observer: Observer = SILENT,
     ) -> None:
         """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
         that does not say how many."""
         self._observer = observer
+        self._soundness = soundness or Unwatched()
         self._rerank_candidates = rerank_candidates
         self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
@@ -90,7 +92,7 @@ class SearchService:
             check_value(request)
             asked, negated = request.query, exclude_negated(request)
             request = negated.request
-            place = searched(self._catalog, self._embedder, request)
+            place = self._place(request)
             collection = place.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
@@ -210,7 +212,7 @@ class SearchService:
         if result.instruction:
             return hits
         try:
-            collection = searched(self._catalog, self._embedder, result).collection
+            collection = self._place(result).collection
             query = result.searched or result.query
             vector = self.refine(
                 query, instruction=collection.document_instruction, steps=collection.document_steps
@@ -269,6 +271,9 @@ class SearchService:
         is_refined = _is_ranked_by_refinement(request, read.instruction, collection)
         return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
 
+    def _place(self, asked: SearchRequest | SearchResult) -> Searched:
+        return searched(self._catalog, self._embedder, self._soundness, asked)
+
     def _ask_index(
         self, place: Searched, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
     ) -> tuple[Searched, LabelChoice, Retrieved]:
@@ -280,15 +285,17 @@ class SearchService:
                 weights = self._catalog.leg_weights(place.collection.name) or WEIGHTS_AFTER_FEEDBACK
                 found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
                 return place, labels, found
+            except EngineFaultError as fault:
+                raise explained(place, self._soundness, fault) from fault
             except NotFoundError:
-                place = searched(self._catalog, self._embedder, request)
+                place = self._place(request)
                 if place.collection.active_index == name:
-                    raise
+                    raise DamagedIndexError(place.collection.name, "the vector index does not have it") from None
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """What each leg of a hybrid search finds, before they are fused."""
         request = exclude_negated(request).request
-        collection = searched(self._catalog, self._embedder, request).collection
+        collection = self._place(request).collection
         _, vectors = self._embed(request, collection)
         return find_legs(self._index, collection.active_index, request, vectors).legs
 

@@ -48,7 +48,12 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     )
     logins = open_logins(services)
     authorized = authorize(services, fetching=fetching, reindexing=reindexing)
-    with closing(fetching), closing(reindexing), open_openai_routes(services) as embeddings:
+    with (
+        services.integrity.watching(),
+        closing(fetching),
+        closing(reindexing),
+        open_openai_routes(services) as embeddings,
+    ):
         api = create_app(
             authorized,
             read_url=read_url,

@@ -11,12 +11,14 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import FingerprintMismatchError, ForbiddenError, UnknownCollectionError
+from app.errors import DamagedIndexError, FingerprintMismatchError, ForbiddenError, UnknownCollectionError
+from app.ports.parts import Unwatched
 from app.search.export import search_markdown
 from app.search.joined_indexes import INDEX_KEY, JoinedIndexes, joined_name
+from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex
 from app.types.access import OPERATOR, Principal, Role, acting_as
-from app.types.documents import Point
+from app.types.documents import Collection, Point
 from app.types.search import ALL_COLLECTIONS, Match, SearchMode, SearchRequest, SearchResult
 
 TEXTS = {
@@ -82,6 +84,24 @@ def test_what_was_embedded_otherwise_is_left_out_and_named(application: Any) -> 
     found = search(application)
     assert "strange" not in places(found).values()
     assert any("strange" in note and "reindex" in note for note in found.notes)
+
+
+def test_a_damaged_index_is_left_out_and_named(application: Any) -> None:
+    class Damaged(Unwatched):
+        names = {"zoo"}
+
+        def require_sound(self, collection: Collection) -> None:
+            if collection.name in self.names:
+                raise DamagedIndexError(collection.name, "its vectors are zero")
+
+    services, damaged = application.services, Damaged()
+    service = SearchService(services.catalog, services.index, services.embedder, soundness=damaged)
+    found = service.search(SearchRequest("the cat of the harbour", ALL_COLLECTIONS))
+    assert set(places(found).values()) == {"port"}
+    assert any("zoo" in note and "doctor --rebuild" in note for note in found.notes)
+    damaged.names = set(TEXTS)
+    with pytest.raises(DamagedIndexError):
+        service.search(SearchRequest("cat", ALL_COLLECTIONS))
 
 
 def test_where_nothing_can_be_searched_the_reason_is_told(toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
