@@ -122,7 +122,7 @@ COMMANDS: Mapping[str, _Command] = {
     "judgements": _Command(
         "judgements:judgements", SEARCHING, "Bring in judgements of queries, and measure search by them."
     ),
-    "documents": _Command("documents:documents", FILLING, "List, show and delete documents."),
+    "documents": _Command("documents:documents", FILLING, "List, show, delete, restore and move documents."),
     "collections": _Command("collections:collections", FILLING, "List, show and delete collections."),
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
     "users": _Command("access:users", SERVING, "Add, change and remove the people and programs that may come in."),

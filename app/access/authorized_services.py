@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from app.access.accounts import Accounts
@@ -129,11 +130,22 @@ class AuthorizedLibrary:
         with self._authorizer.require_access(EDITOR, collection):
             return self._library.add_document(collection, source)
 
-    def delete_document(self, document_id: str) -> Job:
+    def delete_document(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         document = self._catalog.document(document_id)
         with self._authorizer.require_access(EDITOR, document.collection):
             self._authorizer.note("document.deleted", document.id, {"collection": document.collection})
-            return self._library.delete_document(document_id)
+            return self._library.delete_document(document_id, delay=delay)
+
+    def restore_document(self, document_id: str) -> Job:
+        return self._catalog.restore_document(document_id)  # which is authorized, and notes it
+
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
+        documents = [self._catalog.document(each) for each in document_ids]
+        with self._authorizer.require_access(EDITOR, collection, *{each.collection for each in documents}):
+            moved = self._library.move_documents(document_ids, collection)
+            for each in documents:
+                self._authorizer.note("document.moved", each.id, {"collection": each.collection, "to": collection})
+            return moved
 
     def index_status(self, name: str) -> IndexStatus:
         with self._authorizer.require_access(READER, name):

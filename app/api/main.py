@@ -15,6 +15,7 @@ from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
 from app.api.docs_page import docs_routes
+from app.api.document_batches import document_batch_routes
 from app.api.document_lists import document_list_routes
 from app.api.documents import document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
@@ -105,6 +106,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
     )
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
+    api.include_router(document_batch_routes(services))
     api.include_router(document_routes(services, read_url=read_url))
     api.include_router(reading_routes(services))
     api.include_router(collection_routes(services))

@@ -24,7 +24,7 @@ from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import hits_of, own_points
+from app.search.hits import document_id_of, hits_of, own_points
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
@@ -100,7 +100,7 @@ class SearchService:
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
                 collection, labels, found = self._ask_index(collection, request, vectors, own_value)
-            points = own_points(found.points)
+            points = self._without_deleted(own_points(found.points))
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
@@ -123,6 +123,11 @@ class SearchService:
             is_ranked_by_refinement=_is_ranked_by_refinement(request, query.instruction, collection),
         )
         return self.highlight(result) if highlight else result
+
+    def _without_deleted(self, points: Sequence[RankedPoint]) -> Sequence[RankedPoint]:
+        """Until a worker takes the points of what is being deleted away."""
+        deleted = self._catalog.deleted_among({document_id_of(each.point) for each in points})
+        return [each for each in points if document_id_of(each.point) not in deleted]
 
     def _read_query(
         self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]

@@ -115,6 +115,15 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
     ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
     ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    ("POST", "/api/v1/documents/delete"): Case(
+        EDITOR, at("/api/v1/documents/delete", json={"document_ids": ["{document}"]})
+    ),
+    ("POST", "/api/v1/documents/restore"): Case(
+        EDITOR, at("/api/v1/documents/restore", json={"document_ids": ["{document}"]}), may_fail=(409,)
+    ),
+    ("POST", "/api/v1/documents/move"): Case(
+        EDITOR, at("/api/v1/documents/move", json={"document_ids": ["{document}"], "collection": "{other}"})
+    ),
     ("GET", "/api/v1/collections"): Case(READER, at("/api/v1/collections"), of_collection=False),
     ("POST", "/api/v1/collections"): Case(
         EDITOR, at("/api/v1/collections", json={"name": "{collection}-new"}), refused_as=403
