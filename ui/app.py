@@ -23,7 +23,7 @@ from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
 from ui.search_page import build_search_page
-from ui.theme import SCRIPT, STYLESHEETS, build_theme
+from ui.theme import SCRIPTS, STYLESHEETS, build_theme
 
 __all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
@@ -114,7 +114,7 @@ def _mount(api: FastAPI, site: gr.Blocks) -> None:
         mcp_server=False,
         theme=build_theme(),
         css_paths=list(STYLESHEETS),
-        head=f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>",
+        head="".join(f"<script>{each.read_text(encoding='utf-8')}</script>" for each in SCRIPTS),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
-from app.ports.services import Collections, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
+from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -60,6 +60,7 @@ class PageParts:
     catalog: Catalog
     texts: Texts
     collections: Collections
+    documents: Documents
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes

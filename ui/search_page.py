@@ -12,6 +12,7 @@ import gradio as gr
 from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
+from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
@@ -250,6 +251,8 @@ def _connect(
     proposing = ProposalHandlers(catalog=parts.catalog, proposals=parts.proposals)
     _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again), remember)
 
+    remember_collection(fields.collection)
+
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return _restore(handlers, parts, request)
 
@@ -354,7 +357,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
-        choose_collection(parts.catalog, asked.get("c")),
+        choose_collection(parts.catalog, asked_collection(request)),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,

@@ -30,7 +30,14 @@ from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.collections import render_settings
-from ui.render.documents import DocumentPage, render_documents, render_overview
+from ui.render.documents import (
+    DocumentPage,
+    render_documents,
+    render_new_collection,
+    render_offer,
+    render_overview,
+    render_undo,
+)
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results, render_welcome
@@ -42,7 +49,7 @@ OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
     "kbd", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
-    "line", "polyline", "circle", "text", "path"
+    "line", "polyline", "circle", "text", "path", "input"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
@@ -50,6 +57,7 @@ OUR_ATTRIBUTES = {
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
     "viewbox",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
+    "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
 
@@ -240,6 +248,10 @@ def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
 def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
     hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
     assert_harmless(listed([hostile], [job(state=JobState.DEAD)], collection=title, total=99))
+    assert_harmless(listed([replace(hostile, state=DocumentState.DELETING)]))
+    assert_harmless(render_undo(title, [uri, error], action="restore", collection=title, to=error))
+    assert_harmless(render_offer(title, uri))
+    assert_harmless(render_new_collection(title))
     fetches = [Fetch(uri, FetchState.FAILED, error), Fetch(title, FetchState.FETCHING)]
     kept = replace(COLLECTION, document_instruction=title, fingerprint=uri, is_paused=True)
     assert_harmless(render_overview(kept, dict.fromkeys(DocumentState, 3), fetches))
