@@ -21,6 +21,7 @@ from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
+from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
@@ -368,6 +369,7 @@ class AuthorizedServices:
     reindexing: Reindexing
     lens_indexes: LensIndexes
     value_tables: ValueTables
+    own_searches: OwnSearches
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -392,6 +394,11 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),
+        own_searches=OwnSearches(
+            services.catalog,
+            owner=lambda: authorizer.require_role().name,
+            history_limit=services.settings.search_history,
+        ),
     )
 
 

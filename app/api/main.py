@@ -36,6 +36,7 @@ from app.api.reindexing import reindex_routes
 from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
+from app.api.searches import saved_search_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
@@ -104,6 +105,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(saved_search_routes(services.own_searches))
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_batch_routes(services))

@@ -19,6 +19,7 @@ from app.catalog.ledger import JobLedger
 from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
 from app.catalog.restoring import Restoring
+from app.catalog.searches import SearchRecords
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
@@ -57,6 +58,7 @@ class SqlCatalog(
     IdempotencyRecords,
     WeightTunings,
     LensIndexLedger,
+    SearchRecords,
 ):
     # Collections
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from app.ports.access import AccessLedger
 from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
+from app.ports.searches import SearchRecords
 from app.types.documents import (
     Chunk,
     Collection,
@@ -258,7 +259,17 @@ class LensIndexLedger(LensIndexRecords, Protocol):
         ...
 
 
-class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, SearchedCatalog, AccessLedger, Protocol):
+class Ledger(
+    Catalog,
+    JobLedger,
+    ShardLedger,
+    IndexLedger,
+    LensIndexLedger,
+    SearchedCatalog,
+    SearchRecords,
+    AccessLedger,
+    Protocol,
+):
     """The whole catalog, the one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

@@ -105,6 +105,21 @@ QUESTION = {"query": MARKER, "collection": "{collection}"}
 
 ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/search"): Case(READER, at("/api/v1/search", json=QUESTION)),
+    ("GET", "/api/v1/saved-searches"): Case(READER, at("/api/v1/saved-searches"), of_collection=False),
+    ("POST", "/api/v1/saved-searches"): Case(
+        READER, at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat"}}), of_collection=False
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}"): Case(
+        READER, at("/api/v1/saved-searches/mine"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
+        READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
+    ("DELETE", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
+    ("DELETE", "/api/v1/history/{search_id}"): Case(
+        READER, at("/api/v1/history/none"), of_collection=False, may_fail=(404,)
+    ),
     ("POST", "/api/v1/refine"): Case(READER, at("/api/v1/refine", json={"text": "cat"}), of_collection=False),
     ("GET", "/api/v1/facets"): Case(READER, at("/api/v1/facets?collection={collection}")),
     ("GET", "/api/v1/documents"): Case(READER, at("/api/v1/documents?collection={collection}")),
