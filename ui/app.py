@@ -16,12 +16,13 @@ from starlette.routing import Mount
 
 from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
-from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SAVED, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
+from ui.saved_page import build_saved_page
 from ui.search_page import build_search_page
 from ui.theme import SCRIPTS, STYLESHEETS, build_theme
 
@@ -34,6 +35,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (SAVED, build_saved_page),
     (EVALUATE, build_evaluate_page),
     (ABOUT, build_about_page),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.searches import OwnSearches
 from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
@@ -20,6 +21,7 @@ class PageLink:
 SEARCH = PageLink("Search", "/")
 COMPARE = PageLink("Compare", "/compare")
 DOCUMENTS = PageLink("Documents", "/documents")
+SAVED = PageLink("Saved", "/saved")
 EVALUATE = PageLink("Evaluate", "/evaluate")
 ABOUT = PageLink("About", "/about")
 
@@ -61,6 +63,7 @@ class PageParts:
     texts: Texts
     collections: Collections
     documents: Documents
+    own_searches: OwnSearches
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes

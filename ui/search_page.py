@@ -19,6 +19,7 @@ from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.hits import render_welcome
+from ui.saved_page import build_saving
 from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 
@@ -78,6 +79,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         search_service=parts.search,
         catalog=parts.catalog,
         lens_indexes=parts.lens_indexes,
+        own_searches=parts.own_searches,
         max_steps=parts.max_steps,
     )
     with gr.Column(elem_classes="ask"):
@@ -91,6 +93,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
     build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    build_saving(parts, asked=fields.request, read_request=handlers.request)
     views = _Views(message, passages, reading, facets)
     _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
 

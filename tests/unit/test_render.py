@@ -41,6 +41,7 @@ from ui.render.documents import (
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results, render_welcome
+from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_error, render_note
 from ui.render.tokens import render_refinement
 
@@ -260,6 +261,14 @@ def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, erro
     assert_harmless(render_error(error, title=title))
     assert_harmless(render_note(error))
     assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_hostile_searches_stay_text(query: str, name: str, details: str) -> None:
+    searches = [KeptSearch("id", each, query, "library", details, "/?q=a", NOW) for each in ("", name)]
+    assert_harmless(render_saved(searches))
+    assert_harmless(render_history(searches, limit=5))
 
 
 @settings(deadline=None)
