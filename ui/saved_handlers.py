@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from app.errors import InputError
@@ -58,9 +59,16 @@ class SavedHandlers:
         )
 
     def _save(self, name: str, question: SearchQuestion) -> str:
-        plain = " ".join(str(question["query"]).split())
-        saved = self.searches.save(name or plain[:MAX_SEARCH_NAME_CHARACTERS].strip(), question)
+        saved = self.searches.save(name or self._free_name(question), question)
         return render_note(f"Saved as “{saved.name}”. You find it under Saved.")
+
+    def _free_name(self, question: SearchQuestion) -> str:
+        """Its query; with a number where another search has that name."""
+        query = " ".join(str(question["query"]).split())
+        taken = {each.name for each in self.searches.saved() if dict(each.request) != dict(question)}
+        numbered = (f" ({number})" if number > 1 else "" for number in count(1))
+        names = (query[: MAX_SEARCH_NAME_CHARACTERS - len(more)].strip() + more for more in numbered)
+        return next(name for name in names if name not in taken)
 
     def _described(self, search: SavedSearch | PastSearch, lenses: Mapping[str, str]) -> KeptSearch:
         asked = search.request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -116,6 +117,9 @@ def test_what_a_page_shows_is_saved_under_its_name_or_its_query(handlers: SavedH
     assert "“ships”" in handlers.save(" ships ", lambda: RICH)
     assert "not about ships" in handlers.save("", lambda: RICH)
     assert [each.name for each in handlers.searches.saved()] == [RICH.query, "ships"]
+    handlers.save("", lambda: RICH)
+    assert len(handlers.searches.saved()) == 2
+    assert f"{RICH.query} (2)" in unescape(handlers.save("", lambda: replace(RICH, steps=1)))
     with pytest.raises(InputError):
         handlers.save("x" * 81, lambda: RICH)
 
