@@ -81,7 +81,7 @@ class MatchCalibration:
         if kept is not None and self._clock() - kept[1] < _AGE_S:
             return kept[0]
         off_topic = self._off_topic_vectors(collection)
-        found, _ = self._index.search_legs(name, off_topic.tolist(), "", limit=1)
+        found, _ = self._index.search_legs(name, off_topic.tolist(), "", limit=1, with_payload=False)
         best = [points[0].score for points in found if points]
         scale = Scale.of(best) if best else Scale(0.0, 0.0)
         if best:
