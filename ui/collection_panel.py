@@ -112,7 +112,8 @@ def connect_collection_panel(
         return said, choose_collection(parts.catalog, made), ""
 
     def create_offered(event: gr.EventData) -> tuple[Any, ...]:
-        return create(event_data(event).get("name"), *[""] * SETTINGS)[:2]
+        offered = event_data(event).get("name")
+        return as_handler(lambda: create(offered, *[""] * SETTINGS)[:2], outputs=2, on_error=gr.skip())()
 
     def delete(name: object, typed: object) -> tuple[Any, ...]:
         return handlers.delete(name, typed), choose_collection(parts.catalog), ""
@@ -120,9 +121,7 @@ def connect_collection_panel(
     def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
         return as_handler(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
 
-    offer.create(as_handler(create_offered, outputs=2, on_error=gr.skip()), None, [message, collection], **_QUIET).then(
-        **showing
-    )
+    offer.create(create_offered, None, [message, collection], **_QUIET).then(**showing)
     collection.change(fill, collection, panel.change, **_QUIET)
     kept: dict[str, Any] = {"outputs": 3, "on_error": gr.skip()}
     panel.create.click(
