@@ -213,12 +213,12 @@ class SearchService:
             return hits
         try:
             collection = self._catalog.collection(result.collection)
-            query = self.refine(
-                result.searched or result.query,
-                instruction=collection.document_instruction,
-                steps=collection.document_steps,
+            query = result.searched or result.query
+            vector = self.refine(
+                query, instruction=collection.document_instruction, steps=collection.document_steps
             ).vector
-            found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
+            passages = {hit.chunk.id: hit.chunk.text for hit in hits}
+            found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
             return hits  # deleted meanwhile, as the hits are
         except EmbedderUnavailableError:
