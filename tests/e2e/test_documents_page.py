@@ -348,6 +348,13 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     page, name = shown.page, f"new-shelf-{next(_numbers)}"
     expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
     field = page.locator("#documents-collection input")
+    field.fill("helf")  # a part of names that are there
+    field.press("Enter")
+    expect(page.get_by_role("button", name="Create collection helf", exact=True)).to_be_visible()
+    field.fill(other)
+    field.press("ArrowDown")
+    field.press("Enter")
+    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
     field.fill(name.replace("-", " ").title())
     field.press("Enter")
     expect(page.get_by_role("button", name=f"Create collection {name}")).to_be_visible()

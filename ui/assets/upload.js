@@ -25,6 +25,18 @@ function drawTarget() {
 new MutationObserver(drawTarget).observe(content, { childList: true, subtree: true, attributes: true, attributeFilter: ['data-collection', 'data-is-new'] });
 drawTarget();
 
+/* Enter takes what is written, and not the first name that it is a part of, unless one was chosen by the arrows. */
+let isChoosing = false;
+content.addEventListener('keydown', (event) => {
+  if (!event.target.matches('#documents-collection input')) return;
+  if (event.key === 'Enter' && !isChoosing && event.target.value) {
+    event.stopPropagation();
+    event.preventDefault();
+    event.target.blur();
+  }
+  isChoosing = event.key !== 'Enter' && event.key.startsWith('Arrow');
+}, true);
+
 async function post(path, body) {
   const answer = await fetch(`/api/v1/${path}`, {
     method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
