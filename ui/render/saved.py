@@ -27,7 +27,7 @@ class KeptSearch:
 def render_saved(searches: Sequence[KeptSearch]) -> str:
     if not searches:
         return Markup(
-            '<p class="kept">None yet. Save one of the history below, or a search below its passages on the search page.</p>'
+            '<p class="kept">None yet. Save one of the history below, or, on the search page, what is shown there.</p>'
         )
     return _render_list(searches)
 
