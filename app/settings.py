@@ -173,6 +173,9 @@ class Settings(LogSettings):
         description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
     )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    search_history: int = Field(
+        default=200, ge=0, le=10_000, description="Searches on the pages that each person finds again; 0 keeps none."
+    )
     searches_at_once: int | None = Field(
         default=None,
         ge=1,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
-from app.ports.services import Collections, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
+from app.ports.searches import OwnSearches
+from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -20,6 +21,7 @@ class PageLink:
 SEARCH = PageLink("Search", "/")
 COMPARE = PageLink("Compare", "/compare")
 DOCUMENTS = PageLink("Documents", "/documents")
+SAVED = PageLink("Saved", "/saved")
 EVALUATE = PageLink("Evaluate", "/evaluate")
 ABOUT = PageLink("About", "/about")
 
@@ -60,6 +62,8 @@ class PageParts:
     catalog: Catalog
     texts: Texts
     collections: Collections
+    documents: Documents
+    own_searches: OwnSearches
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes

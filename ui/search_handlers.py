@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
+from app.ports.searches import OwnSearches
 from app.ports.services import LensIndexes, Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
@@ -39,6 +40,7 @@ leaves what was there."""
 class SearchHandlers(LensHandlers):
     search_service: Search
     lens_indexes: LensIndexes
+    own_searches: OwnSearches
     max_steps: int
 
     def request(
@@ -101,6 +103,7 @@ class SearchHandlers(LensHandlers):
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
         yield None, None, own + render_facets(facets, chosen.filters)
+        self.own_searches.record(request)
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""

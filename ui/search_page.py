@@ -12,12 +12,14 @@ import gradio as gr
 from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
+from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import Example, PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.hits import render_welcome
+from ui.saved_page import build_saving
 from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 
@@ -77,6 +79,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         search_service=parts.search,
         catalog=parts.catalog,
         lens_indexes=parts.lens_indexes,
+        own_searches=parts.own_searches,
         max_steps=parts.max_steps,
     )
     with gr.Column(elem_classes="ask"):
@@ -90,6 +93,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         with gr.Column(scale=3, min_width=280, elem_classes="reading"):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
     build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    build_saving(parts, asked=fields.request, read_request=handlers.request)
     views = _Views(message, passages, reading, facets)
     _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
 
@@ -250,6 +254,8 @@ def _connect(
     proposing = ProposalHandlers(catalog=parts.catalog, proposals=parts.proposals)
     _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again), remember)
 
+    remember_collection(fields.collection)
+
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return _restore(handlers, parts, request)
 
@@ -354,7 +360,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
-        choose_collection(parts.catalog, asked.get("c")),
+        choose_collection(parts.catalog, asked_collection(request)),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
+from app.access.authorized_library import AuthorizedLibrary
 from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
-from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
@@ -22,11 +21,11 @@ from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
+from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
-from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
-from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.documents import Collection
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,
@@ -52,79 +51,6 @@ class AuthorizedProposals:
     def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
         with self._authorizer.require_access(READER, collection):
             return self._proposals.propose(instruction, collection)
-
-
-class AuthorizedLibrary:
-    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer) -> None:
-        self._library = library
-        self._catalog = catalog
-        self._authorizer = authorizer
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        document_instruction: str | None = None,
-        document_steps: int | None = None,
-        chunk_tokens: int = CHUNK_TOKENS,
-        chunk_overlap: int = CHUNK_OVERLAP,
-        chunk_context: bool = True,
-        chunk_structure: bool = True,
-    ) -> Collection:
-        self._require_own_name(name)
-        made = self._library.create_collection(
-            name,
-            document_instruction=document_instruction,
-            document_steps=document_steps,
-            chunk_tokens=chunk_tokens,
-            chunk_overlap=chunk_overlap,
-            chunk_context=chunk_context,
-            chunk_structure=chunk_structure,
-        )
-        self._authorizer.note("collection.created", name)
-        return made
-
-    def ensure_collection(self, name: str) -> Collection:
-        self._require_own_name(name)
-        return self._library.ensure_collection(name)
-
-    def delete_collection(self, name: str) -> None:
-        with self._authorizer.require_access(EDITOR, name):
-            self._authorizer.note("collection.deleted", name)
-            self._library.delete_collection(name)
-
-    def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]:
-        with self._authorizer.require_access(EDITOR, collection):
-            return self._library.add_document(collection, source)
-
-    def delete_document(self, document_id: str) -> Job:
-        document = self._catalog.document(document_id)
-        with self._authorizer.require_access(EDITOR, document.collection):
-            self._authorizer.note("document.deleted", document.id, {"collection": document.collection})
-            return self._library.delete_document(document_id)
-
-    def index_status(self, name: str) -> IndexStatus:
-        with self._authorizer.require_access(READER, name):
-            return self._library.index_status(name)
-
-    def optimize_index(self, name: str) -> IndexStatus:
-        with self._authorizer.require_access(EDITOR, name):
-            return self._library.optimize_index(name)
-
-    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        with self._authorizer.require_access(READER, document.collection):
-            return self._library.text_window(document, start, end)
-
-    def original_file(self, document: Document) -> Path:
-        with self._authorizer.require_access(READER, document.collection):
-            return self._library.original_file(document)
-
-    def _require_own_name(self, name: str) -> None:
-        """A name that is another's is refused whether or not there is a collection of it."""
-        principal = self._authorizer.require_role(EDITOR)
-        if not principal.covers(name):
-            own = ", ".join(principal.key_collections if "*" in principal.collections else principal.collections)
-            raise ForbiddenError(f"You may not make {name!r}: your collections are {own or 'none'}.")
 
 
 class AuthorizedFetching:
@@ -326,6 +252,7 @@ class AuthorizedServices:
     reindexing: Reindexing
     lens_indexes: LensIndexes
     value_tables: ValueTables
+    own_searches: OwnSearches
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -351,6 +278,11 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),
+        own_searches=OwnSearches(
+            services.catalog,
+            owner=lambda: authorizer.require_role().name,
+            history_limit=services.settings.search_history,
+        ),
     )
 
 

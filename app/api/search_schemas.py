@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field
 
@@ -25,8 +25,10 @@ from app.types.search import (
     Leg,
     Match,
     SearchMode,
+    SearchRequest,
 )
-from app.types.values import ValueScope
+from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
+from app.types.values import LensValue, ValueScope
 from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -124,6 +126,48 @@ class SearchQuestion(Posted):
         examples=[0.3],
     )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
+
+    def as_request(self, instruction: str | None, values: tuple[LensValue, ...]) -> SearchRequest:
+        """`instruction` and `values` are those that its lens has, where it names one."""
+        return SearchRequest(
+            query=self.query,
+            collection=self.collection,
+            instruction=instruction,
+            steps=self.steps,
+            limit=self.limit,
+            filters=self.filters,
+            token_bias=self.token_bias,
+            mode=self.mode,
+            like=tuple(self.like),
+            unlike=tuple(self.unlike),
+            values=values,
+            value=self.value,
+            rerank=self.rerank,
+            per_document=self.per_document,
+            exclude=tuple(self.exclude),
+            detect_negation=self.detect_negation,
+            prefer_prose=self.prefer_prose,
+            fold_duplicates=self.fold_duplicates,
+            diversity=self.diversity,
+        )
+
+
+class NewSavedSearch(Posted):
+    name: str = Field(max_length=MAX_SEARCH_NAME_CHARACTERS, examples=["Late cards"])
+    request: SearchQuestion
+
+
+class SavedSearchAnswer(Answer):
+    id: str
+    name: str
+    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    created_at: datetime
+
+
+class PastSearchAnswer(Answer):
+    id: str
+    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    asked_at: datetime
 
 
 class TokenAnswer(Answer):

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
+from app.catalog.searches import delete_searches_of
 from app.catalog.sessions import Sessions, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
@@ -42,6 +43,7 @@ class AccessLedger(Sessions):
     def delete_user(self, name: str) -> None:
         with self._session(self._writer) as session:
             session.delete(_user_row(session, name))
+            delete_searches_of(session, name)
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)

@@ -42,7 +42,7 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-_RESULT = TypeAdapter(SearchResult)
+RESULT = TypeAdapter(SearchResult)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
@@ -128,12 +128,12 @@ def search(
         diversity=diversity,
     )
     check_request(request)
-    form = _form(form, as_json)
+    form = chosen_form(form, as_json)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
     settings = load_settings()
     service = find_service(settings, local=local)
     result = _search_here(request, seen, settings) if service is None else _ask(service, request, seen)
-    _print(result, form)
+    print_result(result, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,13 @@ class _Seen:
     value: str | None
 
 
-def _form(form: Format | None, as_json: bool) -> Format | None:
+def chosen_form(form: Format | None, as_json: bool) -> Format | None:
     if as_json and form not in (None, Format.JSON):
         raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
     return Format.JSON if as_json else form
 
 
-def _print(result: SearchResult, form: Format | None) -> None:
+def print_result(result: SearchResult, form: Format | None) -> None:
     match form:
         case Format.JSON:
             typer.echo(console.json_of(SearchAnswer.model_validate(result)))
@@ -172,7 +172,7 @@ def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> Sea
 
 def _ask(service: RunningService, request: SearchRequest, seen: _Seen) -> SearchResult:
     body = {name: value for name, value in (asdict(request) | asdict(seen)).items() if value is not None}
-    return _RESULT.validate_json(service.post("/api/v1/search", body))
+    return RESULT.validate_json(service.post("/api/v1/search", body))
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

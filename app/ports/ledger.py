@@ -10,6 +10,7 @@ from typing import Protocol
 
 from app.ports.access import AccessLedger
 from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
+from app.ports.searches import SearchRecords
 from app.types.documents import (
     Chunk,
     Collection,
@@ -271,7 +272,17 @@ class LensIndexLedger(LensIndexRecords, Protocol):
         ...
 
 
-class Ledger(Catalog, SearchedCatalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, AccessLedger, Protocol):
+class Ledger(
+    Catalog,
+    JobLedger,
+    ShardLedger,
+    IndexLedger,
+    LensIndexLedger,
+    SearchedCatalog,
+    SearchRecords,
+    AccessLedger,
+    Protocol,
+):
     """The whole catalog, the one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -300,6 +311,14 @@ class Ledger(Catalog, SearchedCatalog, JobLedger, ShardLedger, IndexLedger, Lens
         """As `submit`, one after the other, but in one transaction; writes nothing when nothing is to be done.
 
         Raises InputError, and adds none of them, when one cannot be kept.
+        """
+        ...
+
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
+        """Submits these documents to another collection and queues their deletion where they are, in one transaction.
+
+        Raises UnknownDocumentError, also for one that is being deleted, and ConflictError where the collection is
+        theirs already, or has another document with the uri of one; nothing is changed then.
         """
         ...
 

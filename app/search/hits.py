@@ -47,11 +47,15 @@ def _hit(rank: int, candidate: Candidate, collections: Mapping[str, str]) -> Hit
     )
 
 
+def document_id_of(point: ScoredPoint) -> str:
+    return str(cast("Mapping[str, object]", point.payload["metadata"])["document_id"])
+
+
 def _document(point: ScoredPoint, collections: Mapping[str, str]) -> HitDocument:
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
     return HitDocument(
-        id=str(metadata["document_id"]),
+        id=document_id_of(point),
         title=shown_title(str(metadata["title"]), str(metadata["uri"])),
         uri=str(metadata["uri"]),
         metadata=cast("Metadata", own),

@@ -23,7 +23,7 @@ from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import hits_of, own_points
+from app.search.hits import document_id_of, hits_of, own_points
 from app.search.joined_collections import Searched, explained, searched
 from app.search.joined_indexes import JoinedIndexes
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
@@ -104,7 +104,7 @@ class SearchService:
             with self._timed(timings_ms, "index"):
                 place, labels, found = self._ask_index(place, request, vectors, own_value)
             collection = place.collection
-            points = own_points(found.points)
+            points = self._without_deleted(own_points(found.points))
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
@@ -128,6 +128,11 @@ class SearchService:
             among=request.among,
         )
         return self.highlight(result) if highlight else result
+
+    def _without_deleted(self, points: Sequence[RankedPoint]) -> Sequence[RankedPoint]:
+        """Until a worker takes the points of what is being deleted away."""
+        deleted = self._catalog.deleted_among({document_id_of(each.point) for each in points})
+        return [each for each in points if document_id_of(each.point) not in deleted]
 
     def _read_query(
         self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]

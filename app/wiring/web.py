@@ -78,6 +78,8 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         catalog=services.catalog,
         texts=services.library,
         collections=services.library,
+        documents=services.library,
+        own_searches=services.own_searches,
         fetching=services.fetching,
         reindexing=services.reindexing,
         lens_indexes=services.lens_indexes,

@@ -48,6 +48,15 @@ def show_documents(opened: OpenPage) -> None:
     expect(opened.page.locator("table.documents tbody tr").first).to_be_visible()
 
 
+def show_saved(opened: OpenPage) -> None:
+    for lens in (PLACE, TOPIC):
+        opened.go(address("/", q=QUERY, i=lens))
+        expect(opened.page.locator(".hit mark").first).to_be_visible()
+        opened.wait_until_still()
+    opened.go("/saved")
+    expect(opened.page.locator("#search-history li").nth(1)).to_be_visible()
+
+
 def show_evaluate(opened: OpenPage) -> None:
     opened.go(address("/evaluate"))
     opened.wait_until_still()
@@ -65,6 +74,7 @@ PAGES: dict[str, Callable[[OpenPage], None]] = {
     "search": show_search,
     "compare": show_compare,
     "documents": show_documents,
+    "saved": show_saved,
     "evaluate": show_evaluate,
     "about": show_about,
 }

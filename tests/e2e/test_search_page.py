@@ -107,6 +107,30 @@ def test_the_address_holds_the_search_and_back_undoes(
 
 
 @ON_PHONE
+def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open, axe: Axe, size: ViewportSize) -> None:
+    opened = open_page(address(i="-", m="dense"), size=size)
+    page = complete(opened)
+    before = shown(page)
+    name = page.get_by_label("Save this search")
+    name.fill("Ferries")
+    name.press("Enter")
+    expect(page.locator("#saving-message")).to_contain_text("Saved as “Ferries”")
+    page.locator(".site-header nav").get_by_role("link", name="Saved").click()
+    past = page.locator("#search-history li", has_text="by dense")
+    expect(past.get_by_role("link", name=QUERY)).to_be_visible()
+    axe(opened)
+    assert opened.overflows() == []
+    page.locator("#saved-searches").get_by_role("link", name="Ferries").click()
+    assert shown(complete(opened)) == before
+    assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]
+    page.go_back()
+    past.get_by_role("button", name="Forget").click()
+    expect(past).to_have_count(0)
+    page.get_by_role("button", name="Delete Ferries").click()
+    expect(page.locator("#saved-searches li")).to_have_count(0)
+
+
+@ON_PHONE
 def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:

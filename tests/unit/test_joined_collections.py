@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from api_application import api_of, authorized
@@ -88,7 +88,7 @@ def test_what_was_embedded_otherwise_is_left_out_and_named(application: Any) -> 
 
 def test_a_damaged_index_is_left_out_and_named(application: Any) -> None:
     class Damaged(Unwatched):
-        names = {"zoo"}
+        names: ClassVar[set[str]] = {"zoo"}
 
         def require_sound(self, collection: Collection) -> None:
             if collection.name in self.names:
@@ -99,7 +99,7 @@ def test_a_damaged_index_is_left_out_and_named(application: Any) -> None:
     found = service.search(SearchRequest("the cat of the harbour", ALL_COLLECTIONS))
     assert set(places(found).values()) == {"port"}
     assert any("zoo" in note and "doctor --rebuild" in note for note in found.notes)
-    damaged.names = set(TEXTS)
+    Damaged.names = set(TEXTS)
     with pytest.raises(DamagedIndexError):
         service.search(SearchRequest("cat", ALL_COLLECTIONS))
 

@@ -30,10 +30,18 @@ from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
 from ui.contract import AboutInfo, PageLink
 from ui.render.collections import render_settings
-from ui.render.documents import DocumentPage, render_documents, render_overview
+from ui.render.documents import (
+    DocumentPage,
+    render_documents,
+    render_new_collection,
+    render_offer,
+    render_overview,
+    render_undo,
+)
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results, render_welcome
+from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_error, render_note
 from ui.render.tokens import render_refinement
 
@@ -42,7 +50,7 @@ OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
     "kbd", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
-    "line", "polyline", "circle", "text", "path"
+    "line", "polyline", "circle", "text", "path", "input"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
@@ -50,6 +58,7 @@ OUR_ATTRIBUTES = {
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
     "viewbox",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
+    "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
 
@@ -240,6 +249,10 @@ def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
 def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
     hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
     assert_harmless(listed([hostile], [job(state=JobState.DEAD)], collection=title, total=99))
+    assert_harmless(listed([replace(hostile, state=DocumentState.DELETING)]))
+    assert_harmless(render_undo(title, [uri, error], action="restore", collection=title, to=error))
+    assert_harmless(render_offer(title, uri))
+    assert_harmless(render_new_collection(title))
     fetches = [Fetch(uri, FetchState.FAILED, error), Fetch(title, FetchState.FETCHING)]
     kept = replace(COLLECTION, document_instruction=title, fingerprint=uri, is_paused=True)
     assert_harmless(render_overview(kept, dict.fromkeys(DocumentState, 3), fetches))
@@ -248,6 +261,14 @@ def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, erro
     assert_harmless(render_error(error, title=title))
     assert_harmless(render_note(error))
     assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_hostile_searches_stay_text(query: str, name: str, details: str) -> None:
+    searches = [KeptSearch("id", each, query, "library", details, "/?q=a", NOW) for each in ("", name)]
+    assert_harmless(render_saved(searches))
+    assert_harmless(render_history(searches, limit=5))
 
 
 @settings(deadline=None)

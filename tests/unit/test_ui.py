@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from app.collections.lens_indexes import LensIndexes
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.search.own_searches import OwnSearches
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
     Collection,
@@ -63,6 +64,7 @@ class OneDocumentCatalog:
 
         self.saved: dict[str, Lens] = {}
         self.judged: list[Judgement] = []
+        self.recorded: list[tuple[object, ...]] = []
 
     def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
         return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
@@ -112,14 +114,23 @@ class OneDocumentCatalog:
     def jobs(self, *, collection: str | None = None, limit: int = 100) -> list[Job]:
         return []
 
+    def record_search(self, owner: str, request: Mapping[str, Any], *, keep: int) -> None:
+        self.recorded.append((owner, dict(request), keep))
+
     def submit_delete(self, document_id: str) -> Job:
         self.stored = replace(self.document(document_id), state=DocumentState.DELETING)
         return Job("j", JobKind.DELETE, "library", "d1", JobState.QUEUED, 0, 0.0, None, None, None, 1, NOW, NOW, None)
 
 
-def handlers_over(search: NoHits) -> SearchHandlers:
-    catalog: Any = OneDocumentCatalog()
-    return SearchHandlers(search_service=search, catalog=catalog, lens_indexes=LensIndexes(catalog), max_steps=20)
+def handlers_over(search: NoHits, stored: OneDocumentCatalog | None = None) -> SearchHandlers:
+    catalog: Any = stored or OneDocumentCatalog()
+    return SearchHandlers(
+        search_service=search,
+        catalog=catalog,
+        lens_indexes=LensIndexes(catalog),
+        own_searches=OwnSearches(catalog, owner=lambda: "somebody", history_limit=5),
+        max_steps=20,
+    )
 
 
 @pytest.fixture
@@ -145,6 +156,17 @@ def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: No
             "card", "library", "Same topic.", 17, 3, rerank=0, per_document=3
         ),  # which finds nothing to look at again
     ]
+
+
+def test_a_search_is_recorded_once_it_is_complete(search: NoHits, catalog: OneDocumentCatalog) -> None:
+    handlers = handlers_over(search, catalog)
+    stages = handlers.search("card", "Same topic.", 17, "dense", "library", 10, "")
+    next(stages)
+    assert catalog.recorded == []
+    list(stages)
+    list(handlers.search_again("", "", 5, "hybrid", "library", 3, ""))
+    question = {"query": "card", "collection": "library", "instruction": "Same topic.", "steps": 17, "mode": "dense"}
+    assert catalog.recorded == [("somebody", {**question, "per_document": 3}, 5)]
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
