@@ -17,6 +17,7 @@ class PageLink:
     path: str
 
 
+PURPOSE = "gircse-search finds passages by meaning, and you say what “similar” should mean."
 SEARCH = PageLink("Search", "/")
 COMPARE = PageLink("Compare", "/compare")
 DOCUMENTS = PageLink("Documents", "/documents")
@@ -26,10 +27,11 @@ ABOUT = PageLink("About", "/about")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A search to try with one click."""
+    """A search to try with one click, in the collection that it was written for."""
 
     query: str
     instruction: str
+    collection: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.errors import EmptyQueryError, InputError
@@ -13,14 +13,15 @@ from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
+from ui.contract import Example
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
-from ui.render.hits import DOCUMENT_FILTER, render_results
+from ui.render.hits import DOCUMENT_FILTER, render_results, render_welcome
 from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
-from ui.render.tokens import render_refinement
+from ui.render.tokens import render_reading
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
@@ -40,6 +41,7 @@ class SearchHandlers(LensHandlers):
     search_service: Search
     lens_indexes: LensIndexes
     max_steps: int
+    examples: Sequence[Example] = ()
 
     def request(
         self,
@@ -107,7 +109,20 @@ class SearchHandlers(LensHandlers):
         if isinstance(values[0], str) and values[0].strip():
             yield from self.search(*values)
         else:
-            yield None, None, None  # with no answer at all Gradio would empty the page
+            yield self.welcome(values[4]), "", ""
+
+    def welcome(self, collection: object) -> str:
+        """Before the first query. Examples belong to the collection that they were written for."""
+        return render_welcome(
+            [(each, self.lens_of(each.instruction)) for each in self.examples if each.collection == collection]
+        )
+
+    def example(self, data: Mapping[str, object]) -> tuple[str, str, str, str]:
+        """Query, instruction, lens and its values, of an example that was clicked."""
+        query = read_text(data.get("query"), name="query", max_chars=MAX_QUERY_CHARS)
+        instruction = read_text(data.get("instruction"), name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
+        lens = self.lens_of(instruction)
+        return query, instruction, lens, self.values_of(lens) or ""
 
     def save_lens(self, name: object, instruction: object, values: object = "") -> str:
         """The name under which it was kept."""
@@ -178,7 +193,7 @@ def _view(
     groups = group_refinement(result.refinement)
     return (
         render_results(result, chosen, values=values, before=before, total_steps=total_steps),
-        render_refinement(
+        render_reading(
             groups,
             result.refinement,
             chosen,

@@ -106,7 +106,6 @@ def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
 
 
 def choose_sample(page: Page) -> None:
-    page.get_by_role("button", name="More settings").click()
     page.get_by_label("Collection").first.click()
     page.get_by_role("option", name="sample", exact=True).click()
 

@@ -52,6 +52,7 @@ def answered(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def steps_shown(page: Page) -> list[str]:
+    page.get_by_role("button", name="Details").click()
     page.get_by_text("Every step").click()
     return page.locator("table.steps tbody tr").all_inner_texts()
 
@@ -113,9 +114,9 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     opened = open_page(address(i="-", k=20), size=size)
     page = complete(opened)
     plain = shown(page)
-    word = page.locator("#reading .token:not(.is-stop)").last
-    text = word.locator("summary").inner_text().strip()
-    word.locator("summary").click()
+    word = page.locator("#reading .reading > .tokens .token").first
+    text = word.locator(".word").inner_text().strip()
+    word.locator(".word").press("Enter")
     word.get_by_role("button", name=f"Less {text}", exact=True).click()
     chip = page.locator(".chosen li", has_text=text)
     expect(chip).to_be_visible()
@@ -137,7 +138,7 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
 
 def counts_shown(page: Page) -> list[list[str]]:
     """Name and count of every value, in their order."""
-    return [each.inner_text().split("\n")[0].split() for each in page.locator(".values button").all()]
+    return [each.inner_text().split("\n")[0].split() for each in page.locator(".values li button").all()]
 
 
 @IN_THE_DARK
@@ -158,13 +159,13 @@ def test_values_are_counted_and_one_of_them_is_kept(
     assert opened.overflows() == []
     axe(opened)
 
-    page.locator(".values button", has_text=kept["name"]).click()
+    page.locator(".values li button", has_text=kept["name"]).click()
     expect(page.locator(".chosen li", has_text=kept["name"])).to_be_visible()
     complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=FEELING, values=values, value=kept["name"]))
     assert len(shown(page)) == kept["count"]
     assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"value": kept["name"]}
-    page.locator(".values button", has_text=kept["name"]).click()
+    page.locator(".values li button", has_text=kept["name"]).click()
     expect(page.locator(".chosen")).to_have_count(0)
     complete(opened)
     assert shown(page) == answered(answer)
@@ -190,7 +191,7 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
 
     first.click()
     expect(page.locator("#values textarea")).to_have_value(re.compile(re.escape(proposed[0]["values"][0])))
-    expect(page.locator(".values button")).to_have_count(len(proposed[0]["values"]) + 1)
+    expect(page.locator(".values li button")).to_have_count(len(proposed[0]["values"]) + 1)
     complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=asked, values=proposed[0]["values"]))
     expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
@@ -204,7 +205,7 @@ def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
 def test_every_mode_gives_what_the_api_gives(open_page: Open, page_application: PageApplication) -> None:
     opened = open_page(address("ferry quay", i="-"))
     complete(opened)
-    opened.page.get_by_text("More settings").click()
+    opened.page.get_by_role("button", name="Settings").click()
     for label, mode in (("Words", "sparse"), ("Meaning", "dense")):
         opened.page.locator("#mode").get_by_text(label, exact=True).click()
         opened.page.wait_for_function(f"location.search.includes('m={mode}')")
@@ -226,7 +227,7 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
 def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(i="-"), size=size)
     page = complete(opened)
-    page.get_by_text("Narrow down").click()
+    page.get_by_role("button", name="Narrow down").click()
     customers = page.locator("#facets li", has_text="a customer")
     expect(customers).to_contain_text("2")
     customers.get_by_role("button").click()
@@ -263,7 +264,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
-    page.get_by_text("More settings").click()
+    page.get_by_role("button", name="Settings").click()
     page.get_by_label("Second look").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
@@ -318,7 +319,7 @@ def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (address("   "), "Nothing searched yet"),
+        (address("   "), "you say what “similar” should mean"),
         (address(i="x" * 2001), "at most 2,000"),
         pytest.param(address(x="{broken"), "cannot be read", marks=pytest.mark.long),
         pytest.param(

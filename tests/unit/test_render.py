@@ -28,7 +28,7 @@ from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
-from ui.contract import AboutInfo, PageLink
+from ui.contract import AboutInfo, Example, PageLink
 from ui.render.collections import render_settings
 from ui.render.documents import DocumentPage, render_documents, render_overview
 from ui.render.facets import render_facets
@@ -41,14 +41,15 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
-    "kbd", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
+    "kbd", "small", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
     "line", "polyline", "circle", "text", "path"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
-    "viewbox",
+    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
+    "data-instruction",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
@@ -260,16 +261,19 @@ def test_hostile_facets_stay_text(key: str, value: str) -> None:
 def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
     values = [FacetValue(f"value {number}", 10 - number) for number in range(9)]
     seen = Tags(render_facets({"topic": values}, {"topic": "value 1"}))
-    assert [a["data-action"] for a in seen.of("button")][:3] == ["filter", "drop-filters", "filter"]
-    assert "open" in seen.of("details")[0]
+    assert [a["data-action"] for a in seen.of("button")[1:]][:3] == ["filter", "drop-filters", "filter"]
+    assert seen.of("button")[0]["aria-expanded"] == "true"
+    assert Tags(render_facets({"topic": values}, {})).of("button")[0]["aria-expanded"] == "false"
     assert "1 more" in seen.text
     assert render_facets({}, {}) == ""
 
 
-def test_own_frame_is_harmless() -> None:
+@settings(deadline=None)
+@given(HOSTILE)
+def test_own_frame_and_examples_are_harmless(text: str) -> None:
     assert_harmless(
         render_header([PageLink("Search", "/"), PageLink("About", "/about")], PageLink("Search", "/"))
-        + render_welcome()
+        + render_welcome([(Example(text, text, "sample"), text)])
     )
 
 

@@ -42,9 +42,21 @@ window.gircse = (() => {
 
   function onClick(event) {
     if (event.target.closest("[data-theme-switch]")) switchTheme();
+    const toggle = event.target.closest("[data-toggle]");
+    if (toggle) toggle.setAttribute("aria-expanded", String(document.getElementById(toggle.dataset.toggle).classList.toggle("is-open")));
     const closer = event.target.closest("[data-close-dialog]");
     if (closer) closer.closest("dialog").close();
     if (event.target.nodeName === "DIALOG") event.target.close(); /* its backdrop */
+  }
+
+  /* A popover is over everything and knows no place: it is put below the button that opened it. */
+  function placeMenu(event) {
+    const menu = event.target;
+    if (event.newState !== "open" || !menu.matches?.(".token-menu")) return;
+    const button = document.querySelector(`[popovertarget="${menu.id}"]`).getBoundingClientRect();
+    menu.style.left = Math.max(8, Math.min(button.left, innerWidth - menu.offsetWidth - 8)) + "px";
+    menu.style.top = Math.min(button.bottom + 4, innerHeight - menu.offsetHeight - 8) + "px";
+    addEventListener("scroll", () => menu.hidePopover(), { once: true, capture: true, passive: true });
   }
 
   /* Puts what was asked into the address, so that it can be shared, and undone with the browser's Back. */
@@ -229,6 +241,7 @@ window.gircse = (() => {
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
+  document.addEventListener("toggle", placeMenu, true);
 
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {

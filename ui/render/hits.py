@@ -19,7 +19,7 @@ from app.types.search import (
     SearchResult,
 )
 from ui.choices import NO_INSTRUCTION, Choices
-from ui.contract import COMPARE
+from ui.contract import COMPARE, PURPOSE, Example
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
@@ -31,11 +31,25 @@ DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which on
 _KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
 
 
-def render_welcome() -> str:
-    return Markup(
-        '<div class="welcome"><h2>Nothing searched yet</h2><p>Write a query and press Enter. Then choose another lens, '
-        "or change the instruction, and watch the order change: the same words, read in another sense.</p></div>"
+def render_welcome(examples: Sequence[tuple[Example, str]] = ()) -> str:
+    """`examples` with the names of their lenses: each fills the fields and searches."""
+    tries = join(
+        Markup(
+            '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
+            "</span> <small>{}</small></button></li>"
+        ).format(clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(lens, 60))
+        for example, lens in examples
     )
+    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}</div>').format(
+        PURPOSE,
+        "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read in "
+        "another sense.",
+        Markup('<h2>Try</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
+    )
+
+
+def render_lens_note(note: str) -> str:
+    return Markup('<p class="hint" dir="auto">{}</p>').format(shorten(note, 120)) if note else Markup("")
 
 
 def render_results(
@@ -150,7 +164,7 @@ def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
 def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None, values: str) -> Markup:
     count = len(result.hits)
     sense = (
-        Markup("read as <q>{}</q>").format(shorten(result.instruction, 160))
+        Markup("read as <q>{}</q>").format(shorten(result.instruction, 80))
         if result.instruction
         else Markup("read without an instruction")
     )
@@ -160,8 +174,8 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
     if total_steps is not None:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
-        '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
-        '<span>{} ms</span> · <a href="{}">Compare</a> <a class="to-reading" href="#reading">How it was read</a></p>'
+        '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span> · <span>{}</span>'
+        ' · <span>{} ms</span> · <a href="{}">Compare</a></p>'
     ).format(
         count,
         "passage" if count == 1 else "passages",
