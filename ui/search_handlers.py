@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
-from app.errors import EmptyQueryError, InputError
+from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.services import LensIndexes, Search
+from app.runtime.lru import LRUCache
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
@@ -22,11 +24,13 @@ from ui.render.hits import DOCUMENT_FILTER, render_results, render_welcome
 from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
 from ui.render.tokens import render_reading
+from ui.render.worked_example import LensView
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
+HITS_OF_EXAMPLE = 3
 MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
 DUPLICATES, TABLES = "duplicates", "tables"
 EVERY_LESS = (DUPLICATES, TABLES)
@@ -42,6 +46,7 @@ class SearchHandlers(LensHandlers):
     lens_indexes: LensIndexes
     max_steps: int
     examples: Sequence[Example] = ()
+    worked_examples: LRUCache[tuple[str, int], list[LensView]] = field(default_factory=lambda: LRUCache(4))
 
     def request(
         self,
@@ -109,12 +114,41 @@ class SearchHandlers(LensHandlers):
         if isinstance(values[0], str) and values[0].strip():
             yield from self.search(*values)
         else:
-            yield self.welcome(values[4]), "", ""
+            yield from ((welcome, "", "") for welcome in self.welcome(values[4]))
 
-    def welcome(self, collection: object) -> str:
-        """Before the first query. Examples belong to the collection that they were written for."""
-        return render_welcome(
-            [(each, self.lens_of(each.instruction)) for each in self.examples if each.collection == collection]
+    def welcome(self, collection: object) -> Iterator[str]:
+        """Before the first query. Examples belong to the collection that they were written for: two that share a query
+        are searched for, and shown side by side."""
+        own = [each for each in self.examples if each.collection == collection]
+        pair = next((two for two in combinations(own, 2) if two[0].query == two[1].query), ())
+        tries = [(each, self.lens_of(each.instruction)) for each in own if each not in pair]
+        if not pair:
+            yield render_welcome(tries)
+            return
+        lenses = [self.lens_of(each.instruction) for each in pair]
+        waiting = [LensView(each, lens, self.note_of(lens)) for each, lens in zip(pair, lenses, strict=True)]
+        try:
+            counted = self.catalog.counted_collection(str(collection))
+            key = (counted.active_index, counted.chunk_count)
+            views = self.worked_examples.get(key)
+            if views is None:
+                yield render_welcome(tries, waiting)
+                views = [replace(each, result=self._search_example(each)) for each in waiting]
+                self.worked_examples.keep({key: views})
+        except GircseError:  # the first search says what is wrong
+            views = []
+        yield render_welcome(tries, [each for each in views if each.result and each.result.hits])
+
+    def _search_example(self, view: LensView) -> SearchResult:
+        return self.search_service.search(
+            SearchRequest(
+                query=view.example.query,
+                collection=view.example.collection,
+                instruction=view.example.instruction,
+                values=read_values(self.values_of(view.lens)),
+                limit=HITS_OF_EXAMPLE,
+            ),
+            highlight=False,
         )
 
     def example(self, data: Mapping[str, object]) -> tuple[str, str, str, str]:

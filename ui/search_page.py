@@ -16,7 +16,7 @@ from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
-from ui.render.hits import render_lens_note, render_welcome
+from ui.render.hits import render_lens_note, render_skeleton, render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 
@@ -26,10 +26,12 @@ MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
 ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example'])"
+WAIT_SCRIPT = "(...values) => { gircse.showSkeleton(values[0]); return values; }"
 PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
 SETTINGS_BUTTON = (
-    '<button type="button" data-toggle="settings" aria-expanded="false" aria-controls="settings">Settings</button>'
+    '<button type="button" data-toggle="search-settings" aria-expanded="false" aria-controls="search-settings">'
+    "Settings</button>"
 )
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
@@ -89,6 +91,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(elem_classes="found", min_width=0):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
+            gr.HTML(render_skeleton(), elem_id="skeleton", js_on_load=None)
             passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
         facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT, min_width=0)
     build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
@@ -101,7 +104,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="bar"):
         query = gr.Textbox(
             label="Search for",
-            placeholder="A question, a sentence, a whole message …",
+            placeholder="A question, a sentence …",
             lines=1,
             max_lines=5,
             autofocus=True,
@@ -146,7 +149,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
 
 
 def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
-    with gr.Column(elem_id="settings"):
+    with gr.Column(elem_id="search-settings"):
         # No info of a field may hold another field's label: the browser's names for them would be one.
         values = gr.Textbox(
             lens_values,
@@ -218,8 +221,9 @@ def _connect(
             "fn": skipping_none(handler, outputs=3),
             "inputs": fields.request,
             "outputs": views.searched,
+            "js": WAIT_SCRIPT,
             "api_visibility": "private",
-            "show_progress": "minimal",
+            "show_progress": "hidden",
             "concurrency_limit": 4,
             "concurrency_id": "search",
             "trigger_mode": "always_last",

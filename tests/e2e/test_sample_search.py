@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
+from browser import PHONE, opened_page
 from gircse_program import Gircse, Server
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+from ui.render.text import shorten
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
@@ -103,6 +107,50 @@ def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
     choose_sample(page)
     yield page
     page.close()
+
+
+LAYOUT_SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) shifts.push(each.value);
+}).observe({ type: 'layout-shift', buffered: true }); }"""
+LARGE: ViewportSize = {"width": 1440, "height": 900}
+
+
+@pytest.mark.parametrize(("size", "most"), [(LARGE, 320), (PHONE, 420)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("lens", ["", "Same place"])
+def test_a_link_opens_with_hits_in_sight_and_nothing_jumps(
+    window: BrowserContext, sample_server: Server, size: ViewportSize, most: int, lens: str
+) -> None:
+    asked = {"q": "How do prices react when demand falls?", "c": "sample"}
+    if lens:
+        found = sample_server.ask(f"/api/v1/lenses/{quote(lens)}").body
+        asked |= {"i": found["query_instruction"], "v": "; ".join(found["values"])}
+    with opened_page(window, sample_server.url, size=size) as opened:
+        opened.page.add_init_script(f"({LAYOUT_SHIFTS})()")
+        page = opened.go(f"/?{urlencode(asked)}")
+        expect(page.locator("#passages mark").first).to_be_visible()
+        opened.wait_until_still()
+        hit = page.locator(".hit").first.bounding_box()
+        assert hit is not None
+        assert hit["y"] < most
+        assert sum(page.evaluate("shifts")) < 0.05
+
+
+def test_the_first_sight_shows_one_query_through_two_lenses(window: BrowserContext, sample_server: Server) -> None:
+    with opened_page(window, sample_server.url) as opened:
+        page = opened.go("/?c=sample")
+        views = page.locator(".worked-example div > section")
+        expect(views.locator("li")).to_have_count(6)
+        expect(views.locator("li").filter(has_text=re.compile(r"\w{3}"))).to_have_count(6)
+        shown = views.locator("li > span:first-child").all_text_contents()
+        query = page.locator(".worked-example h2 q").inner_text()
+        for place, lens in enumerate(("Same place", "Same topic")):
+            asked = {"query": query, "collection": "sample", "lens": lens, "limit": 3}
+            answer = sample_server.ask("/api/v1/search", asked).body
+            titles = [shorten(hit["document"]["title"], 72) for hit in answer["hits"]]
+            assert shown[3 * place :][:3] == titles
+        page.get_by_role("button", name="Same topic").click()
+        expect(page.get_by_label("Search for")).to_have_value(query)
+        expect(page.locator(".hit .open").first).to_be_visible()
 
 
 def choose_sample(page: Page) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, OpenPage
 from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 pytestmark = pytest.mark.xdist_group("pages")
 
@@ -195,6 +195,21 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=asked, values=proposed[0]["values"]))
     expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
+
+
+def test_a_skeleton_stands_there_from_enter_to_the_first_answer(open_page: Open) -> None:
+    opened = open_page(f"/?c={LETTERS}")
+    page, held = opened.page, list[Route]()
+    opened.wait_until_still()
+    expect(page.locator("#skeleton")).to_be_hidden()
+    page.route("**/queue/join*", lambda route: held.append(route), times=1)
+    page.get_by_label("Search for").fill(QUERY)
+    page.get_by_label("Search for").press("Enter")
+    expect(page.locator("#skeleton")).to_be_visible()
+    expect(page.locator(".welcome")).to_be_hidden()
+    held[0].continue_()
+    complete(opened)
+    expect(page.locator("#skeleton")).to_be_hidden()
 
 
 def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:

@@ -19,6 +19,42 @@ window.gircse = (() => {
     showTheme();
   }
 
+  /* The page is shown once it is complete: Gradio mounts it piece by piece, and each piece would push the others about. */
+  const root = document.documentElement, asked = new URLSearchParams(location.search).get("q");
+  /* Gradio puts its container before the selectors of a stylesheet, and these classes are above it. */
+  const STATES = `<style>.is-opening body { visibility: hidden; }
+    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading { display: none; }</style>`;
+  const QUIET_MS = 60, LONGEST_MS = 3000;
+  function hideUntilComplete() {
+    root.classList.add("is-opening");
+    document.head.insertAdjacentHTML("beforeend", STATES);
+    if (location.pathname === "/") showSkeleton(asked);
+    const isComplete = () => document.querySelector(".site-footer") && (!asked?.trim() || (document.querySelector("#query textarea")?.value ?? asked));
+    const show = () => {
+      clearTimeout(latest);
+      watching.disconnect();
+      root.classList.remove("is-opening");
+      if (document.activeElement === document.body) document.querySelector("#query textarea")?.focus({ preventScroll: true });
+    };
+    let quiet;
+    const watching = new MutationObserver(() => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => { if (isComplete()) show(); }, QUIET_MS);
+    });
+    watching.observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["style"] });
+    const latest = setTimeout(show, LONGEST_MS);
+  }
+
+  /* Until the first answer to a search is there, or it is known that none will come. */
+  function showSkeleton(query) { if (query?.trim()) root.classList.add("is-searching"); }
+  const hideSkeleton = () => root.classList.remove("is-searching");
+  function watchAnswers(changes) {
+    if (!root.classList.contains("is-searching")) return;
+    const passages = document.querySelector("#passages");
+    const isNew = changes.some(({ target }) => passages?.contains(target) && (target.closest(".html-container")));
+    if (isNew && !passages.querySelector(".welcome")) hideSkeleton();
+  }
+
   const isTyping = (node) => node.closest("input, textarea, select, [contenteditable], [role='listbox'], dialog") !== null;
 
   /* Arrows walk over everything marked data-walk, as hits; Enter is the browser's own, since each is a button. */
@@ -79,6 +115,7 @@ window.gircse = (() => {
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
   function rememberSearch([q, i, k, m, c, n, x, v, less, d, again], results) {
+    hideSkeleton();
     if (!q || !q.trim()) return;
     remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "", r: again ? "" : "0" });
   }
@@ -170,8 +207,9 @@ window.gircse = (() => {
         if (found.status === 401) location.reload(); /* the session has ended: this leads to where one logs in */
         const { event_id } = found.ok ? await found.clone().json() : {};
         if (event_id && !answered.has(event_id)) awaited.add(event_id);
+        if (!found.ok) hideSkeleton();
         return found;
-      }).finally(() => asking.delete(asked));
+      }, (error) => { hideSkeleton(); throw error; }).finally(() => asking.delete(asked));
       asking.add(asked);
       return asked;
     }
@@ -237,6 +275,7 @@ window.gircse = (() => {
     account.then((name) => { if (!place.textContent) place.textContent = name; });
   }
 
+  hideUntilComplete();
   keepListening();
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
@@ -246,10 +285,10 @@ window.gircse = (() => {
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(() => { showTheme(); nameAccount(); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver((changes) => { showTheme(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
+  return { showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
 })();

@@ -23,6 +23,7 @@ from ui.contract import COMPARE, PURPOSE, Example
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
+from ui.render.worked_example import LensView, render_worked_example
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -31,8 +32,8 @@ DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which on
 _KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
 
 
-def render_welcome(examples: Sequence[tuple[Example, str]] = ()) -> str:
-    """`examples` with the names of their lenses: each fills the fields and searches."""
+def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequence[LensView] = ()) -> str:
+    """`examples` with the names of their lenses: each fills the fields and searches. `worked`: two, or none."""
     tries = join(
         Markup(
             '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
@@ -40,12 +41,21 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = ()) -> str:
         ).format(clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(lens, 60))
         for example, lens in examples
     )
-    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}</div>').format(
+    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
         PURPOSE,
         "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read in "
         "another sense.",
+        render_worked_example(*worked) if len(worked) == 2 else "",
         Markup('<h2>Try</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
     )
+
+
+def render_skeleton() -> str:
+    """Where hits will be."""
+    row = Markup("<li><i></i><i></i><i></i><i></i></li>")
+    return Markup(
+        '<div class="skeleton" role="status"><span class="sr-only">Searching …</span><ul>{}</ul></div>'
+    ).format(row * 4)
 
 
 def render_lens_note(note: str) -> str:
@@ -174,8 +184,8 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
     if total_steps is not None:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
-        '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span> · <span>{}</span>'
-        ' · <span>{} ms</span> · <a href="{}">Compare</a></p>'
+        '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span>'
+        '<span class="cost"> · {} · {} ms</span> · <a href="{}">Compare</a></p>'
     ).format(
         count,
         "passage" if count == 1 else "passages",
