@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 
 from app.errors import EmptyQueryError, GircseError, InputError
@@ -97,13 +98,14 @@ class SearchHandlers(LensHandlers):
         request = self.request(*values)
         chosen = read_choices(values[6])
         written = join_values([str(each) for each in request.values])
+        asked = json.dumps(question_of(request), ensure_ascii=False)
         first: SearchResult | None = None
         for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
             if stage.name is StageName.FIRST:
                 first = stage.result
-                yield *_view(first, chosen, written, total_steps=request.steps), None
+                yield *_view(first, chosen, written, asked, total_steps=request.steps), None
             else:
-                yield *_view(stage.result, chosen, written, before=first), None
+                yield *_view(stage.result, chosen, written, asked, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
@@ -216,17 +218,23 @@ def read_mode(value: object) -> SearchMode:
         raise InputError(f"Search by {', '.join(SearchMode)}, not {str(value)[:40]!r}.") from None
 
 
+def question_of(request: SearchRequest) -> dict[str, object]:
+    """The request as `POST /api/v1/search` takes it."""
+    return {**asdict(request), "values": [str(each) for each in request.values]}
+
+
 def _view(
     result: SearchResult,
     chosen: Choices,
     values: str,
+    asked: str,
     *,
     before: SearchResult | None = None,
     total_steps: int | None = None,
 ) -> tuple[str, str]:
     groups = group_refinement(result.refinement)
     return (
-        render_results(result, chosen, values=values, before=before, total_steps=total_steps),
+        render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked),
         render_reading(
             groups,
             result.refinement,

@@ -18,6 +18,7 @@ from browser import PHONE, opened_page
 from gircse_program import Gircse, Server
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from app.search.soft_tokens import is_stop_word
 from ui.render.text import shorten
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
@@ -107,6 +108,62 @@ def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
     choose_sample(page)
     yield page
     page.close()
+
+
+INSTRUCTIONS = ["", pytest.param("Identify the region of the world the text is about.", marks=pytest.mark.long)]
+STEERED = [each["query"] for each in PLANTED[:6]] + [
+    *("How do prices react when demand falls?", "I still have not received my new card"),
+    *("countries that export oil", "rules for naming variables"),
+]
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
+    sample_server: Server, instruction: str
+) -> None:
+    """Over words that the model brings up. A passage that is not among the first hundred counts as the next; what was
+    not found at all cannot fall."""
+    rises, falls, kept = list[float](), list[float](), list[int]()
+    settings: dict[str, Any] = {"collection": "sample", "instruction": instruction, "limit": 100, "explain": False}
+    settings |= {"fold_duplicates": False, "prefer_prose": False}
+    for query in STEERED:
+        plain = sample_server.search(query, **settings)
+        for word in heaviest_tokens(plain)[:15:3]:
+            more, less = (sample_server.search(query, **settings, token_bias={word: bias}) for bias in (5, -10))
+            named, named_before = holders(word, plain, more), holders(word, plain)
+            if named:
+                rises.append(mean_rank(plain, named) - mean_rank(more, named))
+            if named_before:
+                falls.append(mean_rank(less, named_before) - mean_rank(plain, named_before))
+            kept += [len(first_ten(plain) & first_ten(each)) for each in (more, less)]
+    for moves in (rises, falls):
+        assert len(moves) >= 30
+        assert sum(move > 0 for move in moves) >= 0.8 * len(moves), moves
+        assert sum(moves) / len(moves) > 5
+    assert sum(kept) / len(kept) > 7.5
+
+
+def heaviest_tokens(result: dict[str, Any]) -> list[str]:
+    weights: dict[str, float] = {}
+    for step in result["refinement"]:
+        for each in step["tokens"]:
+            weights[each["token"]] = weights.get(each["token"], 0.0) + each["probability"]
+    return sorted((each for each in weights if not is_stop_word(each)), key=lambda each: -weights[each])
+
+
+def holders(word: str, *results: dict[str, Any]) -> set[str]:
+    holds = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
+    hits = [hit for result in results for hit in result["hits"]]
+    return {hit["chunk"]["id"] for hit in hits if holds.search(f"{hit['document']['title']} {hit['chunk']['text']}")}
+
+
+def mean_rank(result: dict[str, Any], chunks: set[str]) -> float:
+    ranks = {hit["chunk"]["id"]: hit["rank"] for hit in result["hits"]}
+    return sum(ranks.get(each, 101) for each in chunks) / len(chunks)
+
+
+def first_ten(result: dict[str, Any]) -> set[str]:
+    return {hit["chunk"]["id"] for hit in result["hits"][:10]}
 
 
 LAYOUT_SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {

@@ -41,14 +41,14 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
-    "kbd", "small", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
+    "kbd", "small", "i", "dialog", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
     "line", "polyline", "circle", "text", "path"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
-    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
+    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query", "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"

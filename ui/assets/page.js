@@ -72,11 +72,47 @@ window.gircse = (() => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const field = document.querySelector("#query textarea, #query input");
     if (event.key === "/" && field) { event.preventDefault(); field.focus(); field.select(); }
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "?") { event.preventDefault(); openKeys(); }
+    if (event.key === "o") (document.activeElement.closest("[data-walk]") ?? document.querySelector(".hit [data-walk]"))?.click();
+    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
     if (step && !event.target.closest("[role='radiogroup'], [role='slider'], [role='tablist']") && walk(step)) event.preventDefault();
   }
 
+  const openKeys = () => document.querySelector("#keys").showModal();
+
+  /* Of a secure origin alone: elsewhere (http, not this machine) browsers have no clipboard but by a selection. */
+  async function copy(text) {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const field = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: text }));
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+
+  /* Says for a moment on the button what came of it. */
+  function say(button, what) {
+    const name = button.textContent;
+    button.textContent = what;
+    setTimeout(() => { button.textContent = name; }, 1500);
+  }
+
+  const EXPORTS = { csv: "text/csv", json: "application/json", md: "text/markdown" };
+  async function exportResults(button) {
+    const { format } = button.dataset, body = button.closest("[data-request]").dataset.request;
+    const found = await fetch("/api/v1/search", { method: "POST", body, headers: { "content-type": "application/json", accept: EXPORTS[format] } });
+    if (!found.ok) { say(button, "Did not work"); return; }
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await found.blob()), download: `search.${format}` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+    button.closest("[popover]").hidePopover();
+  }
+
   function onClick(event) {
+    if (event.target.closest("[data-open-keys]")) openKeys();
+    const copier = event.target.closest("[data-copy]");
+    if (copier) copy(copier.dataset.copy).then(() => say(copier, "Copied"), () => say(copier, "Did not work"));
+    const exporter = event.target.closest("[data-format]");
+    if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();
     const toggle = event.target.closest("[data-toggle]");
     if (toggle) toggle.setAttribute("aria-expanded", String(document.getElementById(toggle.dataset.toggle).classList.toggle("is-open")));
@@ -88,7 +124,7 @@ window.gircse = (() => {
   /* A popover is over everything and knows no place: it is put below the button that opened it. */
   function placeMenu(event) {
     const menu = event.target;
-    if (event.newState !== "open" || !menu.matches?.(".token-menu")) return;
+    if (event.newState !== "open" || !menu.matches?.(".menu")) return;
     const button = document.querySelector(`[popovertarget="${menu.id}"]`).getBoundingClientRect();
     menu.style.left = Math.max(8, Math.min(button.left, innerWidth - menu.offsetWidth - 8)) + "px";
     menu.style.top = Math.min(button.bottom + 4, innerHeight - menu.offsetHeight - 8) + "px";

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from app.search.export import citation
 from app.types.documents import ChunkKind
 from app.types.search import (
     Exclusion,
@@ -69,9 +70,10 @@ def render_results(
     values: str = "",
     before: SearchResult | None = None,
     total_steps: int | None = None,
+    request: str = "",
 ) -> str:
-    """`values` as they were written. `before` is the first look, against which moves are shown; `total_steps` is given
-    while more are to come."""
+    """`values` as they were written; `request` as the API takes it, for exports. `before` is the first look, against
+    which moves are shown; `total_steps` is given while more are to come."""
     document = name_of(result.hits[0].document) if result.hits else ""
     choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
@@ -96,7 +98,7 @@ def render_results(
     counts = render_value_counts(result.values, chosen.value)
     return (
         choices
-        + _render_summary(result, chosen, total_steps, values)
+        + _render_summary(result, chosen, total_steps, values, request)
         + (render_note(_WEAK) if result.match is Match.WEAK else "")
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
@@ -171,7 +173,9 @@ def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 
-def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None, values: str) -> Markup:
+def _render_summary(
+    result: SearchResult, chosen: Choices, total_steps: int | None, values: str, request: str
+) -> Markup:
     count = len(result.hits)
     sense = (
         Markup("read as <q>{}</q>").format(shorten(result.instruction, 80))
@@ -185,7 +189,7 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
         '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span>'
-        '<span class="cost"> · {} · {} ms</span> · <a href="{}">Compare</a></p>'
+        '<span class="cost"> · {} · {} ms</span> · <a href="{}">Compare</a>{}</p>'
     ).format(
         count,
         "passage" if count == 1 else "passages",
@@ -193,7 +197,17 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
         steps,
         f"{round(_total_ms(result.timings_ms)):,}",
         _compare_address(result, chosen, values),
+        _EXPORT.format(request) if request else "",
     )
+
+
+_EXPORT = Markup(
+    ' · <button type="button" class="plain" popovertarget="export">Export</button>'
+    '<span class="menu" id="export" popover data-request="{}">'
+    '<button type="button" class="plain-button" data-format="csv">CSV</button> '
+    '<button type="button" class="plain-button" data-format="json">JSON</button> '
+    '<button type="button" class="plain-button" data-format="md">Markdown</button></span>'
+)
 
 
 def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
@@ -301,6 +315,7 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
         "More like this</button>"
         '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
         "Less like this</button>{within}"
+        '<button type="button" data-copy="{citation}">Copy citation</button>'
         '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
         'aria-label="Answers the query" title="Answers the query">{thumb}</button>'
         '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
@@ -315,6 +330,7 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
             '<button type="button" data-event="choose" data-action="filter" data-subject="{}" data-value="{}">'
             "More from this document</button>"
         ).format(DOCUMENT_FILTER, clean(hit.document.id)),
+        citation=clean(citation(hit)),
         thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
             _THUMB
         ),

@@ -78,7 +78,7 @@ def render_refinement(
     ).format(
         "" if is_complete else " is-unfinished",
         "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
-        "" if is_ranking else " They decide nothing yet: no instruction was given, and no word chosen.",
+        "" if is_ranking else " They decide nothing until there is an instruction, or one of them is chosen.",
         join(
             _render_group(
                 group,
@@ -144,7 +144,7 @@ def _render_menu(word: str, key: str) -> Markup:
     """`key`: of the popover, of which the browser shows one at a time."""
     return Markup(
         '<button type="button" class="word" popovertarget="token-{key}">{shown}</button>'
-        '<span class="token-menu" id="token-{key}" popover>'
+        '<span class="menu token-menu" id="token-{key}" popover>'
         '<button type="button" class="plain-button" data-event="choose" data-action="boost" data-subject="{word}" '
         'aria-label="More {shown}">More</button> '
         '<button type="button" class="plain-button" data-event="choose" data-action="suppress" data-subject="{word}" '
