@@ -9,7 +9,6 @@ from itertools import combinations
 
 from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.services import LensIndexes, Search
-from app.runtime.lru import LRUCache
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
@@ -21,11 +20,11 @@ from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.facets import render_facets
-from ui.render.hits import DOCUMENT_FILTER, render_results, render_welcome
+from ui.render.hits import DOCUMENT_FILTER, render_results
 from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
 from ui.render.tokens import render_reading
-from ui.render.worked_example import LensView
+from ui.render.welcome import LensView, render_welcome
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
@@ -47,7 +46,7 @@ class SearchHandlers(LensHandlers):
     lens_indexes: LensIndexes
     max_steps: int
     examples: Sequence[Example] = ()
-    worked_examples: LRUCache[tuple[str, int], list[LensView]] = field(default_factory=lambda: LRUCache(4))
+    worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
     def request(
         self,
@@ -136,7 +135,8 @@ class SearchHandlers(LensHandlers):
             if views is None:
                 yield render_welcome(tries, waiting)
                 views = [replace(each, result=self._search_example(each)) for each in waiting]
-                self.worked_examples.keep({key: views})
+                self.worked_examples.clear()
+                self.worked_examples[key] = views
         except GircseError:  # the first search says what is wrong
             views = []
         yield render_welcome(tries, [each for each in views if each.result and each.result.hits])

@@ -16,7 +16,7 @@ from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
-from ui.render.hits import render_lens_note, render_skeleton, render_welcome
+from ui.render.welcome import render_lens_note, render_skeleton, render_welcome
 from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 

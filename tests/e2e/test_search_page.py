@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -290,7 +291,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
 
 @ON_DESKTOP
-def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: ViewportSize) -> None:
+def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, axe: Axe, size: ViewportSize) -> None:
     opened = open_page(address(PDF_PAGES[1], i="-"), size=size)
     page = complete(opened)
     expect(page.locator(".hit").first).to_contain_text(PDF_TITLE)
@@ -299,16 +300,49 @@ def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: V
     expect(page.locator(".hit .open").first).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".hit .open:visible").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    expect(page.locator(".hit .open:visible").nth(1)).to_be_focused()
     page.keyboard.press("ArrowUp")
-    page.keyboard.press("Enter")
+    page.keyboard.press("o")
     dialog = page.locator("dialog[open]")
     expect(dialog).to_contain_text(PDF_TITLE)
     expect(dialog.locator("#passage #sentence")).to_be_in_viewport()
     expect(dialog.get_by_role("link").first).to_have_attribute("href", re.compile(r"/content#page=2$"))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.locator("#keys[open]")).to_contain_text("to the query")
+    axe(opened)
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys[open]")).to_have_count(0)
     page.keyboard.press("/")
     expect(page.get_by_label("Search for")).to_be_focused()
+
+
+def test_results_are_exported_and_a_citation_is_copied(open_page: Open, page_application: PageApplication) -> None:
+    chosen = json.dumps({"bias": {"ferry": -10.0}, "filters": {"from": "a reader"}})
+    opened = open_page(address(i="-", x=chosen, n=3))
+    page = complete(opened)
+    expected = ask(page_application, instruction="", limit=3, token_bias={"ferry": -10.0}, filters={"from": "a reader"})
+    exported = {}
+    for name, suffix in (("CSV", "csv"), ("JSON", "json"), ("Markdown", "md")):
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name=name).click()
+        assert download.value.suggested_filename == f"search.{suffix}"
+        exported[suffix] = download.value.path().read_text(encoding="utf-8-sig")
+    titles = [hit["document"]["title"] for hit in expected["hits"]]
+    assert sorted(hit["document"]["title"] for hit in json.loads(exported["json"])["hits"]) == sorted(titles)
+    assert [row["title"] for row in csv.DictReader(exported["csv"].splitlines())] == titles
+    assert all(title in exported["md"] for title in titles)
+
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy citation").first.press("Enter")
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("“")
+    assert titles[0] in copied
 
 
 @ON_PHONE

@@ -33,9 +33,10 @@ from ui.render.collections import render_settings
 from ui.render.documents import DocumentPage, render_documents, render_overview
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
-from ui.render.hits import render_results, render_welcome
+from ui.render.hits import render_results
 from ui.render.text import render_error, render_note
 from ui.render.tokens import render_refinement
+from ui.render.welcome import LensView, render_welcome
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
@@ -48,7 +49,8 @@ OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
-    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query", "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
+    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
+    "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
@@ -271,9 +273,10 @@ def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
 @settings(deadline=None)
 @given(HOSTILE)
 def test_own_frame_and_examples_are_harmless(text: str) -> None:
+    given = Example(text, text, "sample")
     assert_harmless(
         render_header([PageLink("Search", "/"), PageLink("About", "/about")], PageLink("Search", "/"))
-        + render_welcome([(Example(text, text, "sample"), text)])
+        + render_welcome([(given, text)], [LensView(given, text, text, result(hit(text))), LensView(given, text, text)])
     )
 
 
@@ -359,7 +362,7 @@ def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
 
 def test_words_that_decide_nothing_are_not_said_to() -> None:
     steps = [RefinementStep(1, (Token("river", 0.5),))]
-    said = "They decide nothing yet"
+    said = "They decide nothing until"
     assert said not in render_refinement(group_refinement(steps), steps)
     assert said in render_refinement(group_refinement(steps), steps, is_ranking=False)
 

@@ -20,47 +20,16 @@ from app.types.search import (
     SearchResult,
 )
 from ui.choices import NO_INSTRUCTION, Choices
-from ui.contract import COMPARE, PURPOSE, Example
+from ui.contract import COMPARE
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
-from ui.render.worked_example import LensView, render_worked_example
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
 METADATA_CHIPS = 6
 DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
 _KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
-
-
-def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequence[LensView] = ()) -> str:
-    """`examples` with the names of their lenses: each fills the fields and searches. `worked`: two, or none."""
-    tries = join(
-        Markup(
-            '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
-            "</span> <small>{}</small></button></li>"
-        ).format(clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(lens, 60))
-        for example, lens in examples
-    )
-    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
-        PURPOSE,
-        "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read in "
-        "another sense.",
-        render_worked_example(*worked) if len(worked) == 2 else "",
-        Markup('<h2>Try</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
-    )
-
-
-def render_skeleton() -> str:
-    """Where hits will be."""
-    row = Markup("<li><i></i><i></i><i></i><i></i></li>")
-    return Markup(
-        '<div class="skeleton" role="status"><span class="sr-only">Searching …</span><ul>{}</ul></div>'
-    ).format(row * 4)
-
-
-def render_lens_note(note: str) -> str:
-    return Markup('<p class="hint" dir="auto">{}</p>').format(shorten(note, 120)) if note else Markup("")
 
 
 def render_results(

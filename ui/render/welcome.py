@@ -1,4 +1,4 @@
-"""One query under two lenses, side by side: what the product does, shown before anybody has asked anything."""
+"""What stands where hits will be: before the first query, an example through two lenses; then a skeleton."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.types.search import Hit, SearchResult
-from ui.contract import Example
+from ui.contract import PURPOSE, Example
 from ui.render.lens_values import render_value_chip
 from ui.render.text import clean, join, name_of, shorten
 
@@ -23,7 +23,37 @@ class LensView:
     result: SearchResult | None = None
 
 
-def render_worked_example(before: LensView, after: LensView) -> Markup:
+def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequence[LensView] = ()) -> str:
+    """`examples` with the names of their lenses: each fills the fields and searches. `worked`: two, or none."""
+    tries = join(
+        Markup(
+            '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
+            "</span> <small>{}</small></button></li>"
+        ).format(clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(lens, 60))
+        for example, lens in examples
+    )
+    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
+        PURPOSE,
+        "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read in "
+        "another sense.",
+        _render_worked_example(*worked) if len(worked) == 2 else "",
+        Markup('<h2>Try</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
+    )
+
+
+def render_skeleton() -> str:
+    """Where hits will be."""
+    row = Markup("<li><i></i><i></i><i></i><i></i></li>")
+    return Markup(
+        '<div class="skeleton" role="status"><span class="sr-only">Searching …</span><ul>{}</ul></div>'
+    ).format(row * 4)
+
+
+def render_lens_note(note: str) -> str:
+    return Markup('<p class="hint" dir="auto">{}</p>').format(shorten(note, 120)) if note else Markup("")
+
+
+def _render_worked_example(before: LensView, after: LensView) -> Markup:
     ranks = {hit.chunk.id: hit.rank for hit in before.result.hits} if before.result else {}
     return Markup(
         '<section class="worked-example" aria-label="An example"><h2>One query, two lenses: '
