@@ -84,6 +84,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         lens_indexes=parts.lens_indexes,
         max_steps=parts.max_steps,
         examples=parts.examples,
+        language=parts.about.language,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)

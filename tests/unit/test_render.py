@@ -341,7 +341,7 @@ def test_only_web_addresses_become_links(uri: str, is_link: bool) -> None:
 
 
 def test_no_hits_say_what_to_do() -> None:
-    assert "Add documents" in Tags(shown(result())).text
+    assert "add documents" in Tags(shown(result())).text
 
 
 def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:

@@ -427,3 +427,28 @@ def test_examples_belong_to_the_collection_that_they_were_written_for(search: No
     assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
     with pytest.raises(InputError, match="at most"):
         given.example({"query": "x" * 10_001})
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "is_told"),
+    [
+        ("English", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", True),
+        ("English", "How do prices react when demand falls?", False),
+        ("", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", False),
+    ],
+)
+def test_a_model_of_one_language_says_that_it_cannot_read_another(
+    search: NoHits, language: str, query: str, is_told: bool
+) -> None:
+    given = replace(handlers_over(search), language=language)
+    first = next(given.search(query, "", 4, "hybrid", "library", 3, ""))
+    assert ("looks like German" in str(first[0])) is is_told
+
+
+def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
+    chosen = Choices(filters={"kind": "note"}).to_text()
+    ((shown, *_), _) = handlers_over(search).search("card", "Find the same.", 4, "sparse", "library", 3, chosen)
+    for tried in ("fewer filters", "Say it in the words", "No lens", "Choose another collection"):
+        assert tried in str(shown)
+    ((plain, *_), _) = handlers_over(search).search("card", "", 4, "hybrid", "library", 3, "")
+    assert "fewer filters" not in str(plain)

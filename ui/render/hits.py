@@ -21,9 +21,10 @@ from app.types.search import (
 )
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
+from ui.render.advice import render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
-from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
+from ui.render.text import clean, join, name_of, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -40,13 +41,15 @@ def render_results(
     before: SearchResult | None = None,
     total_steps: int | None = None,
     request: str = "",
+    note: Markup | None = None,
 ) -> str:
-    """`values` as they were written; `request` as the API takes it, for exports. `before` is the first look, against
-    which moves are shown; `total_steps` is given while more are to come."""
+    """`values` as they were written; `request` as the API takes it, for exports; `note` on the query. `before` is the
+    first look, against which moves are shown; `total_steps` is given while more are to come."""
+    note = note or Markup("")
     document = name_of(result.hits[0].document) if result.hits else ""
     choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
-        return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
+        return choices + note + render_value_counts(result.values, chosen.value) + render_nothing_found(result, chosen)
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
     chunks = {*chosen.like, *chosen.unlike}
 
@@ -68,23 +71,9 @@ def render_results(
     return (
         choices
         + _render_summary(result, chosen, total_steps, values, request)
-        + (render_note(_WEAK) if result.match is Match.WEAK else "")
+        + (note or (render_weak(result, chosen) if result.match is Match.WEAK else Markup("")))
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
-    )
-
-
-def _nothing_found(result: SearchResult, chosen: Choices) -> str:
-    if chosen.value and result.values is not None and result.values.passages:
-        named = name_value(chosen.value)
-        return f"None of the {result.values.passages} passages is “{named}”. Choose another value above."
-    if chosen.filters:
-        return "No passage has all of these filters. Take one away above."
-    if result.mode is SearchMode.SPARSE:
-        return "No passage holds these words. Search by meaning, or by both, to find other ways to say it."
-    return (
-        f"The collection “{result.collection}” gave no passages. "
-        "Add documents to it under Documents, then search again."
     )
 
 
@@ -268,10 +257,6 @@ def _render_duplicates(duplicates: Sequence[NearDuplicate]) -> Markup:
     )
 
 
-_WEAK = (
-    "Nothing here seems to answer this. These passages are the nearest, but no nearer than what questions about other "
-    "things find. Try other words, or another collection."
-)
 _THUMB = (
     "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
 )

@@ -77,7 +77,7 @@ def render_refinement(
         '<details class="every-step"><summary>Every step</summary>{}</details></section>'
     ).format(
         "" if is_complete else " is-unfinished",
-        "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
+        "" if chosen is None else " Choose a word for more of what is about it, or less.",
         "" if is_ranking else " They decide nothing until there is an instruction, or one of them is chosen.",
         join(
             _render_group(
