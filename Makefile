@@ -15,6 +15,12 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # hundreds of tests start Python anew. A third process works while two wait for a browser or a server.
 TEST_ENV := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TEST_PROCESSES ?= 3
+# Databases, indexes and homes of tests are made in memory where 4 GB of it are given to files: no test waits for a disk.
+TEST_PARENT := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 2>/dev/null \
+	&& echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+# PostgreSQL, which has its own user, must be able to enter it.
+IN_TEST_FOLDER = folder=$$(mktemp -d -p '$(TEST_PARENT)' t.XXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && chmod 711 "$$folder" \
+	&& TMPDIR="$$folder" $(TEST_ENV)
 # What judges the accessibility of the pages in the tests. Never part of the product, nor of the repository.
 AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
@@ -41,7 +47,7 @@ run: $(VENV)/app.stamp ## install, take in the sample library, serve the page
 test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 \
 		|| command -v chromium-browser >/dev/null 2>&1 || echo "No chromium here: the tests of the page are skipped."
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
+	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
 check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary
 	$(BIN)/ruff format --check .
@@ -51,7 +57,7 @@ check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import d
 	$(BIN)/python -m pytest tests/unit/test_architecture.py tests/unit/test_terms.py
 
 long: $(VENV)/dev.stamp ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
-	$(TEST_ENV) $(BIN)/python -m pytest --long -m long $(ARGS)
+	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest --long -m long $(ARGS)
 
 chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos ARGS="--seeds 1-20 --catalog postgres"
 	$(TEST_ENV) $(BIN)/python tests/chaos/run_seeds.py $(ARGS)

@@ -10,7 +10,8 @@ from app.collections.library import Library
 from app.collections.value_tables import ValueTables
 from app.ports.evaluation import Evaluations
 from app.ports.ledger import Ledger
-from app.ports.parts import BlobStore, SharedEmbedder, TokenCounter, VectorIndex
+from app.ports.parts import BlobStore, SharedEmbedder, VectorIndex
+from app.ports.texts import TokenCounter
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -237,11 +238,13 @@ class InMemoryVectorIndex:
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> list[ScoredPoint]:
+        points = [point for point in self._all(index) if _fits(point, filters, label)]
+        scores = _cosines(vector, [point.vector for point in points])
         hits = [
-            ScoredPoint(point.id, _cosine(vector, point.vector), point.payload)
-            for point in self._all(index)
-            if _fits(point, filters, label)
+            ScoredPoint(point.id, score, point.payload if with_payload else {})
+            for point, score in zip(points, scores, strict=True)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
 
@@ -283,9 +286,13 @@ class InMemoryVectorIndex:
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         words = self.search_sparse(index, text, limit=limit, filters=filters, label=label) if text else []
-        return [self.search(index, each, limit=limit, filters=filters, label=label) for each in vectors], words
+        legs = [self.search(index, each, limit=limit, filters=filters, label=label) for each in vectors]
+        if not with_payload:
+            words, *legs = [[replace(hit, payload={}) for hit in found] for found in (words, *legs)]
+        return legs, words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
         ids = self.point_ids(index) if document_id is None else self.points_of(index, [document_id])
@@ -304,6 +311,9 @@ class InMemoryVectorIndex:
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         wanted = set(ids)
         return [point for point in self._all(index) if point.id in wanted]
+
+    def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        return {point.id: dict(point.payload) for point in self.retrieve(index, ids)}
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
         return {point.id for point in self.retrieve(index, ids)}
@@ -354,5 +364,8 @@ def _fits(point: Point, filters: Mapping[str, str] | None, label: Label | None =
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
 
 
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(left, right, strict=True)) / (math.hypot(*left) * math.hypot(*right))
+def _cosines(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
+    if not vectors:
+        return []
+    left, right = np.asarray(query), np.asarray(vectors)
+    return (right @ left / (np.linalg.norm(left) * np.linalg.norm(right, axis=1))).tolist()

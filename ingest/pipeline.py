@@ -17,7 +17,8 @@ from pathlib import Path
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.ports.ledger import IngestedDocument, Ledger
-from app.ports.parts import BlobStore, Embedder, LensIndexing, Reader, Splitter, VectorIndex
+from app.ports.parts import BlobStore, Embedder, LensIndexing, VectorIndex
+from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
 from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Job, JobKind, Metadata

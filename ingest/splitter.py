@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.ports.parts import TokenCounter
+from app.ports.texts import TokenCounter
 from app.search.sentences import sentence_spans
 from app.types.texts import ExtractedText, Span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.ports.parts import Splitter, TokenCounter
+from app.ports.texts import Splitter, TokenCounter
 from app.types.documents import Collection
 from ingest.splitter import TokenSplitter
 from ingest.structure import StructureSplitter

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.ports.parts import TokenCounter
+from app.ports.texts import TokenCounter
 from app.types.texts import ROW, ExtractedText, Mark, Span
 from ingest.chunk_kinds import kind_of, table_runs
 from ingest.splitter import TokenSplitter, page_of

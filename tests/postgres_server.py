@@ -36,7 +36,9 @@ def postgres_server(port: int | None = None) -> Iterator[str]:
 
     try:
         run("initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -F -c max_connections=60"
+        # mmap: the other kinds of shared memory stay behind when the server is stopped at once.
+        settings = "-F -c max_connections=60 -c dynamic_shared_memory_type=mmap -c listen_addresses=127.0.0.1"
+        options = f"-p {port} -k {folder} {settings}"
         run("pg_ctl", "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start")
         try:
             yield f"postgresql://tester@127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""What the core needs of models, vector indexes, stored files and readers, as protocols; `app.wiring` joins them."""
+"""What the core needs of models, vector indexes, and stored files, as protocols; `app.wiring` joins them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
-from app.types.texts import ExtractedText, Findings, Span, TextPart
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
@@ -41,12 +40,6 @@ class SharedEmbedder(Embedder, Protocol):
 
         `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
         """
-        ...
-
-
-class TokenCounter(Protocol):
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character [start, end) of every model token of `text`, without special tokens, in order."""
         ...
 
 
@@ -127,6 +120,7 @@ class VectorIndex(Labels, Protocol):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> list[ScoredPoint]:
         """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; with `label` only
         points that have it are found.
@@ -156,6 +150,7 @@ class VectorIndex(Labels, Protocol):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request; where
         `text` is "" no words are looked for. Else it needs `has_sparse`."""
@@ -169,6 +164,10 @@ class VectorIndex(Labels, Protocol):
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         """Those of these points that are there, with vectors and payloads, in any order."""
+        ...
+
+    def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        """Of those of these points that are there, by id."""
         ...
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]: ...
@@ -264,25 +263,3 @@ class BlobStore(Protocol):
     def hashes(self) -> Iterator[str]:
         """Of everything that is kept."""
         ...
-
-
-class TextSink(Protocol):
-    """Takes the text of a document, part by part in order."""
-
-    def write(self, part: TextPart) -> None: ...
-    def clear(self) -> None:
-        """Forgets all parts: the reader starts over."""
-        ...
-
-
-class Reader(Protocol):
-    """Extracts text. Raises DocumentError with a reason that a person can act on, or FileNotFoundError.
-
-    What was written into the sink is of no use then.
-    """
-
-    def __call__(self, path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings: ...
-
-
-class Splitter(Protocol):
-    def __call__(self, document: ExtractedText) -> list[Span]: ...

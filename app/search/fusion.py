@@ -27,8 +27,9 @@ def fuse(
     *,
     weights: Mapping[Leg, float] = WEIGHTS,
     beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
+    most: int | None = None,
 ) -> list[RankedPoint]:
-    """By the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
+    """The best `most`, by the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
     Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
     does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
@@ -48,7 +49,7 @@ def fuse(
     for leg, points in legs.items():
         for rank, point in enumerate(points, start=1):
             ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
-    order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))
+    order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))[:most]
     return [
         RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks.get(each, ()))) for each in order
     ]

@@ -30,6 +30,7 @@ _ASKS_FOR = {
 }
 _WORD = re.compile(r"\w+")
 _SHINGLE = 3  # words
+FOLDED_BEYOND = 20  # ranks, or as many as are wanted
 _ALIKE = 0.8  # of the shingles of two passages: near-identical (Broder's resemblance)
 MOST_DIVERSIFIED = 200  # candidates
 
@@ -66,14 +67,17 @@ def prefer_prose(candidates: Sequence[Candidate], query: str) -> Sequence[Candid
 
 
 def fold_duplicates(candidates: Sequence[Candidate], most: int) -> Sequence[Candidate]:
-    """The first `most` that are not near-identical to one before them; each has those that are to it.
+    """The first `most` that are not near-identical to one before them; each has those that are to it, up to
+    FOLDED_BEYOND ranks after the last.
 
     Context counts: two countries may have the same army.
     """
     kept: list[Candidate] = []
     shingles: list[frozenset[int]] = []
     places: dict[int, list[int]] = {}  # of kept ones, by the first of their shingles: two that are alike share one
-    for candidate in candidates:
+    for number, candidate in enumerate(candidates):
+        if len(kept) >= most and number >= most + max(FOLDED_BEYOND, most):
+            break
         own = _shingles(embedded_text_of(candidate.ranked.point.payload))
         first = sorted(own)[: len(own) - math.ceil(_ALIKE * len(own)) + 1]
         twins = dict.fromkeys(place for each in first for place in places.get(each, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ DEEPER = 5  # times the limit, where some of the best may not be wanted: one doc
 SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
 EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
 LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
-CANDIDATES = 200  # of each leg of a hybrid search, or twice the limit where that is more
+CANDIDATES = 200  # of each leg of a hybrid search, or the limit where that is more
 LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
 _SHORTEST = 1e-6
 
@@ -123,15 +123,16 @@ def find_points(
     if request.mode is SearchMode.DENSE:
         ask = partial(index.search, name, vectors.dense, filters=filters)
         return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
+    # Of a leg's hundreds of points few are left in the end: what all of them hold would take longer than the search.
     legs, leg, towards = find_legs(
-        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels
+        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
     )
     weights = weights if leg is Leg.FEEDBACK else WEIGHTS
-    points = fuse(legs, weights=weights)[: request.limit]
-    if likely := _likely(partial(index.search, name, towards, filters=filters), labels):
+    points = fuse(legs, weights=weights, most=request.limit)
+    if likely := _likely(partial(index.search, name, towards, filters=filters, with_payload=False), labels):
         new = {point.id for point in likely} - {each.point.id for each in points}
         points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
-    return Retrieved(points, vectors.dense)
+    return Retrieved(_with_payloads(index, name, points), vectors.dense)
 
 
 class FoundLegs(NamedTuple):
@@ -151,22 +152,33 @@ def find_legs(
     has_sparse: bool = True,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
     labels: LabelChoice = NO_LABELS,
+    with_payload: bool = True,
 ) -> FoundLegs:
     """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
     filters, only = request.filters or None, labels.only
-    # Where labels tell what else there is to be found, half as deep is enough.
-    candidates = max(CANDIDATES, request.limit if labels.field else 2 * request.limit)
+    candidates = max(CANDIDATES, request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
     words = steer_words(request.query, request.token_bias) if has_sparse else ""
-    dense, sparse = index.search_legs(name, list(asked.values()), words, limit=candidates, filters=filters, label=only)
+    options: Mapping[str, Any] = {"limit": candidates, "filters": filters, "label": only, "with_payload": with_payload}
+    dense, sparse = index.search_legs(name, list(asked.values()), words, **options)
     legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
     if not feedback.chunks or request.like or request.unlike:
         return FoundLegs(legs, Leg.DENSE, vectors.dense)
-    first = [each.point.id for each in fuse(legs)[: feedback.chunks]]
+    first = [each.point.id for each in fuse(legs, most=feedback.chunks)]
     like = [point.vector for point in index.retrieve(name, first)]
     towards = _towards(asked, like, feedback.weight)
-    legs[Leg.FEEDBACK] = index.search(name, towards, limit=candidates, filters=filters, label=only)
+    legs[Leg.FEEDBACK] = index.search(name, towards, **options)
     return FoundLegs(legs, Leg.FEEDBACK, towards)
+
+
+def _with_payloads(index: VectorIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
+    """Those that are still there."""
+    payloads = index.payloads(name, [each.point.id for each in points])
+    return [
+        replace(each, point=replace(each.point, payload=payloads[each.point.id]))
+        for each in points
+        if each.point.id in payloads
+    ]
 
 
 def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:

@@ -207,8 +207,10 @@ class SearchService:
             return hits
         try:
             collection = self._catalog.collection(result.collection)
-            query = self._document_vector(result.searched or result.query, collection)
-            found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
+            query = result.searched or result.query
+            vector = self._document_vector(query, collection)
+            passages = {hit.chunk.id: hit.chunk.text for hit in hits}
+            found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
             return hits  # deleted meanwhile, as the hits are
         except EmbedderUnavailableError:

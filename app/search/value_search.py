@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.ports.catalog import LensIndexRecords
 from app.ports.parts import VectorIndex
+from app.runtime.lru import LRUCache
 from app.search.fusion import RankedPoint
 from app.search.retrieval import NO_LABELS, LabelChoice
 from app.search.value_labels import ValueLabels, read_labels, summarize
@@ -17,6 +19,9 @@ from app.types.documents import Collection
 from app.types.lens_indexes import Label
 from app.types.search import SearchRequest
 from app.types.values import LensValue, ValueReading, ValueScope, ValueSummary, value_names
+
+COUNTS_AGE_S = 10.0  # chunks may be edited while their number stays
+_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,22 @@ class ReadPassages:
 
 
 class ValueSearch:
-    """Safe to use from several threads."""
+    """Safe to use from several threads. Counts of whole collections are kept for seconds: they are the same for all
+    queries, and to count 100,000 chunks takes longer than to search them."""
 
-    def __init__(self, catalog: LensIndexRecords, index: VectorIndex, reader: ValueReader) -> None:
+    def __init__(
+        self,
+        catalog: LensIndexRecords,
+        index: VectorIndex,
+        reader: ValueReader,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._catalog = catalog
         self._index = index
         self._reader = reader
+        self._clock = clock
+        self._counts: LRUCache[tuple[object, ...], tuple[float, Mapping[int, int]]] = LRUCache(_KEPT)
 
     def choose(self, request: SearchRequest, collection: Collection, query: ValueLabels | None) -> LabelChoice:
         """By which labels the index is asked; by none where no lens index has the values of the request."""
@@ -60,11 +75,21 @@ class ValueSearch:
         present, labels = self._labels(points, field, values, collection)
         readings = read_labels(labels, query, values)
         if field is None:
-            counts, scope = Counter(labels.numbers.tolist()), ValueScope.CANDIDATES
+            counts: Mapping[int, int] = Counter(labels.numbers.tolist())
+            scope = ValueScope.CANDIDATES
         else:
-            counts = Counter(self._index.label_counts(collection.active_index, field, filters=request.filters or None))
+            counts = self._counted(collection.active_index, field, request.filters)
             scope = ValueScope.COLLECTION
         return ReadPassages(present, readings, summarize(counts, query, values, scope=scope))
+
+    def _counted(self, index: str, field: str, filters: Mapping[str, str]) -> Mapping[int, int]:
+        key = index, field, self._index.count(index), *sorted(filters.items())
+        kept = self._counts.get(key)
+        if kept is not None and self._clock() - kept[0] < COUNTS_AGE_S:
+            return kept[1]
+        found = self._index.label_counts(index, field, filters=filters or None)
+        self._counts.keep({key: (self._clock(), found)})
+        return found
 
     def _field(self, values: Sequence[LensValue], collection: Collection) -> str | None:
         """Where every chunk of the collection has its value."""

@@ -164,8 +164,10 @@ class QdrantVectorIndex(LabelledPoints):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> list[ScoredPoint]:
-        [found] = self._query(index, [self._nearest(index, vector, metadata_filter(filters, label))], limit)
+        nearest = self._nearest(index, vector, metadata_filter(filters, label))
+        [found] = self._query(index, [nearest], limit, with_payload=with_payload)
         return found
 
     def search_sparse(
@@ -190,14 +192,15 @@ class QdrantVectorIndex(LabelledPoints):
         limit: int,
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
+        with_payload: bool = True,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         if text:
             self._require_words(index)
         condition = metadata_filter(filters, label)
         nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
         if words is None:
-            return self._query(index, nearest, limit), []
-        *dense, sparse = self._query(index, [*nearest, words], limit)
+            return self._query(index, nearest, limit, with_payload=with_payload), []
+        *dense, sparse = self._query(index, [*nearest, words], limit, with_payload=with_payload)
         return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -223,6 +226,10 @@ class QdrantVectorIndex(LabelledPoints):
                 if (dense := dense_of(record.vector)) is not None:
                     found.append(Point(str(record.id), dense, record.payload or {}))
         return found
+
+    def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        fetch = partial(QdrantClient.retrieve, collection_name=index, ids=list(ids), with_payload=True)
+        return {str(record.id): record.payload or {} for record in self._call(index, fetch)} if ids else {}
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=False)
@@ -307,14 +314,15 @@ class QdrantVectorIndex(LabelledPoints):
             query=models.NearestQuery(nearest=unit(vector, "the query")),
             filter=condition,
             params=self._search_params.of(index),
-            with_payload=True,
         )
 
     def _require_words(self, index: str) -> None:
         if not self.has_sparse(index):
             raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
 
-    def _query(self, index: str, legs: Sequence[models.QueryRequest], limit: int) -> list[list[ScoredPoint]]:
+    def _query(
+        self, index: str, legs: Sequence[models.QueryRequest], limit: int, *, with_payload: bool = True
+    ) -> list[list[ScoredPoint]]:
         """All legs in one request.
 
         Qdrant cuts equal scores off anywhere, so as many are fetched as it takes to see the next score.
@@ -323,7 +331,7 @@ class QdrantVectorIndex(LabelledPoints):
         def fetch_whole_ties(client: QdrantClient) -> list[list[models.ScoredPoint]]:
             ask = limit + 1
             while True:
-                requests = [leg.model_copy(update={"limit": ask}) for leg in legs]
+                requests = [leg.model_copy(update={"limit": ask, "with_payload": with_payload}) for leg in legs]
                 answers = [answer.points for answer in client.query_batch_points(index, requests)]
                 if ask >= limit + _MOST_TIES or not any(
                     len(found) == ask and found[-1].score == found[limit - 1].score for found in answers
@@ -380,9 +388,7 @@ def _with_words(text: str, condition: models.Filter | None) -> models.QueryReque
     words = words_query(text)
     if words is None:
         return None
-    return models.QueryRequest(
-        query=models.NearestQuery(nearest=words), using=WORDS, filter=condition, with_payload=True
-    )
+    return models.QueryRequest(query=models.NearestQuery(nearest=words), using=WORDS, filter=condition)
 
 
 def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:

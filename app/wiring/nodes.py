@@ -13,7 +13,8 @@ from functools import cache
 from tokenizers import Tokenizer
 
 from app.collections.blobs import FolderBlobStore
-from app.ports.parts import Embedder, Splitter
+from app.ports.parts import Embedder
+from app.ports.texts import Splitter
 from app.settings import Settings
 from app.types.documents import Collection
 from app.vectors import QdrantVectorIndex

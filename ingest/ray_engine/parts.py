@@ -10,7 +10,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from app.errors import UnavailableError
-from app.ports.parts import BlobStore, Embedder, Reader, Splitter, VectorIndex
+from app.ports.parts import BlobStore, Embedder, VectorIndex
+from app.ports.texts import Reader, Splitter
 from app.types.documents import Collection
 from ingest.ray_engine.rows import Work
 

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
-from ingest.readers.errors import PARSER_ERRORS
+from ingest.readers.errors import parser_errors
 from ingest.readers.limits import MEGABYTE, ReadLimits
 from ingest.readers.members import Members, ReadMember
 
@@ -45,7 +45,7 @@ def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipIn
         members.add(entry.filename, load)
     except DocumentError:
         raise
-    except PARSER_ERRORS as error:
+    except parser_errors() as error:
         members.skip(entry.filename, f"It is damaged ({type(error).__name__}).")
 
 

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from app.errors import DocumentError
 from app.types.texts import Findings, TextPart
 from ingest.readers.document import read_file
-from ingest.readers.errors import PARSER_ERRORS, damaged
+from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import ProcessLimits
 from ingest.readers.messages import (
     OUT_OF_MEMORY_EXIT_CODE,
@@ -84,7 +84,7 @@ def _read(request: ReadRequest, parts: _Parts) -> Findings | Refusal:
         return Refusal(str(error))
     except FileNotFoundError:
         return Refusal("", is_missing=True)
-    except PARSER_ERRORS as error:
+    except parser_errors() as error:
         return Refusal(str(damaged("document", error)))
 
 

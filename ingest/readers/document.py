@@ -10,66 +10,70 @@ import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from app.errors import DocumentError
-from app.ports.parts import TextSink
+from app.ports.texts import TextSink
 from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.headings import MarkdownHeadings
-from ingest.readers.books import read_epub
-from ingest.readers.bundles import read_tar, read_zip
-from ingest.readers.errors import PARSER_ERRORS, damaged
-from ingest.readers.html import read_html
+from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
-from ingest.readers.mail import read_mailbox, read_message
 from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PPTX, XLSX, media_type_of, path_of
-from ingest.readers.members import ReadMember
-from ingest.readers.office import read_docx
 from ingest.readers.parts import Opened, cut_parts, pieces_of
-from ingest.readers.pdf import read_pdf
-from ingest.readers.records import read_json, read_json_lines
-from ingest.readers.slides import read_pptx
-from ingest.readers.tables import read_csv, read_xlsx
 from ingest.readers.text import clean_text, read_markdown, read_text
-from ingest.readers.xml import read_xml
 
 _Open = Callable[[BinaryIO, ReadLimits], Opened]
 
 
-def _whole(read: Callable[[bytes, ReadLimits], ExtractedText]) -> _Open:
+def _streamed(module: str, name: str) -> _Open:
+    """A reader is loaded with its first document: few folders need them all, and they take half a second."""
+
+    def open_streamed(stream: BinaryIO, limits: ReadLimits) -> Opened:
+        read: _Open = _function(module, name)
+        return read(stream, limits)
+
+    return open_streamed
+
+
+def _whole(module: str, name: str, *more: object) -> _Open:
     """For formats that cannot be read piece by piece."""
 
     def open_whole(stream: BinaryIO, limits: ReadLimits) -> Opened:
-        found = read(stream.read(), limits)
+        found: ExtractedText = _function(module, name)(stream.read(), limits, *more)
         return Opened(found.title, found.metadata, pieces_of(found))
 
     return open_whole
 
 
-def _container(read: Callable[[bytes, ReadLimits, ReadMember], ExtractedText]) -> _Open:
-    return _whole(lambda data, limits: read(data, limits, read_document))
+def _container(module: str, name: str) -> _Open:
+    return _whole(module, name, lambda *data, **options: read_document(*data, **options))
+
+
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f"ingest.readers.{module}"), name)
 
 
 # What a person calls the format, and who reads it.
 _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
     MARKDOWN: ("text", read_markdown),
-    "text/html": ("HTML", _whole(read_html)),
-    "application/pdf": ("PDF", read_pdf),
-    DOCX: ("Word document", _whole(read_docx)),
-    PPTX: ("PowerPoint presentation", _whole(read_pptx)),
-    XLSX: ("Excel workbook", _whole(read_xlsx)),
-    "text/csv": ("table", read_csv),
-    "text/tab-separated-values": ("table", read_csv),
-    "application/json": ("JSON", _whole(read_json)),
-    "application/x-ndjson": ("JSON", read_json_lines),
-    "application/xml": ("XML", _whole(read_xml)),
-    "application/epub+zip": ("EPUB", _whole(read_epub)),
-    "message/rfc822": ("message", _container(read_message)),
-    "application/mbox": ("mailbox", _container(read_mailbox)),
-    "application/zip": ("zip archive", _container(read_zip)),
-    "application/x-tar": ("tar archive", _container(read_tar)),
+    "text/html": ("HTML", _whole("html", "read_html")),
+    "application/pdf": ("PDF", _streamed("pdf", "read_pdf")),
+    DOCX: ("Word document", _whole("office", "read_docx")),
+    PPTX: ("PowerPoint presentation", _whole("slides", "read_pptx")),
+    XLSX: ("Excel workbook", _whole("sheets", "read_xlsx")),
+    "text/csv": ("table", _streamed("tables", "read_csv")),
+    "text/tab-separated-values": ("table", _streamed("tables", "read_csv")),
+    "application/json": ("JSON", _whole("records", "read_json")),
+    "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines")),
+    "application/xml": ("XML", _whole("xml", "read_xml")),
+    "application/epub+zip": ("EPUB", _whole("books", "read_epub")),
+    "message/rfc822": ("message", _container("mail", "read_message")),
+    "application/mbox": ("mailbox", _container("mail", "read_mailbox")),
+    "application/zip": ("zip archive", _container("bundles", "read_zip")),
+    "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_text)),
 }
 _MAX_TITLE = 200
@@ -152,7 +156,7 @@ def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: Text
             into.write(part)
     except DocumentError:
         raise
-    except PARSER_ERRORS as error:
+    except parser_errors() as error:
         raise damaged(kind, error) from error
     if not begin:
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")

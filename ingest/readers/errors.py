@@ -4,24 +4,15 @@ import csv
 import email.errors
 import lzma
 import struct
+import sys
 import tarfile
 import zipfile
 import zlib
 from xml.etree.ElementTree import ParseError
 
-from docx.opc.exceptions import OpcError
-from lxml.etree import LxmlError
-from openpyxl.utils.exceptions import InvalidFileException
-from pypdf.errors import DependencyError, PyPdfError
-
 from app.errors import DocumentError
 
-PARSER_ERRORS = (
-    OpcError,
-    InvalidFileException,
-    PyPdfError,
-    DependencyError,
-    LxmlError,
+_BUILT_IN = (
     ParseError,
     csv.Error,
     email.errors.MessageError,
@@ -40,6 +31,19 @@ PARSER_ERRORS = (
     EOFError,
     OSError,
 )
+_OF_LIBRARIES = (
+    ("docx.opc.exceptions", "OpcError"),
+    ("lxml.etree", "LxmlError"),
+    ("openpyxl.utils.exceptions", "InvalidFileException"),
+    ("pypdf.errors", "DependencyError"),
+    ("pypdf.errors", "PyPdfError"),
+)
+
+
+def parser_errors() -> tuple[type[Exception], ...]:
+    """For `except`: of libraries, the errors of those that are loaded, as no other can have raised one."""
+    loaded = ((sys.modules[module], name) for module, name in _OF_LIBRARIES if module in sys.modules)
+    return (*_BUILT_IN, *(getattr(module, name) for module, name in loaded))
 
 
 def damaged(kind: str, error: Exception) -> DocumentError:

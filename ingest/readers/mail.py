@@ -14,7 +14,7 @@ from typing import cast
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
-from ingest.readers.errors import PARSER_ERRORS
+from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
@@ -72,7 +72,7 @@ def _parse(data: bytes) -> EmailMessage:
 def _header(message: EmailMessage, name: str) -> str:
     try:
         return " ".join(str(message.get(name, "")).split())[:_MAX_HEADER]
-    except PARSER_ERRORS:
+    except parser_errors():
         return ""  # headers are parsed when asked for, and the parser stumbles over some; the rest is worth reading
 
 

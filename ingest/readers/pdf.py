@@ -14,7 +14,7 @@ from pypdf import PageObject, PasswordType, PdfReader
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
-from ingest.readers.errors import PARSER_ERRORS
+from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import core_metadata
 from ingest.readers.parts import Opened, Piece
@@ -43,7 +43,7 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
             raise DocumentError("This PDF is protected by a password. Save a copy without one and add that.")
         page_count = len(reader.pages)
-    except PARSER_ERRORS as error:
+    except parser_errors() as error:
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"This PDF is damaged ({type(error).__name__}: {error}). {_MEND}") from error
@@ -78,7 +78,7 @@ def _page_texts(reader: PdfReader) -> Iterator[str]:
     for number, page in enumerate(reader.pages, start=1):
         try:
             text = page.extract_text()
-        except PARSER_ERRORS as error:
+        except parser_errors() as error:
             raise DocumentError(
                 f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {_MEND}"
             ) from error
@@ -118,7 +118,7 @@ def _courtesy(get: Callable[[], T]) -> T | None:
     """A malformed property, such as a date, must not cost the text."""
     try:
         return get()
-    except PARSER_ERRORS:
+    except parser_errors():
         return None
 
 

@@ -20,7 +20,7 @@ from typing import BinaryIO, Self, TypeVar, cast
 import psutil
 
 from app.errors import DocumentError, FilesUnavailableError, UnavailableError
-from app.ports.parts import TextSink
+from app.ports.texts import TextSink
 from app.types.texts import Findings, TextPart
 from ingest.readers.limits import (
     DEFAULT_LIMITS,

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import csv
-import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from itertools import chain
 from typing import BinaryIO
 
-import openpyxl
-
 from app.errors import DocumentError
 from app.search.sentences import sentence_spans
-from app.types.texts import ROW, ExtractedText, Mark
+from app.types.texts import ROW, Mark
 from ingest.readers.limits import ReadLimits, check_length
-from ingest.readers.media_types import XLSX
-from ingest.readers.package import check_package, core_metadata
 from ingest.readers.parts import Block, Opened, Piece
 from ingest.readers.text import clean_text, decoded, lines_of
 
@@ -39,18 +34,6 @@ def _csv_rows(lines: Iterator[str]) -> Iterator[Block]:
         yield from render_rows(csv.reader(chain([first_line], lines), delimiter=delimiter))
     except csv.Error as error:
         raise DocumentError(f"This table cannot be read ({error}). Export it again as CSV in UTF-8.") from error
-
-
-def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
-    check_package(data, limits, kind="Excel workbook", folder="xl/")
-    workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    try:
-        text, marks = join_blocks(_sheet_blocks(workbook), limits)
-    finally:
-        workbook.close()
-    properties = workbook.properties
-    metadata = core_metadata(properties.creator, properties.created, properties.modified, ignored_author="openpyxl")
-    return ExtractedText(text, title=properties.title or "", media_type=XLSX, metadata=metadata, marks=marks)
 
 
 def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[Block]:
@@ -116,15 +99,6 @@ def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
         if number:
             yield Piece("\n\n")
         yield Piece(clean_text(block.text), level=block.level)
-
-
-def _sheet_blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:
-    for sheet in workbook.worksheets:
-        sheet.reset_dimensions()  # the size a file declares may be wrong, or a million empty rows
-        for number, row in enumerate(render_rows(sheet.iter_rows(values_only=True))):
-            if number == 0:
-                yield Block(f"Sheet {sheet.title}", 1)
-            yield row
 
 
 def _pieces(name: str, value: str) -> Iterator[str]:

@@ -229,6 +229,17 @@ def test_legs_are_what_each_finds_alone(index: VectorIndex) -> None:
         assert not filters or all(n % 2 for n in [*numbers(dense), *numbers(words)])
 
 
+def test_legs_come_without_payloads_which_are_asked_for_by_id(index: VectorIndex) -> None:
+    name = filled(index, chunk(1, RED), chunk(2, TREE))
+    [dense], words = index.search_legs(name, [NORTH], "red", limit=2, with_payload=False)
+    assert [hit.payload for hit in (*dense, *words, *index.search(name, NORTH, limit=1, with_payload=False))] == [
+        {}
+    ] * 4
+    found = index.payloads(name, [point_id(2), point_id(404)])
+    assert {each: payload["page_content"] for each, payload in found.items()} == {point_id(2): TREE}
+    assert index.payloads(name, []) == {}
+
+
 def test_equal_scores_of_either_leg_come_in_the_order_of_ids(index: VectorIndex) -> None:
     name = filled(index, *(chunk(n, RED) for n in range(40, 0, -1)), chunk(50, TREE, EAST))
     [dense], words = index.search_legs(name, [NORTH], "red", limit=3)

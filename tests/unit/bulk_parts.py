@@ -13,7 +13,8 @@ from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
 from app.errors import UnavailableError
 from app.ports.ledger import Ledger
-from app.ports.parts import Embedder, Reader, Splitter, VectorIndex
+from app.ports.parts import Embedder, VectorIndex
+from app.ports.texts import Reader, Splitter
 from app.services import Services
 from app.types.documents import Collection as DocumentCollection
 from app.types.documents import Job

@@ -14,7 +14,8 @@ from sqlalchemy import Engine
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
-from app.ports.parts import Embedder, Reader, VectorIndex
+from app.ports.parts import Embedder, VectorIndex
+from app.ports.texts import Reader
 from app.testing import ToyEmbedder
 from app.types.documents import Collection, Document, Job, Metadata, NewDocument
 from app.types.texts import ExtractedText, Span

@@ -88,6 +88,7 @@ IMPORTS_BY_NAME = {
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.rerankers": "brings in sentence-transformers where a cross-encoder re-ranks",
     "app.wiring.training": "runs the training, a program of its own",
+    "ingest.readers.document": "loads a reader, and its parser, with the first document of its format",
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",
     "embedder.backbone": "brings in transformers for every layout but BERT's",

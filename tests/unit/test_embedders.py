@@ -34,7 +34,8 @@ from app.errors import (
     InputError,
     UnavailableError,
 )
-from app.ports.parts import SharedEmbedder, TokenCounter
+from app.ports.parts import SharedEmbedder
+from app.ports.texts import TokenCounter
 from app.search.fingerprints import require_same_model
 from app.settings import Settings
 from app.types.documents import Collection

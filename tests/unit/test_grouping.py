@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from app.errors import InputError
 from app.search.fusion import RankedPoint
-from app.search.grouping import DEMOTION, diversify, fold_duplicates, prefer_prose
+from app.search.grouping import DEMOTION, FOLDED_BEYOND, diversify, fold_duplicates, prefer_prose
 from app.search.reranking import Candidate
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import ChunkKind, ScoredPoint
@@ -128,6 +128,16 @@ def test_near_identical_passages_go_with_the_best_of_them() -> None:
     assert [point.id for point in folded[0].duplicates] == ["c", "d"]
     assert names(fold_duplicates(ranked, 1)) == ["a"]
     assert [point.id for point in fold_duplicates(ranked, 1)[0].duplicates] == ["c", "d"]
+
+
+def test_twins_far_below_the_last_are_not_looked_for() -> None:
+    others = [
+        candidate(str(n), 0.8 - n / 100, f"Number {n} is unlike {n + 1} in all {n + 2}.")
+        for n in range(2 * FOLDED_BEYOND)
+    ]
+    ranked = [candidate("a", 0.9, SENTENCES), *others, candidate("z", 0.1, SENTENCES)]
+    assert [point.id for point in fold_duplicates(ranked, len(ranked))[0].duplicates] == ["z"]
+    assert fold_duplicates(ranked, 1)[0].duplicates == ()
 
 
 def shingles(text: str) -> set[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -24,6 +24,7 @@ from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError,
 from app.search.judgements import new_lens
 from app.search.value_labels import ValueLabels
 from app.search.value_reader import ValueReader
+from app.search.value_search import COUNTS_AGE_S, ValueSearch
 from app.search.value_syntax import parse_values
 from app.types.documents import GarbageKind, IndexRole, Job, JobKind, JobState, NewDocument
 from app.types.lens_indexes import LensIndexState
@@ -145,6 +146,28 @@ def test_counts_are_of_what_the_filters_leave(zoo: Any) -> None:
     assert counts(found) == {"dog": 1}
     assert found.values is not None
     assert found.values.passages == 1
+
+
+def test_counts_of_a_collection_are_kept_for_seconds(zoo: Any) -> None:
+    build(zoo)
+    services, now = zoo.services, 0.0
+    values = ValueSearch(services.catalog, services.index, ValueReader(services.embedder), clock=lambda: now)
+    collection = services.catalog.collection("library")
+    field = services.catalog.lens_indexes("library")[0].field_in(collection)
+    request = SearchRequest("cat", "library", values=parse_values(list(ANIMALS)))
+
+    def counted() -> Mapping[int, int]:
+        return values._counted(collection.active_index, field, request.filters)
+
+    before = counted()
+    [first, *_] = list(services.index.point_ids(collection.active_index))
+    services.index.set_labels(collection.active_index, field, {first: {"value": 2, "p": ""}})  # as if it were edited
+    assert counted() == before
+    now = COUNTS_AGE_S
+    assert counted() != before
+    now += 1
+    zoo.add("the kitten sleeps")  # another number of chunks is another collection
+    assert sum(counted().values()) == len(TEXTS) + 1
 
 
 def test_other_values_are_read_from_candidates(zoo: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ingest_parts import INDEX, IngestParts
 
 from app.errors import DocumentError, LeaseLostError
-from app.ports.parts import TextSink
+from app.ports.texts import TextSink
 from app.types.texts import Findings, TextPart
 from ingest.pipeline import IngestReport
 

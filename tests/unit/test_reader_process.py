@@ -227,10 +227,16 @@ def test_child_gets_no_secrets_and_writes_no_files(warm_reader):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has loaded")
-def test_child_loads_no_model_library(warm_reader):
-    loaded = {mapped.path for mapped in psutil.Process(min(warm_reader.child_ids)).memory_maps()}
-    assert any("lxml" in path for path in loaded)
-    assert not any("/torch/" in path or "/tokenizers/" in path for path in loaded)
+def test_child_loads_the_parser_of_its_documents_and_no_model_library(reader_factory):
+    def loaded() -> set[str]:
+        return {mapped.path for mapped in psutil.Process(min(reader.child_ids)).memory_maps()}
+
+    reader = reader_factory()
+    reader.read(b"Not a page.", uri="a.txt")
+    assert not any("/lxml/" in path for path in loaded())
+    reader.read(b"<p>A page.", uri="a.html")
+    assert any("/lxml/" in path for path in loaded())
+    assert not any("/torch/" in path or "/tokenizers/" in path or "/numpy/" in path for path in loaded())
 
 
 def test_worker_loads_no_parser():

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
 from app.errors import UnavailableError, VectorIndexUnavailableError
-from app.ports.parts import TextSink
+from app.ports.texts import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, JobState, Point
 from app.types.texts import Findings
