@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.access.accounts import Accounts
@@ -36,7 +36,7 @@ from app.types.evaluation import (
 )
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
-from app.types.search import SearchRequest, SearchResult
+from app.types.search import ALL_COLLECTIONS, SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
 from app.types.weights import CollectionWeights, WeightTuning
@@ -51,11 +51,18 @@ class AuthorizedSearch:
         self._authorizer = authorizer
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
+        if request.collection == ALL_COLLECTIONS:
+            request = replace(request, among=self._authorizer.visible_names())
+            return self._search.search(request, highlight=highlight)
         with self._authorizer.require_access(READER, request.collection):
             return self._search.search(request, highlight=highlight)
 
     def highlight(self, result: SearchResult) -> SearchResult:
-        with self._authorizer.require_access(READER, result.collection):
+        names = {result.collection}
+        if result.collection == ALL_COLLECTIONS:
+            names = {hit.document.collection for hit in result.hits}
+            result = replace(result, among=self._authorizer.visible_names())
+        with self._authorizer.require_access(READER, *names):
             return self._search.highlight(result)
 
     def refine(

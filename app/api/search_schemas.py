@@ -51,7 +51,11 @@ class RefineQuestion(Posted):
 
 class SearchQuestion(Posted):
     query: str = Field(examples=["I still haven't received my new card"])
-    collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
+    collection: str = Field(
+        default=DEFAULT_COLLECTION,
+        description="Where to look. `*`: in all collections of the model in use that the caller may see.",
+        examples=["sample"],
+    )
     instruction: str | None = Field(
         default=None,
         description="How to look at the query. Left out: the model's own. Empty: none.",
@@ -148,6 +152,7 @@ class HitDocumentAnswer(Answer):
     title: str
     uri: str
     metadata: dict[str, MetadataValue]
+    collection: str
 
 
 class HitChunkAnswer(Answer):

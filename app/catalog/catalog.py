@@ -97,6 +97,11 @@ class SqlCatalog(
                 raise unknown_collection(session, name)
             return found[0]
 
+    def uncounted_collections(self) -> list[Collection]:
+        with self._session(self._engine) as session:
+            rows = session.scalars(select(CollectionRow).order_by(CollectionRow.name))
+            return [Collection(**row.values()) for row in rows]
+
     def collections(self) -> list[CountedCollection]:
         with self._session(self._engine) as session:
             return self._counted_collections(session)

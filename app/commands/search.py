@@ -79,7 +79,9 @@ def search(
     query: Annotated[str, typer.Argument(help="What you are looking for.")],
     instruction: Instruction = None,
     lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Where to look; '*': in all of them.")
+    ] = DEFAULT_COLLECTION,
     steps: Steps = None,
     mode: Mode = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,

@@ -133,6 +133,10 @@ class LensIndexRecords(Protocol):
 class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
     """What a search asks of the catalog."""
 
+    def uncounted_collections(self) -> list[Collection]:
+        """In the order of their names."""
+        ...
+
     def collection(self, name: str) -> Collection:
         """Raises UnknownCollectionError."""
         ...

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.ports.access import AccessLedger
-from app.ports.catalog import Catalog, LensIndexRecords
+from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
 from app.types.documents import (
     Chunk,
     Collection,
@@ -258,7 +258,7 @@ class LensIndexLedger(LensIndexRecords, Protocol):
         ...
 
 
-class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, AccessLedger, Protocol):
+class Ledger(Catalog, SearchedCatalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, AccessLedger, Protocol):
     """The whole catalog, the one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:

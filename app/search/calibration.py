@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, SearchedIndex
 from app.runtime.lru import LRUCache
 from app.search.aspect_search import bank_wordings
 from app.search.aspect_vectors import kept_vectors
@@ -41,14 +41,14 @@ class Scale:
         low, median = np.quantile(best, (_LOW, 0.5))
         return cls(float(median), float(median - low))
 
-    def match(self, cosine: float, *, has_words: bool = False) -> Match:
-        """`has_words`: whether the passage has half the words of the query."""
+    def match(self, cosine: float, *, shares_words: bool = False) -> Match:
+        """`shares_words`: whether the passage has half the words of the query."""
         distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
-        weak_below = WEAK_BELOW_WITH_WORDS if has_words else WEAK_BELOW
+        weak_below = WEAK_BELOW_WITH_WORDS if shares_words else WEAK_BELOW
         return Match.WEAK if distance < weak_below else Match.FAIR if distance < STRONG_FROM else Match.STRONG
 
 
-def has_words(passage: str, query: str) -> bool:
+def shares_words(passage: str, query: str) -> bool:
     """Whether the passage has half the words of the query, and two or more of them."""
     asked = set(query_vector(query).indices)
     return len(asked) >= _LEAST_WORDS and len(asked & set(query_vector(passage).indices)) >= _SHARED * len(asked)
@@ -62,7 +62,9 @@ def best_match(found: Iterable[Match | None]) -> Match | None:
 class MatchCalibration:
     """Safe to use from several threads. Scales of the last indexes are kept for minutes."""
 
-    def __init__(self, index: VectorIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, index: SearchedIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._index = index
         self._embedder = embedder
         self._clock = clock
@@ -86,7 +88,7 @@ class MatchCalibration:
         found, vectors = self._index.vectors(collection.active_index, list(passages))
         scale = self._scale(collection)
         return {
-            each: scale.match(float(np.dot(asked, of_passage)), has_words=has_words(passages[each], query))
+            each: scale.match(float(np.dot(asked, of_passage)), shares_words=shares_words(passages[each], query))
             for each, of_passage in zip(found, vectors, strict=True)
         }
 

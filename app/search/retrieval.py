@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.errors import ConflictError, InputError
-from app.ports.parts import VectorIndex
+from app.ports.parts import SearchedIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
 from app.search.steering import steer_words
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
@@ -73,7 +73,7 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 
 
 def find_candidates(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -95,7 +95,7 @@ def find_candidates(
 
 
 def find_points(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -144,7 +144,7 @@ class FoundLegs(NamedTuple):
 
 
 def find_legs(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -171,7 +171,7 @@ def find_legs(
     return FoundLegs(legs, Leg.FEEDBACK, towards)
 
 
-def _with_payloads(index: VectorIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
+def _with_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
     """Those that are still there."""
     payloads = index.payloads(name, [each.point.id for each in points])
     return [
@@ -218,7 +218,7 @@ def _add_means(vector: np.ndarray, *weighted: tuple[float, Sequence[Sequence[flo
     return vector
 
 
-def _moved_vectors(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
+def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
     """Raises InputError when the collection has no such chunk."""
     if not request.like and not request.unlike:
         return vectors

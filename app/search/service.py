@@ -13,18 +13,19 @@ import numpy as np
 from app.errors import EmbedderUnavailableError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, SearchedIndex
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
-from app.search.fingerprints import require_same_model
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import hits_of, own_points
+from app.search.joined_collections import Searched, searched
+from app.search.joined_indexes import JoinedIndexes
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
@@ -56,7 +57,7 @@ class SearchService:
     def __init__(
         self,
         catalog: SearchedCatalog,
-        index: VectorIndex,
+        index: SearchedIndex,
         embedder: Embedder,
         *,
         reranker: Reranker | None = None,
@@ -69,13 +70,13 @@ class SearchService:
         self._rerank_candidates = rerank_candidates
         self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
-        self._index = index
+        self._index: SearchedIndex = JoinedIndexes(index)
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
-        self._exclusions = ExclusionRanker(index, self._values)
-        self._value_search = ValueSearch(catalog, index, self._values)
-        self._calibration = MatchCalibration(index, embedder)
+        self._exclusions = ExclusionRanker(self._index, self._values)
+        self._value_search = ValueSearch(catalog, self._index, self._values)
+        self._calibration = MatchCalibration(self._index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
@@ -90,8 +91,8 @@ class SearchService:
             check_value(request)
             asked, negated = request.query, exclude_negated(request)
             request = negated.request
-            collection = self._catalog.collection(request.collection)
-            require_same_model(collection, self._embedder)
+            place = searched(self._catalog, self._embedder, request)
+            collection = place.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
             query, vectors = _NOTHING, QueryVectors()
@@ -100,7 +101,8 @@ class SearchService:
                     query, vectors = self._embed(request, collection)
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                collection, labels, found = self._ask_index(collection, request, vectors, own_value)
+                place, labels, found = self._ask_index(place, request, vectors, own_value)
+            collection = place.collection
             points = own_points(found.points)
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
@@ -110,18 +112,19 @@ class SearchService:
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), place.names),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
-            notes=ranked.notes,
+            notes=(*place.notes, *ranked.notes),
             exclusions=told_exclusions(negated, kept, summary),
             searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
             is_ranked_by_refinement=_is_ranked_by_refinement(request, query.instruction, collection),
+            among=request.among,
         )
         return self.highlight(result) if highlight else result
 
@@ -206,7 +209,7 @@ class SearchService:
         if result.instruction:
             return hits
         try:
-            collection = self._catalog.collection(result.collection)
+            collection = searched(self._catalog, self._embedder, result).collection
             query = result.searched or result.query
             vector = self._document_vector(query, collection)
             passages = {hit.chunk.id: hit.chunk.text for hit in hits}
@@ -267,27 +270,25 @@ class SearchService:
         return self.refine(text, instruction=collection.document_instruction, steps=collection.document_steps).vector
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
-    ) -> tuple[Collection, LabelChoice, Retrieved]:
+        self, place: Searched, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
+    ) -> tuple[Searched, LabelChoice, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
-            name = collection.active_index
+            name = place.collection.active_index
             try:
-                labels = self._value_search.choose(request, collection, own_value)
-                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                labels = self._value_search.choose(request, place.collection, own_value)
+                weights = self._catalog.leg_weights(place.collection.name) or WEIGHTS_AFTER_FEEDBACK
                 found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
-                return collection, labels, found
+                return place, labels, found
             except NotFoundError:
-                collection = self._catalog.collection(collection.name)
-                if collection.active_index == name:
+                place = searched(self._catalog, self._embedder, request)
+                if place.collection.active_index == name:
                     raise
-                require_same_model(collection, self._embedder)
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """What each leg of a hybrid search finds, before they are fused."""
         request = exclude_negated(request).request
-        collection = self._catalog.collection(request.collection)
-        require_same_model(collection, self._embedder)
+        collection = searched(self._catalog, self._embedder, request).collection
         _, vectors = self._embed(request, collection)
         return find_legs(self._index, collection.active_index, request, vectors).legs
 

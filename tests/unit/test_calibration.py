@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import EmbedderUnavailableError
-from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match, has_words
+from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match, shares_words
 from app.testing import ToyEmbedder
 from app.types.search import Match, SearchMode, SearchRequest
 from embedder.refinement import Refinement
@@ -38,12 +38,14 @@ def test_a_scale_counts_deviations_above_what_off_topic_queries_find() -> None:
 
 def test_a_passage_with_half_the_words_of_the_query_need_only_stand_above_the_median() -> None:
     scale = Scale(median=0.2, deviation=0.05)
-    assert scale.match(0.2 - 1e-6, has_words=True) is Match.WEAK
-    assert scale.match(0.2 + 1e-6, has_words=True) is Match.FAIR
+    assert scale.match(0.2 - 1e-6, shares_words=True) is Match.WEAK
+    assert scale.match(0.2 + 1e-6, shares_words=True) is Match.FAIR
     assert scale.match(0.2 + 1e-6) is Match.WEAK
-    assert has_words("A proxy stands in front of the server.", "put a proxy in front")
-    assert not has_words("A proxy stands behind the server.", "put a proxy in front of everything else that is there")
-    assert not has_words("The cat sleeps.", "cat"), "one word is too few"
+    assert shares_words("A proxy stands in front of the server.", "put a proxy in front")
+    assert not shares_words(
+        "A proxy stands behind the server.", "put a proxy in front of everything else that is there"
+    )
+    assert not shares_words("The cat sleeps.", "cat"), "one word is too few"
 
 
 def test_what_a_broad_collection_does_answer_does_not_move_its_scale() -> None:

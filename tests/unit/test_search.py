@@ -201,7 +201,7 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "excluded",
         "duplicates",
     ]
-    assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]
+    assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata", "collection"]
     assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page", "context", "kind"]
     assert list(result["refinement"][0]) == ["step", "tokens", "remaining"]
     assert list(result["refinement"][0]["tokens"][0]) == ["token", "probability"]
