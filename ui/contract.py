@@ -18,6 +18,7 @@ class PageLink:
     path: str
 
 
+PURPOSE = "gircse-search finds passages by meaning, and you say what “similar” should mean."
 SEARCH = PageLink("Search", "/")
 COMPARE = PageLink("Compare", "/compare")
 DOCUMENTS = PageLink("Documents", "/documents")
@@ -28,10 +29,11 @@ ABOUT = PageLink("About", "/about")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A search to try with one click."""
+    """A search to try with one click, in the collection that it was written for."""
 
     query: str
     instruction: str
+    collection: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class AboutInfo:
     catalog_kind: str = ""
     index_kind: str = ""
     faithfulness: str = ""
+    language: str = ""  # that the model reads alone; empty where that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,10 @@ class SearchQuestion(Posted):
     )
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
-    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    token_bias: dict[str, Bias] = Field(
+        default_factory=dict,
+        description="Word → how much more passages are to be about it (below 0: less); from 5 on, either way, in full.",
+    )
     mode: SearchMode = Field(
         default=DEFAULT_MODE, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )

@@ -27,8 +27,8 @@ Instruction = Annotated[
     typer.Option("--instruction", "-i", help="How to look at the text. Left out: the model's own; '': none."),
 ]
 Steps = Annotated[int | None, typer.Option(help="Refinement steps. Left out: the model's own.")]
-Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="Make the model think of WORD. Repeatable.")]
-Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Keep the model off WORD. Repeatable.")]
+Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="More weight for WORD. Repeatable.")]
+Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Less weight for WORD. Repeatable.")]
 Values = Annotated[
     str | None,
     typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),

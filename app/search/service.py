@@ -29,6 +29,7 @@ from app.search.joined_indexes import JoinedIndexes
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
+from app.search.steering import steer
 from app.search.text_reranking import rerank_texts
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
@@ -141,9 +142,7 @@ class SearchService:
             return None
         with self._timed(timings_ms, "values"):
             # As documents are embedded, which a hybrid search asks with, too: it is remembered.
-            vector = self.refine(
-                request.query, instruction=collection.document_instruction, steps=collection.document_steps
-            ).vector
+            vector = self._document_vector(request.query, collection)
             return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
 
     def _read_values(
@@ -219,9 +218,7 @@ class SearchService:
         try:
             collection = self._place(result).collection
             query = result.searched or result.query
-            vector = self.refine(
-                query, instruction=collection.document_instruction, steps=collection.document_steps
-            ).vector
+            vector = self._document_vector(query, collection)
             passages = {hit.chunk.id: hit.chunk.text for hit in hits}
             found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
@@ -267,14 +264,17 @@ class SearchService:
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
     def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Refinement, QueryVectors]:
-        read = self.refine(
-            request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
-        )
+        read = self.refine(request.query, instruction=request.instruction, steps=request.steps)
+        words = [(bias, self._document_vector(word, collection)) for word, bias in request.token_bias.items()]
         if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or not read.steps:
-            return read, QueryVectors(read.vector.tolist())
-        plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
+            return read, QueryVectors(steer(read.vector, words))
+        plain = steer(self.refine(request.query, instruction="", steps=0).vector, words)
         is_refined = _is_ranked_by_refinement(request, read.instruction, collection)
-        return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
+        return read, QueryVectors(steer(read.vector, words), plain) if is_refined else QueryVectors(plain)
+
+    def _document_vector(self, text: str, collection: Collection) -> np.ndarray:
+        """Of a text, as documents of the collection are embedded. It is remembered."""
+        return self.refine(text, instruction=collection.document_instruction, steps=collection.document_steps).vector
 
     def _place(self, asked: SearchRequest | SearchResult) -> Searched:
         return searched(self._catalog, self._embedder, self._soundness, asked)
@@ -306,10 +306,9 @@ class SearchService:
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
-    """Soft tokens that neither an instruction nor a person steers find less than the base model does, where a
-    collection has vectors of that (docs/evaluation/hybrid.md)."""
-    is_steered = bool(instruction or request.token_bias)
-    return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
+    """Soft tokens that no instruction steers find less than the base model does, where a collection has vectors of that
+    (docs/evaluation/hybrid.md)."""
+    return bool(instruction) or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
 
 
 def refine_query(

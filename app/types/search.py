@@ -65,7 +65,7 @@ class SearchRequest:
     steps: int | None = None  # None: the model's default
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
-    token_bias: Mapping[str, float] = field(default_factory=dict)
+    token_bias: Mapping[str, float] = field(default_factory=dict)  # words that the query turns to, or from
     mode: SearchMode = DEFAULT_MODE
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not

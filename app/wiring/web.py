@@ -12,6 +12,7 @@ from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
+from app.collections.library import SAMPLE_COLLECTION
 from app.errors import InputError
 from app.search.lenses import STARTERS
 from app.services import Services
@@ -26,10 +27,13 @@ from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
-EXAMPLES = (
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same place"]),
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same topic"]),
-    Example("How do prices react when demand falls?", _LENSES["Answers the question"]),
+EXAMPLES = tuple(
+    Example(query, _LENSES[lens], SAMPLE_COLLECTION)
+    for query, lens in (
+        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same place"),
+        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same topic"),
+        ("How do prices react when demand falls?", "Answers the question"),
+    )
 )
 
 

@@ -36,6 +36,7 @@ from app.types.documents import (
 from app.types.search import SearchRequest, SearchResult
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
+from ui.contract import Example
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
@@ -236,7 +237,8 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    assert list(handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")) == [(None, None, None)]
+    ((welcome, *others),) = handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")
+    assert ("you say what" in str(welcome), others) == (True, ["", ""])
     (first, last) = handlers.search_again("card", "", 4, "hybrid", "library", 3, "")
     assert first[2] is None  # counting comes last
     assert "Narrow down" in str(last[2])
@@ -437,3 +439,38 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
+
+
+def test_examples_belong_to_the_collection_that_they_were_written_for(search: NoHits) -> None:
+    given = replace(handlers_over(search), examples=[Example("A question?", "", "library")])
+    ((shown, *_),) = given.search_again("", "", 4, "hybrid", "library", 3, "")
+    ((elsewhere, *_),) = given.search_again("", "", 4, "hybrid", "other", 3, "")
+    assert ("A question?" in str(shown), "A question?" in str(elsewhere)) == (True, False)
+    assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
+    with pytest.raises(InputError, match="at most"):
+        given.example({"query": "x" * 10_001})
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "is_told"),
+    [
+        ("English", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", True),
+        ("English", "How do prices react when demand falls?", False),
+        ("", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", False),
+    ],
+)
+def test_a_model_of_one_language_says_that_it_cannot_read_another(
+    search: NoHits, language: str, query: str, is_told: bool
+) -> None:
+    given = replace(handlers_over(search), language=language)
+    first = next(given.search(query, "", 4, "hybrid", "library", 3, ""))
+    assert ("looks like German" in str(first[0])) is is_told
+
+
+def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
+    chosen = Choices(filters={"kind": "note"}).to_text()
+    ((shown, *_), _) = handlers_over(search).search("card", "Find the same.", 4, "sparse", "library", 3, chosen)
+    for tried in ("fewer filters", "Say it in the words", "No lens", "Choose another collection"):
+        assert tried in str(shown)
+    ((plain, *_), _) = handlers_over(search).search("card", "", 4, "hybrid", "library", 3, "")
+    assert "fewer filters" not in str(plain)
