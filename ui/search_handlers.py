@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from markupsafe import Markup
@@ -18,6 +18,7 @@ from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
+from app.types.searches import question_of
 from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.document_view import read_document
@@ -229,11 +230,6 @@ def read_mode(value: object) -> SearchMode:
         return SearchMode(str(value))
     except ValueError:
         raise InputError(f"Search by {', '.join(SearchMode)}, not {str(value)[:40]!r}.") from None
-
-
-def question_of(request: SearchRequest) -> dict[str, object]:
-    """The request as `POST /api/v1/search` takes it."""
-    return {**asdict(request), "values": [str(each) for each in request.values]}
 
 
 def _view(
