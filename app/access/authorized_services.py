@@ -374,7 +374,9 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
-        accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
+        accounts=AuthorizedAccounts(
+            Accounts(services.catalog), services.catalog, authorizer, idle=services.settings.session_idle
+        ),
         application_metrics=AuthorizedMetrics(services, authorizer),
         fetching=AuthorizedFetching(fetching, authorizer),
         reindexing=AuthorizedReindexing(reindexing, authorizer),

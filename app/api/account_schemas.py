@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field
 
 from app.api.base_schemas import Posted
-from app.types.access import ApiKey, RoleName, Scope, User
+from app.types.access import ApiKey, RoleName, Scope, User, WebSession
 
 COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
 SCOPES = "What the key may do only if it was made for it. `access`: see to users and keys, as far as its user may."
@@ -101,6 +101,34 @@ class KeyAnswer(BaseModel):
 
 class NewKeyAnswer(KeyAnswer):
     secret: str = Field(description="What to show as `Authorization: Bearer …`. It is told only now.")
+
+
+class SessionAnswer(BaseModel):
+    id: str
+    user: str
+    created_at: datetime
+    used_at: datetime = Field(description="To the minute.")
+    expires_at: datetime
+    address: str = Field(description="From where it was begun; empty for those of earlier releases.")
+    browser: str = Field(examples=["Firefox on Linux"])
+    is_current: bool = Field(description="The one that you ask with.")
+
+    @classmethod
+    def of(cls, session: WebSession, *, current: str | None) -> SessionAnswer:
+        return cls(
+            id=session.id,
+            user=session.user,
+            created_at=session.created_at,
+            used_at=session.used_at,
+            expires_at=session.expires_at,
+            address=session.address,
+            browser=session.browser,
+            is_current=session.id == current,
+        )
+
+
+class EndedSessions(BaseModel):
+    ended: int
 
 
 class AuditAnswer(BaseModel):

@@ -9,12 +9,14 @@ from fastapi import APIRouter, Query
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.api.account_schemas import (
     AuditAnswer,
+    EndedSessions,
     KeyAnswer,
     MeAnswer,
     NewKey,
     NewKeyAnswer,
     NewPassword,
     NewUser,
+    SessionAnswer,
     UserAnswer,
     UserChange,
 )
@@ -45,6 +47,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 
     _add_user_routes(routes, accounts)
     _add_key_routes(routes, accounts)
+    _add_session_routes(routes, accounts)
 
     @routes.get("/audit", response_model=list[AuditAnswer])
     def list_audit(
@@ -121,3 +124,24 @@ def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     def revoke_key(key_id: str) -> None:
         """Revokes a key that you are shown in the list, at once and for ever."""
         accounts.revoke_key(key_id)
+
+
+def _add_session_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
+    @routes.get("/sessions", response_model=list[SessionAnswer], responses=PAGE_HEADERS)
+    def list_sessions(page: Page, user: str | None = None) -> list[SessionAnswer]:
+        """Where you are logged in; for admins where all are who may do no more than they, or `user` alone.
+
+        A key without the scope `access` is shown none.
+        """
+        current = accounts.me().session_id
+        return [SessionAnswer.of(session, current=current) for session in page.of(accounts.sessions(user))]
+
+    @routes.delete("/sessions/{session_id}", status_code=204)
+    def end_session(session_id: str) -> None:
+        """Logs out a session that you are shown in the list, at once."""
+        accounts.end_session(session_id)
+
+    @routes.delete("/sessions", response_model=EndedSessions)
+    def end_other_sessions(user: str | None = None) -> EndedSessions:
+        """Logs you out everywhere but here; admins name another `user`, who is then logged out everywhere."""
+        return EndedSessions(ended=accounts.end_other_sessions(user))

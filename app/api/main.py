@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from app.access.authorized_services import AuthorizedServices
 from app.access.logins import Logins
 from app.api.access import AccessControl
+from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
 from app.api.admission import Admission
 from app.api.bodies import BodyGuard, BodyLimits
@@ -48,6 +49,7 @@ def create_app(
     read_url: ReadUrl | None = None,
     logins: Logins | None = None,
     draw_login: DrawLogin | None = None,
+    draw_account: DrawAccount | None = None,
     embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
@@ -89,6 +91,8 @@ def create_app(
     api.include_router(account_routes(services.accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
+    if draw_account is not None:
+        api.include_router(account_page_routes(services.accounts, draw=draw_account))
     api.include_router(health_routes(services.checks))
     api.include_router(metrics_routes(services.application_metrics))
     api.include_router(docs_routes(lambda: api.openapi()))

@@ -76,9 +76,20 @@ class AccessLedger(Sessions):
             row = session.get(WebSessionRow, token_hash)
             return None if row is None else row.as_session()
 
-    def end_session(self, token_hash: str) -> None:
+    def web_sessions(self, user: str | None = None) -> list[WebSession]:
+        latest = select(WebSessionRow).order_by(WebSessionRow.used_at.desc(), WebSessionRow.id)
+        with self._session(self._engine) as session:
+            rows = session.scalars(latest if user is None else latest.where(WebSessionRow.user == user))
+            return [row.as_session() for row in rows]
+
+    def use_session(self, token_hash: str, at: datetime) -> None:
+        used = update(WebSessionRow).where(WebSessionRow.token_hash == token_hash).values(used_at=at)
         with self._session(self._writer) as session:
-            session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash == token_hash))
+            session.execute(used)
+
+    def end_sessions(self, token_hashes: Sequence[str]) -> None:
+        with self._session(self._writer) as session:
+            session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash.in_(token_hashes)))
 
     def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
         found = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)

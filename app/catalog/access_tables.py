@@ -70,9 +70,23 @@ class WebSessionRow(Table):
     credential: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime] = mapped_column(index=True)
+    id: Mapped[str] = mapped_column(String(36), index=True)
+    used_at: Mapped[datetime]
+    address: Mapped[str]
+    browser: Mapped[str]
 
     def as_session(self) -> WebSession:
-        return WebSession(self.token_hash, self.user, self.credential, self.created_at, self.expires_at)
+        return WebSession(
+            self.token_hash,
+            self.user,
+            self.credential,
+            self.created_at,
+            self.expires_at,
+            self.id,
+            self.used_at,
+            self.address,
+            self.browser,
+        )
 
 
 class AttemptRow(Table):

@@ -15,6 +15,7 @@ from app.access.authorizer import Authorizer
 from app.api.account_schemas import KeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
+from app.settings import load_settings
 from app.types.access import OPERATOR, ApiKey, RoleName, Scope, acting_as
 from app.types.documents import utc_now
 
@@ -36,7 +37,7 @@ def open_accounts() -> Iterator[AuthorizedAccounts]:
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
-        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog))
+        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog), idle=load_settings().session_idle)
 
 
 @users.command("list")

@@ -27,6 +27,13 @@ def key_of(user: User, clock: Clock, **changes: object) -> ApiKey:
     )  # type: ignore[arg-type]
 
 
+def session_of(user: str, token: str, clock: Clock) -> WebSession:
+    end = clock() + timedelta(hours=1)
+    return WebSession(
+        token, user, "c" * 64, clock(), end, f"id of {token[:9]}", clock(), "10.0.0.1", "Firefox on Linux"
+    )
+
+
 def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     bert = User("bert", Role.ADMIN, clock())
     catalog.add_user(bert)
@@ -45,7 +52,7 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
 
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     catalog.add_key(key_of(anna, clock))
-    catalog.add_session(WebSession("t" * 64, "anna", "c" * 64, clock(), clock() + timedelta(hours=1)))
+    catalog.add_session(session_of("anna", "t" * 64, clock))
     assert catalog.key("k1") == key_of(anna, clock)
     assert catalog.web_session("t" * 64) is not None
     catalog.delete_user("anna")
@@ -68,16 +75,31 @@ def test_keys_are_listed_the_newest_first_and_stay_when_revoked(catalog: SqlCata
 
 def test_sessions_that_have_ended_are_forgotten(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     def begin(token: str) -> None:
-        catalog.add_session(WebSession(token, "anna", "c", clock(), clock() + timedelta(hours=1)))
+        catalog.add_session(session_of("anna", token, clock))
 
     begin("first")
     clock.now += timedelta(hours=1)
     begin("second")
     assert catalog.web_session("first") is None
     assert catalog.web_session("second") is not None
-    catalog.end_session("second")
-    catalog.end_session("second")
+    catalog.end_sessions(["second"])
+    catalog.end_sessions(["second"])
     assert catalog.web_session("second") is None
+
+
+def test_sessions_are_listed_the_last_used_first(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    catalog.add_user(User("bert", Role.READER, clock()))
+    tokens = {"first": "anna", "second": "anna", "third": "bert"}
+    kept = {token: session_of(user, token, clock) for token, user in tokens.items()}
+    for session in kept.values():
+        catalog.add_session(session)
+    later = clock() + timedelta(minutes=5)
+    catalog.use_session("second", later)
+    used = replace(kept["second"], used_at=later)
+    assert catalog.web_sessions("anna") == [used, kept["first"]]
+    assert {each.user for each in catalog.web_sessions()} == {"anna", "bert"}
+    catalog.end_sessions(["first", "second"])
+    assert catalog.web_sessions() == [kept["third"]]
 
 
 def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock) -> None:
