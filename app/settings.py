@@ -176,6 +176,14 @@ class Settings(LogSettings):
         le=60 * 24 * 365,
         description="A session that was not used for so long ends before its time; 0: none does.",
     )
+    quota_mb: float | None = Field(
+        default=None, ge=0, description="What a user may store, in MB; admins give single users more or less."
+    )
+    quota_documents: int | None = Field(default=None, ge=0, description="How many documents a user may store.")
+    quota_requests: int | None = Field(default=None, ge=1, description="How many requests a minute a user may send.")
+    quota_contact: str = Field(
+        default="an admin of this server", description="Whom people ask for more, as told where a quota is reached."
+    )
     ask_service: bool = Field(
         default=True,
         description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",

@@ -9,17 +9,26 @@ from datetime import datetime, timedelta
 from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
 from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
+from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.types.access import ApiKey, AuditEntry, Principal, Role, Scope, User, WebSession
 from app.types.documents import utc_now
+from app.types.quotas import Quotas, QuotaUse
 
 
 class AuthorizedAccounts:
     def __init__(
-        self, accounts: Accounts, ledger: AccessLedger, authorizer: Authorizer, *, idle: timedelta | None = None
+        self,
+        accounts: Accounts,
+        ledger: AccessLedger,
+        authorizer: Authorizer,
+        *,
+        quotas: UserQuotas,
+        idle: timedelta | None = None,
     ) -> None:
         """`idle` is that of `Logins`."""
+        self._quotas = quotas
         self._accounts = accounts
         self._ledger = ledger
         self._authorizer = authorizer
@@ -57,6 +66,7 @@ class AuthorizedAccounts:
         collections: Iterable[str] | None = None,
         is_disabled: bool | None = None,
         password: str | None = None,
+        quotas: Quotas | None = None,
     ) -> User:
         """Raises UnknownUserError for one who may do more than the caller, ForbiddenError where they then could."""
         admin = self._require_manager(Role.ADMIN)
@@ -64,7 +74,7 @@ class AuthorizedAccounts:
         granted = None if collections is None else tuple(collections)
         require_grant(admin, before.role if role is None else role, granted or ())
         user = self._accounts.change_user(
-            name, role=role, collections=granted, is_disabled=is_disabled, password=password
+            name, role=role, collections=granted, is_disabled=is_disabled, password=password, quotas=quotas
         )
         state = "disabled" if user.disabled_at else "enabled"
         self._authorizer.note("user.changed", name, {"role": user.role.label, "state": state})
@@ -98,6 +108,16 @@ class AuthorizedAccounts:
                 "A key manages itself alone. Log in, or show one made for this: `gircse keys add --scope access`."
             )
         return principal
+
+    # Quotas
+
+    def quota_use(self, name: str | None = None) -> list[QuotaUse]:
+        """Of the caller; admins name another user, who may do no more than they."""
+        principal = self._authorizer.require_role()
+        if name is None or name == principal.name:
+            return self._quotas.use(principal)
+        user = self.user(name)
+        return self._quotas.use(Principal(user.name, user.role, quotas=user.quotas))
 
     # Sessions
 

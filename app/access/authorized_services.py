@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
@@ -36,6 +37,7 @@ from app.types.evaluation import (
 )
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
+from app.types.quotas import Allowance
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
@@ -87,7 +89,8 @@ class AuthorizedProposals:
 
 
 class AuthorizedLibrary:
-    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer) -> None:
+    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer, quotas: UserQuotas) -> None:
+        self._quotas = quotas
         self._library = library
         self._catalog = catalog
         self._authorizer = authorizer
@@ -126,8 +129,8 @@ class AuthorizedLibrary:
             self._library.delete_collection(name)
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]:
-        with self._authorizer.require_access(EDITOR, collection):
-            return self._library.add_document(collection, source)
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            return self._library.add_document(collection, replace(source, allowance=self._quotas.allowance(principal)))
 
     def delete_document(self, document_id: str) -> Job:
         document = self._catalog.document(document_id)
@@ -160,21 +163,22 @@ class AuthorizedLibrary:
 
 
 class AuthorizedFetching:
-    def __init__(self, fetching: Fetching, authorizer: Authorizer) -> None:
+    def __init__(self, fetching: Fetching, authorizer: Authorizer, quotas: UserQuotas) -> None:
+        self._quotas = quotas
         self._fetching = fetching
         self._authorizer = authorizer
 
-    def add(self, collection: str, urls: Sequence[str]) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._fetching.add(collection, urls)
+    def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            self._fetching.add(collection, urls, allowance=self._quotas.allowance(principal))
 
     def fetches(self, collection: str) -> list[Fetch]:
         with self._authorizer.require_access(READER, collection):
             return self._fetching.fetches(collection)
 
-    def retry(self, collection: str, url: str) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._fetching.retry(collection, url)
+    def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            self._fetching.retry(collection, url, allowance=self._quotas.allowance(principal))
 
     def forget(self, collection: str, url: str) -> None:
         with self._authorizer.require_access(EDITOR, collection):
@@ -351,6 +355,7 @@ class AuthorizedServices:
     evaluations: Evaluations
     tuning: Tuning
     accounts: AuthorizedAccounts
+    quotas: UserQuotas
     application_metrics: AuthorizedMetrics
     fetching: Fetching
     reindexing: Reindexing
@@ -362,6 +367,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
     """The one place where guards are built. Vectors and files are reached through searches and documents."""
     authorizer = Authorizer(services.catalog)
     catalog = AuthorizedCatalog(services.catalog, authorizer)
+    quotas = UserQuotas(services.catalog, services.settings)
     return AuthorizedServices(
         settings=services.settings,
         embedder=services.embedder,
@@ -370,15 +376,20 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
-        library=AuthorizedLibrary(services.library, catalog, authorizer),
+        library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
         accounts=AuthorizedAccounts(
-            Accounts(services.catalog), services.catalog, authorizer, idle=services.settings.session_idle
+            Accounts(services.catalog),
+            services.catalog,
+            authorizer,
+            quotas=quotas,
+            idle=services.settings.session_idle,
         ),
+        quotas=quotas,
         application_metrics=AuthorizedMetrics(services, authorizer),
-        fetching=AuthorizedFetching(fetching, authorizer),
+        fetching=AuthorizedFetching(fetching, authorizer, quotas),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),

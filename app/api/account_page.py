@@ -10,9 +10,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.types.access import Principal, WebSession
+from app.types.quotas import QuotaUse
 
 ACCOUNT = "/account"
-DrawAccount = Callable[[Principal, list[WebSession]], str]
+DrawAccount = Callable[[Principal, list[WebSession], list[QuotaUse]], str]
 
 
 def account_page_routes(accounts: AuthorizedAccounts, *, draw: DrawAccount) -> APIRouter:
@@ -21,7 +22,8 @@ def account_page_routes(accounts: AuthorizedAccounts, *, draw: DrawAccount) -> A
     @routes.get(ACCOUNT, response_class=HTMLResponse)
     def show_account() -> HTMLResponse:
         me = accounts.me()
-        return HTMLResponse(draw(me, accounts.sessions(me.name)), headers={"Cache-Control": "no-store"})
+        page = draw(me, accounts.sessions(me.name), accounts.quota_use())
+        return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
     @routes.post(f"{ACCOUNT}/sessions/end")
     def end_session(session_id: Annotated[str, Form(max_length=100)]) -> Response:

@@ -16,12 +16,14 @@ from app.api.account_schemas import (
     NewKeyAnswer,
     NewPassword,
     NewUser,
+    QuotaUseAnswer,
     SessionAnswer,
     UserAnswer,
     UserChange,
 )
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
 from app.types.access import AuditEntry, RoleName, Scope
+from app.types.quotas import QuotaUse
 
 
 def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
@@ -39,6 +41,11 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
             scopes=list(filter(me.has_scope, Scope)),
             access_control=access_control,
         )
+
+    @routes.get("/me/usage", response_model=list[QuotaUseAnswer])
+    def show_own_usage() -> list[QuotaUse]:
+        """How much you store and have asked in this minute, and how much you may."""
+        return accounts.quota_use()
 
     @routes.post("/me/password", status_code=204)
     def change_own_password(new: NewPassword) -> None:
@@ -79,6 +86,12 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
         """What a user may do."""
         return UserAnswer.of(accounts.user(name))
 
+    @routes.get("/users/{name}/usage", response_model=list[QuotaUseAnswer])
+    def show_usage(name: str) -> list[QuotaUse]:
+        """How much a user stores and has asked in this minute, and how much they may."""
+        accounts.user(name)  # for admins
+        return accounts.quota_use(name)
+
     @routes.patch("/users/{name}", response_model=UserAnswer)
     def change_user(name: str, change: UserChange) -> UserAnswer:
         """Changes what a user may do; what is left out stays."""
@@ -88,6 +101,7 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
             collections=change.collections,
             is_disabled=change.is_disabled,
             password=change.password,
+            quotas=change.quotas.applied_to(accounts.user(name).quotas) if change.quotas else None,
         )
         return UserAnswer.of(user)
 

@@ -31,6 +31,7 @@ from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, describe, operation_id
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
+from app.api.quotas import QuotaGuard
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.rerank import rerank_routes
@@ -67,6 +68,7 @@ def create_app(
         redoc_url=None,
     )
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
+    api.add_middleware(QuotaGuard, quotas=services.quotas)
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)

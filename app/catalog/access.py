@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
-from app.catalog.sessions import Sessions, insert_into
+from app.catalog.quotas import StoredAmounts
+from app.catalog.sessions import insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
 
 
-class AccessLedger(Sessions):
+class AccessLedger(StoredAmounts):
     def users(self) -> list[User]:
         with self._session(self._engine) as session:
             return [row.as_user() for row in session.scalars(select(UserRow).order_by(UserRow.name))]
@@ -161,6 +163,8 @@ def _user_row(session: Session, name: str) -> UserRow:
     return row
 
 
-def _values(kept: User | ApiKey) -> dict[str, object]:
-    values = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
-    return values | {"scopes": list(kept.scopes)} if isinstance(kept, ApiKey) else values
+def _values(kept: User | ApiKey) -> dict[str, Any]:
+    values: dict[str, Any] = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
+    if isinstance(kept, ApiKey):
+        return values | {"scopes": list(kept.scopes)}
+    return values | {f"quota_{name}": limit for name, limit in values.pop("quotas").items()}

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.catalog.tables import Table
 from app.types.access import ApiKey, AuditEntry, Role, Scope, User, WebSession
+from app.types.quotas import Quotas
 
 
 class UserRow(Table):
@@ -21,6 +22,9 @@ class UserRow(Table):
     password_hash: Mapped[str | None]
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
+    quota_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    quota_documents: Mapped[int | None] = mapped_column(BigInteger)
+    quota_requests: Mapped[int | None] = mapped_column(BigInteger)
 
     def as_user(self) -> User:
         return User(
@@ -30,6 +34,7 @@ class UserRow(Table):
             tuple(self.collections),
             self.password_hash,
             self.disabled_at,
+            Quotas(self.quota_bytes, self.quota_documents, self.quota_requests),
         )
 
 

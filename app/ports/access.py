@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
+from app.types.quotas import StoredAmount
 
 
 class AccessLedger(Protocol):
@@ -56,6 +57,10 @@ class AccessLedger(Protocol):
 
     def use_session(self, token_hash: str, at: datetime) -> None: ...
     def end_sessions(self, token_hashes: Sequence[str]) -> None: ...
+    def stored_amount(self, user: str) -> StoredAmount:
+        """Of the documents that are on this user's account."""
+        ...
+
     def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
         """Those that began after `since`."""
         ...

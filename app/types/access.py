@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
+from app.types.quotas import AS_SET, Quotas
+
 EVERYTHING = ("*",)
 
 
@@ -54,6 +56,7 @@ class Principal:
     key_collections: tuple[str, ...] = EVERYTHING
     scopes: tuple[Scope, ...] = ()  # of the key
     session_id: str | None = None
+    quotas: Quotas = AS_SET
 
     @property
     def sees_everything(self) -> bool:
@@ -82,6 +85,7 @@ class User:
     collections: tuple[str, ...] = EVERYTHING
     password_hash: str | None = None
     disabled_at: datetime | None = None
+    quotas: Quotas = AS_SET
 
 
 @dataclass(frozen=True, slots=True)

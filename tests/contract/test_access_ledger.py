@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from catalog_samples import Clock
+from catalog_samples import LIBRARY, Clock, new_document
 
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, NotFoundError, UnknownUserError
+from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, Role, Scope, User, WebSession
+from app.types.quotas import Allowance, StoredAmount
 
 
 @pytest.fixture
@@ -85,6 +86,34 @@ def test_sessions_that_have_ended_are_forgotten(catalog: SqlCatalog, anna: User,
     catalog.end_sessions(["second"])
     catalog.end_sessions(["second"])
     assert catalog.web_session("second") is None
+
+
+def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> None:
+    for name in ("one", "two"):
+        catalog.create_collection(replace(LIBRARY, name=name, active_index=f"{name}--1"))
+    allowance = Allowance("anna", max_bytes=50, max_documents=5, contact="the desk")
+
+    def upload(number: int) -> str:
+        document = replace(new_document(f"{number}.txt"), byte_count=8, allowance=allowance)
+        try:
+            catalog.submit(("one", "two")[number % 2], document)
+        except QuotaExceededError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(6) as threads:
+        stored = list(threads.map(upload, range(12)))
+    refused = {each for each in stored if each}
+    assert stored.count("") == 5
+    assert refused == {"anna may store 5 documents, and this is one more. Delete documents, or ask the desk."}
+    assert catalog.stored_amount("anna") == StoredAmount(bytes=40, documents=5, largest=8)
+    assert catalog.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
+    there = stored.index("")
+    larger = replace(new_document(f"{there}.txt", content="b"), byte_count=19, allowance=allowance)
+    with pytest.raises(QuotaExceededError, match="would hold 51 bytes"):
+        catalog.submit(("one", "two")[there % 2], larger)
+    catalog.submit(("one", "two")[there % 2], replace(larger, byte_count=18))
+    assert catalog.stored_amount("anna").bytes == 50
 
 
 def test_sessions_are_listed_the_last_used_first(catalog: SqlCatalog, anna: User, clock: Clock) -> None:

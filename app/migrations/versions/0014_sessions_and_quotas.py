@@ -1,6 +1,6 @@
-"""What people are told of their sessions
+"""What people are told of their sessions, and quotas
 
-Sessions that are there lose nothing but what was never noted of them.
+Sessions that are there lose nothing but what was never noted of them. Documents that are there are on nobody's account.
 """
 
 import uuid
@@ -23,6 +23,10 @@ def upgrade() -> None:
     with op.batch_alter_table("web_session") as table:
         table.alter_column("used_at", nullable=False)
     op.create_index("ix_web_session_id", "web_session", ["id"], unique=False)
+    for quota in ("bytes", "documents", "requests"):
+        op.add_column("user_account", sa.Column(f"quota_{quota}", sa.BigInteger(), nullable=True))
+    op.add_column("document", sa.Column("added_by", sa.String(length=64), nullable=True))
+    op.create_index("ix_document_added_by_byte_count", "document", ["added_by", "byte_count"], unique=False)
 
 
 def _fill(connection: sa.Connection) -> None:
