@@ -33,6 +33,8 @@ class _Command:
 # Importing all of them takes a second, which `gircse --help` must not spend, nor a command for the others.
 COMMANDS: Mapping[str, _Command] = {
     "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
+    "saved": _Command("saved:saved", SEARCHING, "List, run and delete saved searches."),
+    "history": _Command("saved:history", SEARCHING, "List and clear what was searched for on the pages."),
     "refine": _Command("refine:refine", SEARCHING, "Show the tokens that the model generates while it embeds a query."),
     "embed": _Command("refine:embed", SEARCHING, "Print the vector of each text, one JSON array per line."),
     "ingest": _Command(
@@ -73,8 +75,9 @@ COMMANDS: Mapping[str, _Command] = {
     "doctor": _Command(
         "doctor:doctor",
         KEEPING,
-        "Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding "
-        "server, model and its golden vectors, fingerprints of collections.",
+        "Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, "
+        "permissions, catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints "
+        "of collections.",
     ),
     "check": _Command(
         "consistency:check",
@@ -95,6 +98,17 @@ COMMANDS: Mapping[str, _Command] = {
         "optimize:optimize",
         KEEPING,
         "Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.",
+    ),
+    "backup": _Command(
+        "backup:backup",
+        KEEPING,
+        "Pack the installation into one file while it serves: catalog, files, texts, settings without secrets.",
+    ),
+    "restore": _Command(
+        "backup:restore",
+        KEEPING,
+        "Put an installation back from a backup, here or on an empty machine. It must be verified to the last byte "
+        "first.",
     ),
     "export": _Command(
         "archive:export",
@@ -122,7 +136,7 @@ COMMANDS: Mapping[str, _Command] = {
     "judgements": _Command(
         "judgements:judgements", SEARCHING, "Bring in judgements of queries, and measure search by them."
     ),
-    "documents": _Command("documents:documents", FILLING, "List, show and delete documents."),
+    "documents": _Command("documents:documents", FILLING, "List, show, delete, restore and move documents."),
     "collections": _Command("collections:collections", FILLING, "List, show and delete collections."),
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
     "users": _Command("access:users", SERVING, "Add, change and remove the people and programs that may come in."),

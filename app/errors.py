@@ -11,7 +11,8 @@ GircseError
 │   ├── UnknownDocumentError
 │   ├── UnknownJobError
 │   ├── UnknownLensError
-│   └── UnknownUserError
+│   ├── UnknownUserError
+│   └── DamagedFileError       a stored file is missing or altered                   500
 ├── ConflictError              the request contradicts the present state              409
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
@@ -24,11 +25,14 @@ GircseError
 ├── QuotaExceededError         a user stores as much as they may                      413
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
+    │   ├── EngineFaultError   the engine answers, with an error of its own
+    │   └── DamagedIndexError  an index must be made anew; waiting does not help
     ├── EmbedderUnavailableError
     │   └── EmbedderBusyError  it has too much to do; wait                             429
     ├── RerankerUnavailableError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
+    │   └── DamagedCatalogError  it must be restored; waiting does not help
     └── FilesUnavailableError
 """
 
@@ -96,6 +100,12 @@ class UnknownUserError(NotFoundError):
         return cls(f"No user is named {name!r}. `gircse users list` shows them.")
 
 
+class DamagedFileError(NotFoundError):
+    """The bytes that were stored under this hash are there no more: the file is gone, cut or altered."""
+
+    status = 500
+
+
 class LoginRequiredError(GircseError):
     status = 401
 
@@ -148,6 +158,19 @@ class VectorIndexUnavailableError(UnavailableError):
     pass
 
 
+class EngineFaultError(VectorIndexUnavailableError):
+    """The engine is there and fails: for a moment, or since what it has stored is damaged."""
+
+
+class DamagedIndexError(VectorIndexUnavailableError):
+    def __init__(self, collection: str, reason: str) -> None:
+        self.collection, self.reason = collection, reason
+        super().__init__(
+            f"The index of the collection {collection!r} is damaged: {reason}. `gircse doctor --rebuild` makes it anew "
+            "from the stored documents; other collections go on meanwhile."
+        )
+
+
 class EmbedderUnavailableError(UnavailableError):
     """The embedding server is away, or changed its model a moment ago."""
 
@@ -168,6 +191,22 @@ class IncompleteDeletionError(UnavailableError):
 
 class CatalogUnavailableError(UnavailableError):
     pass
+
+
+class DamagedCatalogError(CatalogUnavailableError):
+    """The database is there, and what it holds cannot be read."""
+
+    @classmethod
+    def of(cls, place: str, found: object, *, backup: str = "FILE") -> Self:
+        error = cls(
+            f"The catalog at {place} is damaged: {found}. Stop all processes of this installation, then "
+            f"`gircse restore {backup} --force` puts back the last backup; what is damaged is kept beside it."
+        )
+        error.place, error.found = place, found
+        return error
+
+    place: str = ""
+    found: object = ""
 
 
 class FilesUnavailableError(UnavailableError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.collections.value_tables import ValueTables
@@ -34,5 +35,6 @@ class Services:
     lens_indexes: LensIndexes
     value_tables: ValueTables
     evaluations: Evaluations
+    integrity: Integrity
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)

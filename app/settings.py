@@ -189,6 +189,9 @@ class Settings(LogSettings):
         description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
     )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    search_history: int = Field(
+        default=200, ge=0, le=10_000, description="Searches on the pages that each person finds again; 0 keeps none."
+    )
     searches_at_once: int | None = Field(
         default=None,
         ge=1,
@@ -213,6 +216,14 @@ class Settings(LogSettings):
         default="127.0.0.1",
         description="Addresses or networks, with commas, whose word on a client's address and on https is taken.",
     )
+    backup_directory: Path | None = Field(
+        default=None, description="Where the worker keeps backups of everything, best on another disk. Default: none."
+    )
+    backup_every_hours: float = Field(default=24, ge=0.01, le=8_760, description="Hours between two such backups.")
+    backup_keep: int = Field(default=7, ge=1, le=10_000, description="So many of them are kept, the newest.")
+    backup_indexes: bool = Field(
+        default=False, description="Also back up vectors: larger files, and nothing is embedded again after a restore."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 
@@ -223,6 +234,11 @@ class Settings(LogSettings):
         if home.exists() and not home.is_dir():
             raise ValueError(f"{home} is a file; name a folder")
         return home
+
+    @field_validator("backup_directory")
+    @classmethod
+    def _absolute_directory(cls, directory: Path | None) -> Path | None:
+        return None if directory is None else directory.expanduser().absolute()
 
     @field_validator("database_url")
     @classmethod

@@ -336,6 +336,10 @@ class InMemoryVectorIndex:
     def is_alive(self) -> bool:
         return True
 
+    def inspect(self, index: str, ids: Sequence[str]) -> str | None:
+        wrong = sum("page_content" not in point.payload for point in self.retrieve(index, ids))
+        return f"{wrong} points that were looked at have no text" if wrong else None
+
     def _resolve(self, name: str) -> str:
         index = self._aliases.get(name, name)
         if index not in self._points:

@@ -235,7 +235,7 @@ def read_text(
 
     def attempt() -> Findings:
         sink.clear()
-        path = blobs.locate(document.content_hash)
+        path = blobs.verified(document.content_hash)
         return read(path, uri=document.uri, media_type=document.media_type, into=sink)
 
     try:

@@ -25,6 +25,7 @@ from app.cli import app as command_line
 from app.collections.background_reindex import Reindexing
 from app.collections.blobs import FolderBlobStore
 from app.collections.fetching import Fetching
+from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.collections.value_tables import ValueTables
@@ -164,6 +165,7 @@ def openapi_schema() -> dict[str, Any]:
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
+            integrity=Integrity(catalog, index, blobs),
             checks={},
         )
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from fresh_catalog import connect_migrated
 
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
+from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
@@ -56,6 +57,7 @@ class ToyServices:
         evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
         opened.callback(evaluations.close)
         metrics = Metrics()
+        integrity = Integrity(catalog, index, blobs)
         self.services = Services(
             settings=Settings(home=home),
             catalog=catalog,
@@ -63,12 +65,13 @@ class ToyServices:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder, observer=metrics),
+            search=SearchService(catalog, index, embedder, soundness=integrity, observer=metrics),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
+            integrity=integrity,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},
             metrics=metrics,
         )

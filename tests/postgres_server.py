@@ -54,7 +54,8 @@ def create_database(server: str, name: str, *, template: str = "template0") -> N
         make_url(f"{server}/postgres").set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
     )
     with admin.connect() as connection:
-        connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
+        # Copied as files, so that nothing of it is in the server's memory yet.
+        connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY'))
     admin.dispose()
 
 

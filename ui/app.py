@@ -16,14 +16,15 @@ from starlette.routing import Mount
 
 from ui.about_page import build_about_page
 from ui.compare_page import build_compare_page
-from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SEARCH, AboutInfo, Example, PageLink, PageParts
+from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SAVED, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.render.frame import render_footer, render_header
+from ui.saved_page import build_saved_page
 from ui.search_page import build_search_page
-from ui.theme import SCRIPT, STYLESHEETS, build_theme
+from ui.theme import SCRIPTS, STYLESHEETS, build_theme
 
 __all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
@@ -34,6 +35,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
     (DOCUMENTS, build_documents_page),
+    (SAVED, build_saved_page),
     (EVALUATE, build_evaluate_page),
     (ABOUT, build_about_page),
 )
@@ -114,7 +116,7 @@ def _mount(api: FastAPI, site: gr.Blocks) -> None:
         mcp_server=False,
         theme=build_theme(),
         css_paths=list(STYLESHEETS),
-        head=f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>",
+        head="".join(f"<script>{each.read_text(encoding='utf-8')}</script>" for each in SCRIPTS),
     )
 
 

@@ -22,10 +22,10 @@ def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr
     return field
 
 
-def choose_collection(catalog: Catalog, wanted: str | None = None) -> gr.Dropdown:
-    """The field with all collections of this moment; the wanted one is chosen where it exists, else the first."""
+def choose_collection(catalog: Catalog, *wanted: object) -> gr.Dropdown:
+    """The field with all collections of this moment, and the first of the wanted ones that exists, else the first."""
     try:
         names = [each.name for each in catalog.collections()]
     except GircseError:  # the first use of the page says what is wrong
         names = []
-    return gr.Dropdown(choices=names, value=wanted if wanted in names else next(iter(names), None))
+    return gr.Dropdown(choices=names, value=next((name for name in (*wanted, *names) if name in names), None))

@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.errors import GircseError
 from ui.choice_fields import choose_collection
-from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, CollectionHandlers
+from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, SETTINGS, CollectionHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
 
@@ -89,9 +89,16 @@ def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
 
 
 def connect_collection_panel(
-    panel: CollectionPanel, parts: PageParts, *, collection: gr.Dropdown, message: gr.HTML, showing: dict[str, Any]
+    panel: CollectionPanel,
+    parts: PageParts,
+    *,
+    collection: gr.Dropdown,
+    offer: gr.HTML,
+    message: gr.HTML,
+    showing: dict[str, Any],
 ) -> None:
-    """Connects it to the page's collection field and messages; `showing` draws the page anew."""
+    """Connects it to the page's collection field, the offer below that to make one, and messages; `showing` draws the
+    page anew."""
     handlers = panel.handlers
 
     def fill(name: object) -> tuple[Any, ...]:
@@ -104,12 +111,17 @@ def connect_collection_panel(
         said, made = handlers.create(name, *settings)
         return said, choose_collection(parts.catalog, made), ""
 
+    def create_offered(event: gr.EventData) -> tuple[Any, ...]:
+        offered = event_data(event).get("name")
+        return as_handler(lambda: create(offered, *[""] * SETTINGS)[:2], outputs=2, on_error=gr.skip())()
+
     def delete(name: object, typed: object) -> tuple[Any, ...]:
         return handlers.delete(name, typed), choose_collection(parts.catalog), ""
 
     def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
         return as_handler(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
 
+    offer.create(create_offered, None, [message, collection], **_QUIET).then(**showing)
     collection.change(fill, collection, panel.change, **_QUIET)
     kept: dict[str, Any] = {"outputs": 3, "on_error": gr.skip()}
     panel.create.click(

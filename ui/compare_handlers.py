@@ -91,7 +91,9 @@ class CompareHandlers(LensHandlers):
     def read_address(self, params: Mapping[str, str]) -> Address:
         """Raises GircseError when the catalog cannot say which collections there are."""
         names = [each.name for each in self.catalog.collections()]
-        first_look = SideFields("", self.default_steps, DEFAULT_MODE.value, next(iter(names), None), "")
+        wanted = params.get("collection")  # where the sides name none of their own
+        collection = wanted if wanted in names else next(iter(names), None)
+        first_look = SideFields("", self.default_steps, DEFAULT_MODE.value, collection, "")
         left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
         # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
         other = self._other_lens(str(left.instruction))

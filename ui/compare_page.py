@@ -9,6 +9,7 @@ import gradio as gr
 
 from app.errors import GircseError
 from app.types.search import DEFAULT_MODE
+from ui.chosen_collection import asked_collection
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
@@ -210,12 +211,12 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
 def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
     def restore(request: gr.Request) -> tuple[Any, ...]:
         try:
-            return _restore(handlers, dict(request.query_params))
+            return _restore(handlers, _parameters(request))
         except GircseError:  # the other handler of this event says what is wrong
             return tuple(gr.skip() for _ in fields.all)
 
     def follow(request: gr.Request) -> Any:
-        yield from skipping_none(handlers.compare_address, outputs=len(NOTHING))(dict(request.query_params))
+        yield from skipping_none(handlers.compare_address, outputs=len(NOTHING))(_parameters(request))
 
     site.load(restore, outputs=fields.all, **_QUIET).then(
         follow,
@@ -260,6 +261,10 @@ def _connect_clicks(
         view.choose(choose, side.choices, [views.message, side.choices], **_QUIET).success(
             **comparing(handlers.compare_again)
         ).then(**remember)
+
+
+def _parameters(request: gr.Request) -> dict[str, str]:
+    return {**dict(request.query_params), "collection": asked_collection(request) or ""}
 
 
 def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ...]:

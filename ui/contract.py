@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
-from app.ports.services import Collections, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
+from app.ports.searches import OwnSearches
+from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
 
 
@@ -17,19 +18,22 @@ class PageLink:
     path: str
 
 
+PURPOSE = "gircse-search finds passages by meaning, and you say what “similar” should mean."
 SEARCH = PageLink("Search", "/")
 COMPARE = PageLink("Compare", "/compare")
 DOCUMENTS = PageLink("Documents", "/documents")
+SAVED = PageLink("Saved", "/saved")
 EVALUATE = PageLink("Evaluate", "/evaluate")
 ABOUT = PageLink("About", "/about")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A search to try with one click."""
+    """A search to try with one click, in the collection that it was written for."""
 
     query: str
     instruction: str
+    collection: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class AboutInfo:
     catalog_kind: str = ""
     index_kind: str = ""
     faithfulness: str = ""
+    language: str = ""  # that the model reads alone; empty where that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,8 @@ class PageParts:
     catalog: Catalog
     texts: Texts
     collections: Collections
+    documents: Documents
+    own_searches: OwnSearches
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes

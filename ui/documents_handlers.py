@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
-from app.errors import ConflictError, InputError
+from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError
 from app.ports.catalog import Catalog
-from app.ports.services import Fetching, Reindexing
-from app.types.documents import Collection, DocumentState
+from app.ports.services import Documents, Fetching, Reindexing
+from app.types.defaults import MAX_DOCUMENTS_AT_ONCE, UNDO_S
+from app.types.documents import Collection, Document, DocumentState
 from app.types.upkeep import ReindexState
+from ui.collection_handlers import MAX_NAME_CHARS
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text
 from ui.render.collections import render_settings
-from ui.render.documents import DocumentPage, render_documents, render_no_collection, render_overview
+from ui.render.documents import (
+    DocumentPage,
+    render_documents,
+    render_new_collection,
+    render_no_collection,
+    render_offer,
+    render_overview,
+    render_undo,
+)
 from ui.render.text import name_of, render_note
 
 PAGE_SIZE = 50
@@ -26,8 +39,10 @@ BUSY_POLL_S, IDLE_POLL_S = 2.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class DocumentsView:
-    """What the page shows of a collection, and after how many seconds it should look again."""
+    """What the page shows of a collection, and after how many seconds it should look again. `offer` makes one of the
+    name that was typed."""
 
+    offer: str
     overview: str
     listing: str
     settings: str
@@ -37,13 +52,18 @@ class DocumentsView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHandlers:
     catalog: Catalog
+    documents: Documents
     fetching: Fetching
     reindexing: Reindexing
 
     def show(self, collection: object, text: object = "", state: object = "", offset: object = "") -> DocumentsView:
         if not collection:
-            return DocumentsView("", render_no_collection(), "", IDLE_POLL_S)
-        found = self._collection(collection)
+            return DocumentsView("", "", render_no_collection(), "", IDLE_POLL_S)
+        try:
+            found = self._collection(collection)
+        except UnknownCollectionError as error:
+            name = proposed_name(error.name)
+            return DocumentsView(render_offer(error.name, name), "", render_new_collection(name), "", IDLE_POLL_S)
         wanted, part = read_state(state), read_text(text, name="filter", max_chars=MAX_FILTER_CHARS)
         first = read_offset(offset)
         everything = self.catalog.count_documents(found.name)
@@ -67,6 +87,7 @@ class DocumentHandlers:
             is_paused=found.is_paused,
         )
         return DocumentsView(
+            "",
             render_overview(found, everything, fetches),
             render_documents(shown),
             render_settings(found, reindex),
@@ -79,8 +100,10 @@ class DocumentHandlers:
         if action == "retry-all":
             count = self.catalog.retry_dead(self._collection(collection).name)
             return render_note(f"{count} documents are read again." if count != 1 else "1 document is read again.")
-        if action in ("delete", "retry", "cancel"):
+        if action in ("retry", "cancel"):
             return self._act_on_document(collection, str(action), data)
+        if action in ("delete", "restore", "move"):
+            return self._act_on_documents(data.get("collection") or collection, str(action), data)
         if action in ("retry-url", "forget-url"):
             return self._act_on_fetch(collection, str(action), data)
         raise InputError("That button does not exist. Load the page again.")
@@ -103,9 +126,6 @@ class DocumentHandlers:
     def _act_on_document(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         document = read_document(self.catalog, collection, data.get("document"))
         title = name_of(document)
-        if action == "delete":
-            self.catalog.submit_delete(document.id)
-            return render_note(f"“{title}” is being deleted.")
         job = self.catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
             raise ConflictError(f"Nothing is going on with “{title}”. Load the page again.")
@@ -114,6 +134,30 @@ class DocumentHandlers:
             return render_note(f"“{title}” is read again.")
         self.catalog.cancel(job.id)
         return render_note(f"The reading of “{title}” is cancelled.")
+
+    def _act_on_documents(self, collection: object, action: str, data: Mapping[str, object]) -> str:
+        """What can be undone: deletions for UNDO_S, moves by moving back."""
+        name, ids = self._collection(collection).name, read_ids(data.get("documents"))
+        if action == "restore":
+            restored = [self.documents.restore_document(self._deleted(name, each).id) for each in ids]
+            return render_note(f"{_count(len(restored))} kept; what was deleted already is read again.")
+        documents = [read_document(self.catalog, name, each) for each in ids]
+        what = f"“{name_of(documents[0])}” is" if len(documents) == 1 else f"{len(documents):,} documents are"
+        if action == "delete":
+            for each in documents:
+                self.documents.delete_document(each.id, delay=timedelta(seconds=UNDO_S))
+            message = f"{what} deleted. For {UNDO_S} seconds this can be undone."
+            return render_undo(message, ids, action="restore", collection=name)
+        to = self._collection(data.get("to")).name
+        moved = [document.id for document, _ in self.documents.move_documents(ids, to)]
+        return render_undo(f"{what} moved into collection “{to}”.", moved, action="move", collection=to, to=name)
+
+    def _deleted(self, collection: str, document_id: str) -> Document:
+        """One that is being deleted, which `read_document` does not show."""
+        document = self.catalog.document(document_id)
+        if document.collection != collection:  # authorization was checked for this collection alone
+            raise UnknownDocumentError(f"The collection {collection!r} has no such document. Load the page again.")
+        return document
 
     def _act_on_fetch(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         name = self._collection(collection).name
@@ -126,6 +170,26 @@ class DocumentHandlers:
 
     def _collection(self, name: object) -> Collection:
         return self.catalog.collection(read_choice(name, name="collection"))
+
+
+def proposed_name(typed: str) -> str:
+    """What a collection can be called that somebody wants to call so; empty where nothing of it can be used."""
+    plain = unicodedata.normalize("NFKD", typed).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_]+", "-", plain)).strip("-_")[:MAX_NAME_CHARS].rstrip("-")
+
+
+def read_ids(value: object) -> list[str]:
+    """Of documents, with spaces between them, as an attribute carries them."""
+    ids = list(dict.fromkeys(value.split())) if isinstance(value, str) else []
+    if not ids:
+        raise InputError("Select documents first.")
+    if len(ids) > MAX_DOCUMENTS_AT_ONCE:
+        raise InputError(f"At most {MAX_DOCUMENTS_AT_ONCE:,} documents can be selected at once, not {len(ids):,}.")
+    return ids
+
+
+def _count(number: int) -> str:
+    return "1 document is" if number == 1 else f"{number:,} documents are"
 
 
 def read_state(value: object) -> DocumentState | None:

@@ -8,11 +8,13 @@ from typing import Any
 import gradio as gr
 
 from ui.choice_fields import choice_field, choose_collection
+from ui.chosen_collection import asked_collection
 from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.documents_handlers import BUSY_POLL_S, DocumentHandlers
 from ui.handler_inputs import as_handler, event_data
+from ui.render.selection import render_selection
 from ui.render.upload import render_uploader
 from ui.theme import ASSETS
 
@@ -24,9 +26,12 @@ STATES = (
     ("Being deleted", "deleting"),
 )
 FIRST_PAGE = "0"
+ACT_SCRIPT = "gircse.listen(element, trigger, ['act'])"
+OFFER_SCRIPT = "gircse.listen(element, trigger, ['create'])"
 LIST_SCRIPT = "gircse.listen(element, trigger, ['open', 'act', 'turn']); gircse.keepFocus(element)"
 OVERVIEW_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
 UPLOAD_SCRIPT = (ASSETS / "upload.js").read_text(encoding="utf-8")
+SELECTION_SCRIPT = (ASSETS / "selection.js").read_text(encoding="utf-8")
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -55,44 +60,57 @@ class _Asked:
 @dataclass(frozen=True, slots=True)
 class _Views:
     message: gr.HTML
+    offer: gr.HTML
     overview: gr.HTML
+    selection: gr.HTML
     listing: gr.HTML
 
 
 def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = DocumentHandlers(catalog=parts.catalog, fetching=parts.fetching, reindexing=parts.reindexing)
+    handlers = DocumentHandlers(
+        catalog=parts.catalog, documents=parts.documents, fetching=parts.fetching, reindexing=parts.reindexing
+    )
     with gr.Row(elem_classes="ask documents-ask"):
         with gr.Column(scale=2, min_width=240):
-            collection = choice_field([], label="Collection", elem_id="documents-collection")
+            collection = choice_field(
+                [],
+                label="Collection",
+                info="Choose one, or write the name of a new one.",
+                allow_custom_value=True,
+                elem_id="documents-collection",
+            )
+            offer = gr.HTML("", elem_id="collection-offer", js_on_load=OFFER_SCRIPT)
             with gr.Accordion("Add web pages", open=False, elem_id="add-urls"):
                 urls = gr.Textbox(
                     label="Addresses, one per line", placeholder="https://example.org/page", lines=3, elem_id="urls"
                 )
                 fetch = gr.Button("Fetch them", size="md", elem_id="fetch-urls")
+            panel = build_collection_panel(parts)
         with gr.Column(scale=3, min_width=280):
             uploader = gr.HTML(render_uploader(), elem_id="uploader", js_on_load=UPLOAD_SCRIPT)
-    message = gr.HTML("", elem_id="documents-message", js_on_load=None)
+    message = gr.HTML("", elem_id="documents-message", js_on_load=ACT_SCRIPT)
     overview = gr.HTML("", elem_id="documents-overview", js_on_load=OVERVIEW_SCRIPT)
     asked = _build_filter(collection)
-    views = _Views(message, overview, gr.HTML("", elem_id="documents-list", js_on_load=LIST_SCRIPT))
-    panel = build_collection_panel(parts)
+    selection = gr.HTML(render_selection(), elem_id="documents-selection", js_on_load=SELECTION_SCRIPT)
+    listing = gr.HTML("", elem_id="documents-list", js_on_load=LIST_SCRIPT)
+    views = _Views(message, offer, overview, selection, listing)
     timer = gr.Timer(BUSY_POLL_S)
     build_document_view(parts, collection=collection, sources=[views.listing], elem_id="document-view")
 
     def show(*given: object) -> tuple[Any, ...]:
         view = handlers.show(*given)
-        return view.overview, view.listing, view.settings, gr.Timer(view.poll_s)
+        return view.offer, view.overview, view.listing, view.settings, gr.Timer(view.poll_s)
 
     showing = {
-        "fn": as_handler(show, outputs=4, on_error=gr.skip()),
+        "fn": as_handler(show, outputs=5, on_error=gr.skip()),
         "inputs": asked.all,
-        "outputs": [views.overview, views.listing, panel.facts, timer],
+        "outputs": [views.offer, views.overview, views.listing, panel.facts, timer],
         "trigger_mode": "always_last",
         **_QUIET,
     }
     timer.tick(**showing)
-    connect_collection_panel(panel, parts, collection=collection, message=message, showing=showing)
+    connect_collection_panel(panel, parts, collection=collection, offer=offer, message=message, showing=showing)
     _connect_choices(site, parts, asked, showing)
     _connect_adding(handlers, parts, asked, _Adding(uploader, urls, fetch), views, showing)
     _connect_list(handlers, asked, views, showing)
@@ -112,7 +130,7 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
 
 def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: dict[str, Any]) -> None:
     def choose(request: gr.Request) -> gr.Dropdown:
-        return choose_collection(parts.catalog, dict(request.query_params).get("c"))
+        return choose_collection(parts.catalog, asked_collection(request))
 
     first_page: dict[str, Any] = {"fn": lambda: FIRST_PAGE, "outputs": asked.offset, **_QUIET}
     site.load(choose, outputs=asked.collection, **_QUIET).then(**showing)
@@ -131,9 +149,9 @@ def _connect_adding(
     def add_urls(collection: object, text: object) -> tuple[str, str]:
         return handlers.add_urls(collection, text), ""
 
-    def choose_new(collection: object) -> Any:
-        """The collection that the first upload of all has made."""
-        return gr.skip() if collection else choose_collection(parts.catalog)
+    def choose_filled(collection: object, event: gr.EventData) -> gr.Dropdown:
+        """The collection that files went into, where that was made for them; else another may be looked at by now."""
+        return choose_collection(parts.catalog, collection, event_data(event).get("collection"))
 
     adding.fetch.click(
         as_handler(add_urls, outputs=2, on_error=gr.skip()),
@@ -141,7 +159,7 @@ def _connect_adding(
         [views.message, adding.urls],
         **_QUIET,
     ).then(**showing)
-    adding.uploader.added(choose_new, asked.collection, asked.collection, **_QUIET).then(**showing)
+    adding.uploader.added(choose_filled, asked.collection, asked.collection, **_QUIET).then(**showing)
 
 
 def _connect_list(handlers: DocumentHandlers, asked: _Asked, views: _Views, showing: dict[str, Any]) -> None:
@@ -154,6 +172,6 @@ def _connect_list(handlers: DocumentHandlers, asked: _Asked, views: _Views, show
         offset = event_data(event).get("offset")
         return offset if isinstance(offset, str) else FIRST_PAGE
 
-    for view in (views.listing, views.overview):
+    for view in (views.listing, views.overview, views.selection, views.message):
         view.act(act, asked.collection, views.message, **_QUIET).then(**showing)
     views.listing.turn(turn, outputs=asked.offset, **_QUIET).then(**showing)

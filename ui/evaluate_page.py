@@ -10,6 +10,7 @@ import gradio as gr
 from app.types.evaluation import EvaluationRun, Measure
 from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
+from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
 from ui.handler_inputs import as_handler, event_data
@@ -215,9 +216,10 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     }
 
     def choices(request: gr.Request) -> tuple[Any, ...]:
-        wanted = request.query_params.get("c") or handlers.first_judged()
+        wanted = asked_collection(request) or handlers.first_judged()
         return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_names())
 
+    remember_collection(judged.collection)
     opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(

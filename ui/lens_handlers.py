@@ -37,6 +37,12 @@ class LensHandlers:
             return ""
         return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
 
+    def note_of(self, name: object) -> str:
+        """What a lens is for, in a line."""
+        if name in (NO_LENS, OWN_WORDS):
+            return "A lens is an instruction with a name: it says what “similar” should mean."
+        return find_lens(self.catalog, read_choice(name, name="lens")).note
+
     def values_of(self, name: object) -> str | None:
         """The lens's values as a person writes them; None where the person's own stay."""
         if name == OWN_WORDS:

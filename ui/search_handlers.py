@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 
-from app.errors import EmptyQueryError, InputError
+from markupsafe import Markup
+
+from app.errors import EmptyQueryError, GircseError, InputError
+from app.ports.searches import OwnSearches
 from app.ports.services import LensIndexes, Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
+from app.search.query_language import other_language
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from ui.choices import Choices, read_choices
+from ui.contract import Example
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
+from ui.render.advice import render_language
 from ui.render.facets import render_facets
 from ui.render.hits import DOCUMENT_FILTER, render_results
 from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
-from ui.render.tokens import render_refinement
+from ui.render.tokens import render_reading
+from ui.render.welcome import LensView, render_welcome
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
+HITS_OF_EXAMPLE = 3
+ENGLISH = "English"
 MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
 DUPLICATES, TABLES = "duplicates", "tables"
 EVERY_LESS = (DUPLICATES, TABLES)
@@ -39,7 +50,11 @@ leaves what was there."""
 class SearchHandlers(LensHandlers):
     search_service: Search
     lens_indexes: LensIndexes
+    own_searches: OwnSearches
     max_steps: int
+    examples: Sequence[Example] = ()
+    language: str = ""  # that the model reads alone
+    worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
     def request(
         self,
@@ -90,24 +105,73 @@ class SearchHandlers(LensHandlers):
         request = self.request(*values)
         chosen = read_choices(values[6])
         written = join_values([str(each) for each in request.values])
+        asked = json.dumps(question_of(request), ensure_ascii=False)
+        note = render_language(self._other_language(request), self.language)
         first: SearchResult | None = None
         for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
             if stage.name is StageName.FIRST:
                 first = stage.result
-                yield *_view(first, chosen, written, total_steps=request.steps), None
+                yield *_view(first, chosen, written, asked, note, total_steps=request.steps), None
             else:
-                yield *_view(stage.result, chosen, written, before=first), None
+                yield *_view(stage.result, chosen, written, asked, note, before=first), None
         facets = self.catalog.facets(request.collection, chosen.filters)
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
         yield None, None, own + render_facets(facets, chosen.filters)
+        self.own_searches.record(request)
+
+    def _other_language(self, request: SearchRequest) -> str | None:
+        return other_language(request.query) if self.language == ENGLISH else None
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
         if isinstance(values[0], str) and values[0].strip():
             yield from self.search(*values)
         else:
-            yield None, None, None  # with no answer at all Gradio would empty the page
+            yield from ((welcome, "", "") for welcome in self.welcome(values[4]))
+
+    def welcome(self, collection: object) -> Iterator[str]:
+        """Before the first query. Examples belong to the collection that they were written for: two that share a query
+        are searched for, and shown side by side."""
+        own = [each for each in self.examples if each.collection == collection]
+        pair = next((two for two in combinations(own, 2) if two[0].query == two[1].query), ())
+        tries = [(each, self.lens_of(each.instruction)) for each in own if each not in pair]
+        if not pair:
+            yield render_welcome(tries)
+            return
+        lenses = [self.lens_of(each.instruction) for each in pair]
+        waiting = [LensView(each, lens, self.note_of(lens)) for each, lens in zip(pair, lenses, strict=True)]
+        try:
+            counted = self.catalog.counted_collection(str(collection))
+            key = (counted.active_index, counted.chunk_count)
+            views = self.worked_examples.get(key)
+            if views is None:
+                yield render_welcome(tries, waiting)
+                views = [replace(each, result=self._search_example(each)) for each in waiting]
+                self.worked_examples.clear()
+                self.worked_examples[key] = views
+        except GircseError:  # the first search says what is wrong
+            views = []
+        yield render_welcome(tries, [each for each in views if each.result and each.result.hits])
+
+    def _search_example(self, view: LensView) -> SearchResult:
+        return self.search_service.search(
+            SearchRequest(
+                query=view.example.query,
+                collection=view.example.collection,
+                instruction=view.example.instruction,
+                values=read_values(self.values_of(view.lens)),
+                limit=HITS_OF_EXAMPLE,
+            ),
+            highlight=False,
+        )
+
+    def example(self, data: Mapping[str, object]) -> tuple[str, str, str, str]:
+        """Query, instruction, lens and its values, of an example that was clicked."""
+        query = read_text(data.get("query"), name="query", max_chars=MAX_QUERY_CHARS)
+        instruction = read_text(data.get("instruction"), name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
+        lens = self.lens_of(instruction)
+        return query, instruction, lens, self.values_of(lens) or ""
 
     def save_lens(self, name: object, instruction: object, values: object = "") -> str:
         """The name under which it was kept."""
@@ -167,18 +231,25 @@ def read_mode(value: object) -> SearchMode:
         raise InputError(f"Search by {', '.join(SearchMode)}, not {str(value)[:40]!r}.") from None
 
 
+def question_of(request: SearchRequest) -> dict[str, object]:
+    """The request as `POST /api/v1/search` takes it."""
+    return {**asdict(request), "values": [str(each) for each in request.values]}
+
+
 def _view(
     result: SearchResult,
     chosen: Choices,
     values: str,
+    asked: str,
+    note: Markup,
     *,
     before: SearchResult | None = None,
     total_steps: int | None = None,
 ) -> tuple[str, str]:
     groups = group_refinement(result.refinement)
     return (
-        render_results(result, chosen, values=values, before=before, total_steps=total_steps),
-        render_refinement(
+        render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked, note=note),
+        render_reading(
             groups,
             result.refinement,
             chosen,

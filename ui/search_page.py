@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,14 @@ import gradio as gr
 from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
-from ui.contract import Example, PageParts
+from ui.chosen_collection import asked_collection, remember_collection
+from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
-from ui.render.hits import render_welcome
+from ui.render.welcome import render_lens_note, render_skeleton, render_welcome
+from ui.saved_page import build_saving
 from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
 from ui.streams import skipping_none
 
@@ -26,9 +27,14 @@ LESS = (("Near-identical passages", DUPLICATES), ("Tables and references", TABLE
 MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
-ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open'])"
+ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example'])"
+WAIT_SCRIPT = "(...values) => { gircse.showSkeleton(values[0]); return values; }"
 PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
+SETTINGS_BUTTON = (
+    '<button type="button" data-toggle="search-settings" aria-expanded="false" aria-controls="search-settings">'
+    "Settings</button>"
+)
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -41,6 +47,7 @@ class _Fields:
     lens: gr.Dropdown
     instruction: gr.Textbox
     values: gr.Textbox
+    note: gr.HTML
     proposals: gr.HTML
     steps: gr.Slider
     mode: gr.Radio
@@ -77,55 +84,80 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         search_service=parts.search,
         catalog=parts.catalog,
         lens_indexes=parts.lens_indexes,
+        own_searches=parts.own_searches,
         max_steps=parts.max_steps,
+        examples=parts.examples,
+        language=parts.about.language,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
-        buttons = _build_examples(parts.examples, handlers)
+    message = gr.HTML("", elem_id="message", js_on_load=None)
     with gr.Row(elem_classes="answer", equal_height=False):
-        with gr.Column(scale=5, min_width=320):
-            message = gr.HTML("", elem_id="message", js_on_load=None)
-            facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT)
-            passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
-        with gr.Column(scale=3, min_width=280, elem_classes="reading"):
+        with gr.Column(elem_classes="found", min_width=0):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
+            gr.HTML(render_skeleton(), elem_id="skeleton", js_on_load=None)
+            passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
+        facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT, min_width=0)
     build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    build_saving(parts, asked=fields.request, read_request=handlers.request)
     views = _Views(message, passages, reading, facets)
-    _connect(site, handlers, fields, views, list(zip(buttons, parts.examples, strict=True)), parts)
+    _connect(site, handlers, fields, views, parts)
 
 
 def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
-    with gr.Row(elem_classes="ask-row"):
+    names = handlers.lens_names()
+    with gr.Row(elem_classes="bar"):
         query = gr.Textbox(
             label="Search for",
-            placeholder="A question, a sentence, a whole message …",
+            placeholder="A question, a sentence …",
             lines=1,
             max_lines=5,
             autofocus=True,
-            scale=8,
             elem_id="query",
         )
-        submit = gr.Button("Search", variant="primary", scale=0, min_width=112, elem_id="submit")
-    names = handlers.lens_names()
-    with gr.Row(elem_classes="ask-row"):
-        lens = choice_field(
-            names, value=names[FIRST_LENS], label="Lens", scale=2, min_width=180, filterable=True, elem_id="lens"
-        )
+        collection = choice_field([], label="Collection", min_width=0, elem_id="collection")
+        lens = choice_field(names, value=names[FIRST_LENS], label="Lens", min_width=0, filterable=True, elem_id="lens")
+        submit = gr.Button("Search", variant="primary", min_width=0, elem_id="submit")
+        gr.HTML(SETTINGS_BUTTON, js_on_load=None, min_width=0, elem_id="settings-button")
+    with gr.Row(elem_classes="sense-row"):
         instruction = gr.Textbox(
             handlers.instruction_of(names[FIRST_LENS]),
             label="Instruction",
-            info="Tell it what “similar” should mean. Change it freely.",
-            placeholder="No instruction: similar in general",
+            placeholder="Or say what “similar” should mean",
             lines=1,
             max_lines=4,
-            scale=5,
-            min_width=280,
             elem_id="instruction",
         )
-    # No info of a field may hold another field's label: the browser's names for them would be one.
-    with gr.Row(elem_classes="ask-row"):
+        note = gr.HTML(render_lens_note(handlers.note_of(names[FIRST_LENS])), elem_id="lens-note", js_on_load=None)
+    proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
+    values, *settings = _build_settings(handlers.values_of(names[FIRST_LENS]) or "", parts)
+    steps, mode, limit, less, diversity, second_look, lens_name, save_lens, choices = settings
+    return _Fields(
+        query=query,
+        submit=submit,
+        lens=lens,
+        instruction=instruction,
+        values=values,
+        note=note,
+        proposals=proposals,
+        steps=steps,
+        mode=mode,
+        collection=collection,
+        limit=limit,
+        less=less,
+        diversity=diversity,
+        second_look=second_look,
+        lens_name=lens_name,
+        save_lens=save_lens,
+        choices=choices,
+    )
+
+
+def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
+    with gr.Column(elem_id="search-settings"):
+        # No info of a field may hold another field's label: the browser's names for them would be one.
         values = gr.Textbox(
-            handlers.values_of(names[FIRST_LENS]) or "",
+            lens_values,
             label="Values",
             info="Optional: name what should be told apart. Passages are ranked, counted and filtered by it.",
             placeholder="Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral",
@@ -133,12 +165,6 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             max_lines=6,
             elem_id="values",
         )
-    proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
-    return _Fields(query, submit, lens, instruction, values, proposals, *_build_settings(parts))
-
-
-def _build_settings(parts: PageParts) -> tuple[Any, ...]:
-    with gr.Accordion("More settings", open=False, elem_id="settings"):
         with gr.Row(elem_classes="ask-row"):
             mode = gr.Radio(
                 list(MODES),
@@ -148,14 +174,13 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
                 elem_id="mode",
                 elem_classes="modes",
             )
-            collection = choice_field([], label="Collection", min_width=180, elem_id="collection")
+            less = gr.CheckboxGroup(
+                list(LESS), value=list(EVERY_LESS), label="Show less of", min_width=220, elem_id="less"
+            )
         with gr.Row(elem_classes="ask-row"):
             steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
             limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
         with gr.Row(elem_classes="ask-row"):
-            less = gr.CheckboxGroup(
-                list(LESS), value=list(EVERY_LESS), label="Show less of", min_width=220, elem_id="less"
-            )
             diversity = gr.Slider(
                 0,
                 1,
@@ -167,11 +192,11 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
                 buttons=[],
                 elem_id="diversity",
             )
-        with gr.Row(elem_classes="ask-row"):
             second_look = gr.Checkbox(
                 value=True,
                 label="Second look",
                 info="Under an instruction, the first passages are compared with the query once more. Slower.",
+                min_width=220,
                 elem_id="second-look",
             )
         with gr.Row(elem_classes="ask-row"):
@@ -180,27 +205,11 @@ def _build_settings(parts: PageParts) -> tuple[Any, ...]:
             )
             save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
-    return steps, mode, collection, limit, less, diversity, second_look, lens_name, save, choices
+    return values, steps, mode, limit, less, diversity, second_look, lens_name, save, choices
 
 
 def _slider(most: int, value: int, label: str, elem_id: str) -> gr.Slider:
     return gr.Slider(1, most, value=value, step=1, label=label, min_width=220, buttons=[], elem_id=elem_id)
-
-
-def _build_examples(examples: Sequence[Example], handlers: SearchHandlers) -> list[gr.Button]:
-    if not examples:
-        return []
-    with gr.Row(elem_classes="examples"):
-        gr.HTML("<span>Try</span>", js_on_load=None, elem_classes="examples-label")
-        return [
-            gr.Button(_label(example, handlers), size="sm", elem_classes="example", min_width=0) for example in examples
-        ]
-
-
-def _label(example: Example, handlers: SearchHandlers) -> str:
-    """Examples may share a query and differ in the instruction: the label shows both."""
-    query = example.query if len(example.query) <= 56 else example.query[:55].rstrip() + "…"
-    return f"{query} · {handlers.lens_of(example.instruction)}"
 
 
 def _connect(
@@ -208,7 +217,6 @@ def _connect(
     handlers: SearchHandlers,
     fields: _Fields,
     views: _Views,
-    examples: Sequence[tuple[gr.Button, Example]],
     parts: PageParts,
 ) -> None:
     remember = {"fn": None, "inputs": fields.request, "js": REMEMBER_SCRIPT}
@@ -218,8 +226,9 @@ def _connect(
             "fn": skipping_none(handler, outputs=3),
             "inputs": fields.request,
             "outputs": views.searched,
+            "js": WAIT_SCRIPT,
             "api_visibility": "private",
-            "show_progress": "minimal",
+            "show_progress": "hidden",
             "concurrency_limit": 4,
             "concurrency_id": "search",
             "trigger_mode": "always_last",
@@ -239,21 +248,19 @@ def _connect(
         ],
         **searching(handlers.search_again),
     ).then(**remember)
-    for button, example in examples:
-        button.click(
-            _fill(example, handlers),
-            outputs=[fields.query, fields.instruction, fields.lens, fields.values],
-            **_QUIET,
-        ).success(**searching(handlers.search)).then(**remember)
     filled = _connect_lenses(handlers, fields, views, searching, remember)
     _connect_clicks(handlers, fields, views, searching, remember)
     proposing = ProposalHandlers(catalog=parts.catalog, proposals=parts.proposals)
     _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again), remember)
 
+    remember_collection(fields.collection)
+
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return _restore(handlers, parts, request)
 
-    site.load(restore, outputs=[*fields.request, fields.lens], **_QUIET).then(**searching(handlers.search_again))
+    site.load(restore, outputs=[*fields.request, fields.lens, fields.note], **_QUIET).then(
+        **searching(handlers.search_again)
+    )
 
 
 def _connect_lenses(
@@ -263,18 +270,24 @@ def _connect_lenses(
 
     def fill_instruction(name: object) -> tuple[Any, ...]:
         instruction, values = handlers.instruction_of(name), handlers.values_of(name)
-        return "", *(gr.skip() if each is None else each for each in (instruction, values))
+        filled = (gr.skip() if each is None else each for each in (instruction, values))
+        return "", *filled, render_lens_note(handlers.note_of(name))
 
     def save(name: object, instruction: object, values: object) -> tuple[Any, ...]:
         saved = handlers.save_lens(name, instruction, values)
         return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
 
     # Typing takes the lens's name away, in the browser alone; the values stay until others are chosen.
-    gr.on([fields.instruction.input, fields.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=fields.lens)
+    gr.on(
+        [fields.instruction.input, fields.values.input],
+        fn=None,
+        js=f"() => [{OWN_WORDS!r}, '']",
+        outputs=[fields.lens, fields.note],
+    )
     filled = fields.lens.input(
-        as_handler(fill_instruction, outputs=3, on_error=gr.skip()),
+        as_handler(fill_instruction, outputs=4, on_error=gr.skip()),
         fields.lens,
-        [views.message, fields.instruction, fields.values],
+        [views.message, fields.instruction, fields.values, fields.note],
         **_QUIET,
     )
     filled.success(**searching(handlers.search_again)).then(**remember)
@@ -303,6 +316,15 @@ def _connect_clicks(
         view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(
             **searching(handlers.search_again)
         ).then(**remember)
+
+    def fill_example(event: gr.EventData) -> tuple[Any, ...]:
+        data = event_data(event)
+        return as_handler(lambda: ("", *handlers.example(data)), outputs=5, on_error=gr.skip())()
+
+    filled = [fields.query, fields.instruction, fields.lens, fields.values]
+    views.passages.example(fill_example, None, [views.message, *filled], **_QUIET).success(
+        **searching(handlers.search)
+    ).then(**remember)
     views.passages.judge(judge, [fields.query, fields.instruction, fields.collection], views.message, **_QUIET)
 
 
@@ -335,12 +357,6 @@ def _connect_proposals(
     filled.success(**propose)
 
 
-def _fill(example: Example, handlers: SearchHandlers) -> Any:
-    lens = handlers.lens_of(example.instruction)
-    values = handlers.values_of(lens) or ""
-    return lambda: (example.query, example.instruction, lens, values)
-
-
 def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> tuple[Any, ...]:
     """The search that the page's address holds; what cannot be used stays at its default."""
     asked = dict(request.query_params)
@@ -354,7 +370,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         instruction if "i" in asked else handlers.instruction_of(lens),
         _number(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
-        choose_collection(parts.catalog, asked.get("c")),
+        choose_collection(parts.catalog, asked_collection(request)),
         _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,
@@ -362,6 +378,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         _share(asked.get("d")),
         asked.get("r") != "0",
         gr.Dropdown(choices=lenses, value=OWN_WORDS if values and values != handlers.values_of(lens) else lens),
+        render_lens_note(handlers.note_of(lens)),
     )
 
 

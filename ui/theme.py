@@ -8,8 +8,10 @@ import gradio as gr
 from gradio.themes.utils import colors, sizes
 
 ASSETS = Path(__file__).parent / "assets"
-STYLESHEETS = tuple(ASSETS / f"{name}.css" for name in ("frame", "search", "compare", "documents", "evaluate", "about"))
-SCRIPT = ASSETS / "page.js"
+STYLESHEETS = tuple(
+    ASSETS / f"{name}.css" for name in ("frame", "search", "compare", "documents", "saved", "evaluate", "about")
+)
+SCRIPTS = (ASSETS / "page.js", ASSETS / "collection.js")  # the second adds to what the first makes
 
 SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'

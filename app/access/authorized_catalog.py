@@ -84,11 +84,17 @@ class AuthorizedCatalog:
         with self._authorizer.require_access(READER, collection):
             return self._catalog.count_documents(collection, text=text)
 
-    def submit_delete(self, document_id: str) -> Job:
+    def submit_delete(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         document = self.document(document_id)
         with self._authorizer.require_access(EDITOR, document.collection):
             self._authorizer.note("document.deleted", document.id, {"collection": document.collection})
-            return self._catalog.submit_delete(document_id)
+            return self._catalog.submit_delete(document_id, delay=delay)
+
+    def restore_document(self, document_id: str) -> Job:
+        document = self.document(document_id)
+        with self._authorizer.require_access(EDITOR, document.collection):
+            self._authorizer.note("document.restored", document.id, {"collection": document.collection})
+            return self._catalog.restore_document(document_id)
 
     def chunks(self, document_id: str) -> list[Chunk]:
         return self._catalog.chunks(self.document(document_id).id)

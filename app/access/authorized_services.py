@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
+from app.access.authorized_library import AuthorizedLibrary
+from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
-from app.errors import ForbiddenError
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
@@ -21,11 +22,11 @@ from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
+from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
 from app.types.access import Role
-from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
-from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.documents import Collection
 from app.types.evaluation import (
     Difference,
     EvaluationPlan,
@@ -38,44 +39,10 @@ from app.types.evaluation import (
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.quotas import Allowance
-from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
-from app.types.values import LensValue
 from app.types.weights import CollectionWeights, WeightTuning
-from embedder.refinement import Refinement
 
 READER, EDITOR = Role.READER, Role.EDITOR
-
-
-class AuthorizedSearch:
-    def __init__(self, search: Search, authorizer: Authorizer) -> None:
-        self._search = search
-        self._authorizer = authorizer
-
-    def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
-        with self._authorizer.require_access(READER, request.collection):
-            return self._search.search(request, highlight=highlight)
-
-    def highlight(self, result: SearchResult) -> SearchResult:
-        with self._authorizer.require_access(READER, result.collection):
-            return self._search.highlight(result)
-
-    def refine(
-        self,
-        text: str,
-        *,
-        instruction: str | None = None,
-        steps: int | None = None,
-        token_bias: Mapping[str, float] | None = None,
-    ) -> Refinement:
-        self._authorizer.require_role()
-        return self._search.refine(text, instruction=instruction, steps=steps, token_bias=token_bias)
-
-    def rerank_texts(
-        self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
-    ) -> list[float]:
-        self._authorizer.require_role()
-        return self._search.rerank_texts(query, texts, instruction=instruction, values=values)
 
 
 class AuthorizedProposals:
@@ -86,80 +53,6 @@ class AuthorizedProposals:
     def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
         with self._authorizer.require_access(READER, collection):
             return self._proposals.propose(instruction, collection)
-
-
-class AuthorizedLibrary:
-    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer, quotas: UserQuotas) -> None:
-        self._quotas = quotas
-        self._library = library
-        self._catalog = catalog
-        self._authorizer = authorizer
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        document_instruction: str | None = None,
-        document_steps: int | None = None,
-        chunk_tokens: int = CHUNK_TOKENS,
-        chunk_overlap: int = CHUNK_OVERLAP,
-        chunk_context: bool = True,
-        chunk_structure: bool = True,
-    ) -> Collection:
-        self._require_own_name(name)
-        made = self._library.create_collection(
-            name,
-            document_instruction=document_instruction,
-            document_steps=document_steps,
-            chunk_tokens=chunk_tokens,
-            chunk_overlap=chunk_overlap,
-            chunk_context=chunk_context,
-            chunk_structure=chunk_structure,
-        )
-        self._authorizer.note("collection.created", name)
-        return made
-
-    def ensure_collection(self, name: str) -> Collection:
-        self._require_own_name(name)
-        return self._library.ensure_collection(name)
-
-    def delete_collection(self, name: str) -> None:
-        with self._authorizer.require_access(EDITOR, name):
-            self._authorizer.note("collection.deleted", name)
-            self._library.delete_collection(name)
-
-    def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]:
-        with self._authorizer.require_access(EDITOR, collection) as principal:
-            return self._library.add_document(collection, replace(source, allowance=self._quotas.allowance(principal)))
-
-    def delete_document(self, document_id: str) -> Job:
-        document = self._catalog.document(document_id)
-        with self._authorizer.require_access(EDITOR, document.collection):
-            self._authorizer.note("document.deleted", document.id, {"collection": document.collection})
-            return self._library.delete_document(document_id)
-
-    def index_status(self, name: str) -> IndexStatus:
-        with self._authorizer.require_access(READER, name):
-            return self._library.index_status(name)
-
-    def optimize_index(self, name: str) -> IndexStatus:
-        with self._authorizer.require_access(EDITOR, name):
-            return self._library.optimize_index(name)
-
-    def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        with self._authorizer.require_access(READER, document.collection):
-            return self._library.text_window(document, start, end)
-
-    def original_file(self, document: Document) -> Path:
-        with self._authorizer.require_access(READER, document.collection):
-            return self._library.original_file(document)
-
-    def _require_own_name(self, name: str) -> None:
-        """A name that is another's is refused whether or not there is a collection of it."""
-        principal = self._authorizer.require_role(EDITOR)
-        if not principal.covers(name):
-            own = ", ".join(principal.key_collections if "*" in principal.collections else principal.collections)
-            raise ForbiddenError(f"You may not make {name!r}: your collections are {own or 'none'}.")
 
 
 class AuthorizedFetching:
@@ -341,7 +234,8 @@ class AuthorizedEvaluations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedServices:
-    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection."""
+    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection; `damage`
+    names none where there is access control."""
 
     settings: Settings
     embedder: Embedder
@@ -357,10 +251,12 @@ class AuthorizedServices:
     accounts: AuthorizedAccounts
     quotas: UserQuotas
     application_metrics: AuthorizedMetrics
+    damage: Callable[[], Mapping[str, str]]
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes
     value_tables: ValueTables
+    own_searches: OwnSearches
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -389,11 +285,24 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         ),
         quotas=quotas,
         application_metrics=AuthorizedMetrics(services, authorizer),
+        damage=partial(_damage, services),
         fetching=AuthorizedFetching(fetching, authorizer, quotas),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),
+        own_searches=OwnSearches(
+            services.catalog,
+            owner=lambda: authorizer.require_role().name,
+            history_limit=services.settings.search_history,
+        ),
     )
+
+
+def _damage(services: Services) -> Mapping[str, str]:
+    found = services.integrity.damage()
+    if not found or not services.settings.access_control:
+        return found
+    return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}
 
 
 def _asked(plan: EvaluationPlan) -> tuple[str, ...]:

@@ -52,6 +52,10 @@ class Authorizer:
         principal = self.require_role()
         return [each for each in self._catalog.collections() if principal.covers(each.name)]
 
+    def visible_names(self) -> frozenset[str]:
+        principal = self.require_role()
+        return frozenset(each.name for each in self._catalog.uncounted_collections() if principal.covers(each.name))
+
     def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
         """Writes to the audit log in the name of the caller."""
         principal = self.require_role()

@@ -19,6 +19,7 @@ SHOWN_WORDS = 12
 class Passage(BaseModel):
     rank: int
     score: float
+    collection: str
     document_id: str
     chunk_id: str
     title: str
@@ -194,6 +195,7 @@ def _hit(hit: Hit) -> Passage:
     return Passage(
         rank=hit.rank,
         score=round(hit.score, 4),
+        collection=hit.document.collection,
         document_id=hit.document.id,
         chunk_id=hit.chunk.id,
         title=hit.document.title,

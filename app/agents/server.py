@@ -37,7 +37,14 @@ from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.documents import CountedCollection, Document
-from app.types.search import DEFAULT_MODE, MAX_EXCLUSIONS, MAX_RERANK, SearchMode, SearchRequest
+from app.types.search import (
+    ALL_COLLECTIONS,
+    DEFAULT_MODE,
+    MAX_EXCLUSIONS,
+    MAX_RERANK,
+    SearchMode,
+    SearchRequest,
+)
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -73,6 +80,12 @@ class Agent:
         if name not in seen:
             raise UnknownCollectionError(name, seen)
         return name
+
+    def searched(self, name: str) -> str:
+        return name if name == ALL_COLLECTIONS else self.collection(name)
+
+    def names(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.collections())
 
     def collections(self) -> list[CountedCollection]:
         return [each for each in self.services.catalog.collections() if self.principal.covers(each.name)]
@@ -119,7 +132,7 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
     def search(
         context: Context,
         query: Annotated[str, Field(description="What to look for: words, a question, or a whole text.")],
-        collection: Annotated[str, Field(description="Where; list_collections names them.")],
+        collection: Annotated[str, Field(description="Where; list_collections names them. *: in all of them.")],
         instruction: Annotated[
             str | None, Field(description="What counts as similar. Left out: the model's own. Empty: none.")
         ] = None,
@@ -155,7 +168,8 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
             instruction, named = look_through(agent.services.catalog, lens, instruction, values)
             request = SearchRequest(
                 query=query,
-                collection=agent.collection(collection),
+                collection=agent.searched(collection),
+                among=agent.names() if collection == ALL_COLLECTIONS else None,
                 instruction=instruction,
                 values=named,
                 steps=steps,

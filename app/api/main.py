@@ -16,6 +16,7 @@ from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
 from app.api.docs_page import docs_routes
+from app.api.document_batches import document_batch_routes
 from app.api.document_lists import document_list_routes
 from app.api.documents import document_routes
 from app.api.evaluations import evaluation_routes, judged_query_routes
@@ -37,6 +38,7 @@ from app.api.reindexing import reindex_routes
 from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
+from app.api.searches import saved_search_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
@@ -95,7 +97,7 @@ def create_app(
         api.include_router(login_routes(logins, draw=draw_login))
     if draw_account is not None:
         api.include_router(account_page_routes(services.accounts, draw=draw_account))
-    api.include_router(health_routes(services.checks))
+    api.include_router(health_routes(services.checks, services.damage))
     api.include_router(metrics_routes(services.application_metrics))
     api.include_router(docs_routes(lambda: api.openapi()))
     describe(api)
@@ -109,8 +111,10 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(saved_search_routes(services.own_searches))
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
+    api.include_router(document_batch_routes(services))
     api.include_router(document_routes(services, read_url=read_url))
     api.include_router(reading_routes(services))
     api.include_router(collection_routes(services))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse
 
 from app.access.authorized_services import AuthorizedServices
+from app.api.events import wants
 from app.api.schemas import FacetsAnswer, TextAnswer
-from app.errors import InputError
+from app.errors import InputError, UnknownDocumentError
 from app.types.documents import Document, FacetValue, PageStart
 from app.types.search import MAX_FILTERS
 
@@ -24,6 +25,14 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_GONE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>This document was deleted</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 15vh auto; max-width: 34rem; padding: 0 1rem; }
+</style></head><body><h1>This document was deleted</h1>
+<p>The link leads to a document that is no longer here, or that you may not see.</p>
+<p><a href="/">Search</a> for what is there now, or add it again on the page <a href="/documents">Documents</a>.</p>
+</body></html>"""
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {PDF: _FILE, "text/plain": _FILE, BYTES: _FILE}, "description": "The bytes."}
@@ -63,9 +72,14 @@ def reading_routes(services: AuthorizedServices) -> APIRouter:
         return TextStretch(window.text, window.start, window.end, window.total, pages)
 
     @routes.get("/documents/{document_id}/content", response_class=FileResponse, responses=CONTENT)
-    def read_content(document_id: str) -> Response:
+    def read_content(document_id: str, request: Request) -> Response:
         """The bytes that were handed in: a PDF to look at, everything else to download."""
-        document = services.catalog.document(document_id)
+        try:
+            document = services.catalog.document(document_id)
+        except UnknownDocumentError:
+            if wants(request, "text/html"):  # a person who followed a link
+                return HTMLResponse(_GONE, 404)
+            raise
         return _file_response(document, services)
 
     @routes.get("/facets", response_model=FacetsAnswer, tags=["search"])

@@ -10,7 +10,13 @@ from pydantic import Field
 from app.api.base_schemas import Answer, Posted
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
-from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, DEFAULT_COLLECTION
+from app.types.defaults import (
+    CHUNK_OVERLAP,
+    CHUNK_TOKENS,
+    DEFAULT_COLLECTION,
+    MAX_DELETE_DELAY_S,
+    MAX_DOCUMENTS_AT_ONCE,
+)
 from app.types.documents import DocumentState, JobKind, JobPriority, JobState, MetadataValue
 from app.types.upkeep import MAX_URLS, FetchState, ReindexState
 from embedder.refinement_steps import MAX_BIAS
@@ -48,6 +54,21 @@ class DocumentAnswer(Answer):
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+    revision: int = Field(description="1, and one more each time that the document was replaced.")
+
+
+class DocumentIds(Posted):
+    document_ids: list[Annotated[str, Field(max_length=200)]] = Field(min_length=1, max_length=MAX_DOCUMENTS_AT_ONCE)
+
+
+class DocumentDeletion(DocumentIds):
+    delay_s: float = Field(
+        default=0, ge=0, le=MAX_DELETE_DELAY_S, description="They can be restored until a worker does it, after this."
+    )
+
+
+class DocumentMove(DocumentIds):
+    collection: str = Field(description="Where they go.")
 
 
 class PageStartAnswer(Answer):
@@ -246,6 +267,10 @@ class ModelAnswer(Answer):
 class HealthAnswer(Answer):
     status: str
     checks: dict[str, bool] = Field(default_factory=dict)
+    damaged: dict[str, str] = Field(
+        default_factory=dict,
+        description="Collections whose index or files are damaged, and how. With access control their number alone.",
+    )
 
 
 class ProblemAnswer(Answer):

@@ -96,24 +96,4 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
 
 def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRequest:
     instruction, values = look_through(catalog, question.lens, question.instruction, question.values)
-    return SearchRequest(
-        query=question.query,
-        collection=question.collection,
-        instruction=instruction,
-        steps=question.steps,
-        limit=question.limit,
-        filters=question.filters,
-        token_bias=question.token_bias,
-        mode=question.mode,
-        like=tuple(question.like),
-        unlike=tuple(question.unlike),
-        values=values,
-        value=question.value,
-        rerank=question.rerank,
-        per_document=question.per_document,
-        exclude=tuple(question.exclude),
-        detect_negation=question.detect_negation,
-        prefer_prose=question.prefer_prose,
-        fold_duplicates=question.fold_duplicates,
-        diversity=question.diversity,
-    )
+    return question.as_request(instruction, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field
 
@@ -25,8 +25,10 @@ from app.types.search import (
     Leg,
     Match,
     SearchMode,
+    SearchRequest,
 )
-from app.types.values import ValueScope
+from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
+from app.types.values import LensValue, ValueScope
 from embedder.refinement_steps import MAX_BIAS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -51,7 +53,11 @@ class RefineQuestion(Posted):
 
 class SearchQuestion(Posted):
     query: str = Field(examples=["I still haven't received my new card"])
-    collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
+    collection: str = Field(
+        default=DEFAULT_COLLECTION,
+        description="Where to look. `*`: in all collections of the model in use that the caller may see.",
+        examples=["sample"],
+    )
     instruction: str | None = Field(
         default=None,
         description="How to look at the query. Left out: the model's own. Empty: none.",
@@ -63,7 +69,10 @@ class SearchQuestion(Posted):
     )
     limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
     filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
-    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    token_bias: dict[str, Bias] = Field(
+        default_factory=dict,
+        description="Word → how much more passages are to be about it (below 0: less); from 5 on, either way, in full.",
+    )
     mode: SearchMode = Field(
         default=DEFAULT_MODE, description="By vectors and words (hybrid), by one vector (dense), or by words."
     )
@@ -121,6 +130,48 @@ class SearchQuestion(Posted):
     )
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
+    def as_request(self, instruction: str | None, values: tuple[LensValue, ...]) -> SearchRequest:
+        """`instruction` and `values` are those that its lens has, where it names one."""
+        return SearchRequest(
+            query=self.query,
+            collection=self.collection,
+            instruction=instruction,
+            steps=self.steps,
+            limit=self.limit,
+            filters=self.filters,
+            token_bias=self.token_bias,
+            mode=self.mode,
+            like=tuple(self.like),
+            unlike=tuple(self.unlike),
+            values=values,
+            value=self.value,
+            rerank=self.rerank,
+            per_document=self.per_document,
+            exclude=tuple(self.exclude),
+            detect_negation=self.detect_negation,
+            prefer_prose=self.prefer_prose,
+            fold_duplicates=self.fold_duplicates,
+            diversity=self.diversity,
+        )
+
+
+class NewSavedSearch(Posted):
+    name: str = Field(max_length=MAX_SEARCH_NAME_CHARACTERS, examples=["Late cards"])
+    request: SearchQuestion
+
+
+class SavedSearchAnswer(Answer):
+    id: str
+    name: str
+    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    created_at: datetime
+
+
+class PastSearchAnswer(Answer):
+    id: str
+    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    asked_at: datetime
+
 
 class TokenAnswer(Answer):
     token: str
@@ -145,6 +196,7 @@ class HitDocumentAnswer(Answer):
     title: str
     uri: str
     metadata: dict[str, MetadataValue]
+    collection: str
 
 
 class HitChunkAnswer(Answer):

@@ -4,7 +4,21 @@ All SQL of the application lives in this package. It knows nothing of vectors, m
 """
 
 from app.catalog.catalog import SqlCatalog
-from app.catalog.engine import connect
+from app.catalog.damage import check_file
+from app.catalog.dump import CatalogSnapshot, is_filled, load, snapshot
+from app.catalog.engine import connect, file_of
 from app.catalog.migrate import CatalogFacts, describe, upgrade
 
-__all__ = ["CatalogFacts", "SqlCatalog", "connect", "describe", "upgrade"]
+__all__ = [
+    "CatalogFacts",
+    "CatalogSnapshot",
+    "SqlCatalog",
+    "check_file",
+    "connect",
+    "describe",
+    "file_of",
+    "is_filled",
+    "load",
+    "snapshot",
+    "upgrade",
+]

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
 from app.catalog.quotas import StoredAmounts
+from app.catalog.searches import delete_searches_of
 from app.catalog.sessions import insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
@@ -44,6 +45,7 @@ class AccessLedger(StoredAmounts):
     def delete_user(self, name: str) -> None:
         with self._session(self._writer) as session:
             session.delete(_user_row(session, name))
+            delete_searches_of(session, name)
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)

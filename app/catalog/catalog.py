@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -19,6 +19,7 @@ from app.catalog.ledger import JobLedger
 from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
 from app.catalog.restoring import Restoring
+from app.catalog.searches import SearchRecords
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
 from app.catalog.submissions import Submissions
@@ -57,6 +58,7 @@ class SqlCatalog(
     IdempotencyRecords,
     WeightTunings,
     LensIndexLedger,
+    SearchRecords,
 ):
     # Collections
 
@@ -97,6 +99,11 @@ class SqlCatalog(
                 raise unknown_collection(session, name)
             return found[0]
 
+    def uncounted_collections(self) -> list[Collection]:
+        with self._session(self._engine) as session:
+            rows = session.scalars(select(CollectionRow).order_by(CollectionRow.name))
+            return [Collection(**row.values()) for row in rows]
+
     def collections(self) -> list[CountedCollection]:
         with self._session(self._engine) as session:
             return self._counted_collections(session)
@@ -125,7 +132,7 @@ class SqlCatalog(
 
     # Documents
 
-    def submit_delete(self, document_id: str) -> Job:
+    def submit_delete(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         now = self._clock()
         with self._session(self._writer) as session:
             row = jobs.lock_document(session, document_id)
@@ -134,7 +141,25 @@ class SqlCatalog(
             present = jobs.open_job(session, document_id)
             if present is not None and present.kind is JobKind.DELETE and present.state is JobState.RUNNING:
                 return present.as_job()
-            return jobs.enqueue(session, row, JobKind.DELETE, now, priority=JobPriority.INTERACTIVE).as_job()
+            job = jobs.enqueue(session, row, JobKind.DELETE, now, priority=JobPriority.INTERACTIVE)
+            job.not_before = now + delay
+            return job.as_job()
+
+    def restore_document(self, document_id: str) -> Job:
+        with self._session(self._writer) as session:
+            row = jobs.lock_document(session, document_id)
+            if row is None:
+                raise _unknown_document(document_id)
+            if row.state is not DocumentState.DELETING:
+                raise ConflictError(f"The document {document_id} is {row.state}: there is no deletion to call off.")
+            # It is read again, since a worker may have begun with its points; those that are there are kept.
+            return jobs.enqueue(session, row, JobKind.INGEST, self._clock(), priority=JobPriority.INTERACTIVE).as_job()
+
+    def deleted_among(self, document_ids: Iterable[str]) -> set[str]:
+        ids = set(document_ids)
+        statement = select(DocumentRow.id).where(DocumentRow.id.in_(ids), DocumentRow.state == DocumentState.DELETING)
+        with self._session(self._engine) as session:
+            return set(session.scalars(statement)) if ids else set()
 
     def document(self, document_id: str) -> Document:
         with self._session(self._engine) as session:

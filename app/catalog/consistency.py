@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from uuid import uuid4
 
 from sqlalchemy import delete, exists, func, select, update
 
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
-from app.types.documents import Chunk, DocumentState, JobKind
+from app.types.documents import Chunk, DocumentState, JobKind, StoredFile
 
 _PAGE = 1000
 
@@ -40,6 +41,38 @@ class ConsistencyQueries(Sessions):
                 return
             yield page
             after = page[-1].id
+
+    def sample_chunks(self, index: str, *, count: int) -> list[str]:
+        in_order = select(ChunkRow.id).where(ChunkRow.index_name == index).order_by(ChunkRow.id)
+        found: set[str] = set()
+        with self._session(self._engine) as session:
+            found.update(session.scalars(in_order.limit(1)))
+            for _ in range(count if found else 0):
+                # Ids are hashes, so that a random one stands anywhere among them.
+                found.update(session.scalars(in_order.where(ChunkRow.id > str(uuid4())).limit(1)))
+        return list(found)
+
+    def is_at_rest(self, collection: str) -> bool:
+        with self._session(self._engine) as session:
+            return session.scalar(select(JobRow.id).where(JobRow.collection == collection, is_open).limit(1)) is None
+
+    def stored_files(self, collection: str) -> Iterator[list[StoredFile]]:
+        columns = (DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash, DocumentRow.byte_count, DocumentRow.state)
+        after = ""
+        while True:
+            statement = (
+                select(*columns)
+                .where(DocumentRow.collection == collection, DocumentRow.id > after)
+                .where(DocumentRow.state != DocumentState.DELETING)
+                .order_by(DocumentRow.id)
+                .limit(_PAGE)
+            )
+            with self._session(self._engine) as session:
+                rows = session.execute(statement).tuples().all()
+            if not rows:
+                return
+            yield [StoredFile(*row[:4], is_read=row[4] is DocumentState.READY) for row in rows]
+            after = rows[-1][0]
 
     def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
         statement = select(ChunkRow.id, ChunkRow.document_id).where(

@@ -10,10 +10,11 @@ from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.errors import CatalogUnavailableError, InputError
+from app.catalog.damage import is_damage
+from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
@@ -36,6 +37,11 @@ def connect(database_url: str) -> Engine:
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
     return engine
+
+
+def file_of(engine: Engine) -> Path | None:
+    """Of a SQLite catalog."""
+    return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
 
 def writing(engine: Engine) -> Engine:
@@ -78,10 +84,16 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 @contextmanager
 def errors_translated(engine: Engine) -> Iterator[None]:
-    """Turns "the database does not answer" into the error that callers know."""
+    """Turns "the database does not answer", or is damaged, into the errors that callers know."""
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+    except DatabaseError as error:
+        if is_damage(error.orig):
+            raise damaged(engine, error.orig) from error
+        if not isinstance(error, OperationalError):
+            raise
+        raise unavailable(engine, error.orig or error) from error
+    except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
 
 
@@ -89,4 +101,10 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
     shown = engine.url.render_as_string(hide_password=True)
     return CatalogUnavailableError(
         f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
+    )
+
+
+def damaged(engine: Engine, found: object) -> DamagedCatalogError:
+    return DamagedCatalogError.of(
+        engine.url.render_as_string(hide_password=True), str(found).strip().replace("\n", " ")
     )

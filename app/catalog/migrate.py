@@ -14,9 +14,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
-from app.catalog.engine import errors_translated, writing
+from app.catalog.engine import damaged, errors_translated, writing
 from app.errors import CatalogTooNewError
 
 log = logging.getLogger(__name__)
@@ -31,25 +31,48 @@ def upgrade(engine: Engine) -> Path | None:
     Raises CatalogTooNewError when the database was written by a newer release. A migration that fails changes
     nothing: all of it is one transaction.
     """
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
-    with errors_translated(engine), _locked(engine) as connection:
-        present = MigrationContext.configure(connection).get_current_revision()
-        if present == scripts.get_current_head():
+    with errors_translated(engine), locked(engine) as connection:
+        present = revision_of(connection)
+        if present == ScriptDirectory.from_config(_config()).get_current_head():
             return None
-        if present is not None and present not in {script.revision for script in scripts.walk_revisions()}:
-            raise CatalogTooNewError(
-                f"The catalog at {engine.url.render_as_string(hide_password=True)} has schema {present!r}, which this "
-                "release does not know: a newer one wrote it. Install that release, or restore a backup of the catalog."
-            )
+        if present is not None:
+            _require_known(engine, present)
+        if present is None and inspect(connection).has_table("collection"):
+            raise damaged(engine, "it has tables, and none that tells their schema")
         backup = None
         if present is not None and engine.dialect.name == "sqlite":
             backup = _back_up(Path(str(engine.url.database)), present)
             log.info("The catalog was copied to %s before its schema %s is migrated", backup, present)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        upgrade_within(connection, engine, "head")
         return backup
+
+
+def revision_of(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade_within(connection: Connection, engine: Engine, revision: str) -> None:
+    """To this schema, in the transaction of the connection. Raises CatalogTooNewError."""
+    if revision != "head":
+        _require_known(engine, revision)
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    return config
+
+
+def _require_known(engine: Engine, revision: str) -> None:
+    scripts = ScriptDirectory.from_config(_config())
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
+        raise CatalogTooNewError(
+            f"The catalog at {engine.url.render_as_string(hide_password=True)} has schema {revision!r}, which this "
+            "release does not know: a newer one wrote it. Install that release, or restore a backup of the catalog."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +86,14 @@ class CatalogFacts:
 
 def describe(engine: Engine) -> CatalogFacts:
     with errors_translated(engine), engine.connect() as connection:
-        revision = MigrationContext.configure(connection).get_current_revision()
+        revision = revision_of(connection)
         is_server = engine.dialect.name == "postgresql"
         moment = connection.scalar(text("SELECT clock_timestamp()")) if is_server else None
     return CatalogFacts(engine.url.render_as_string(hide_password=True), revision, moment)
 
 
 @contextmanager
-def _locked(engine: Engine) -> Iterator[Connection]:
+def locked(engine: Engine) -> Iterator[Connection]:
     """A transaction that no other process can have at the same time."""
     with writing(engine).connect() as connection:
         driver = connection.connection.driver_connection

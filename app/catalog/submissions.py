@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
@@ -14,6 +14,7 @@ from app.catalog.notifications import notify
 from app.catalog.quotas import require_room
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, storable
+from app.errors import ConflictError, UnknownDocumentError
 from app.types.documents import (
     Document,
     DocumentState,
@@ -48,7 +49,9 @@ class Submissions(Sessions):
         if changed:
             now = self._clock()
             with self._session(self._writer) as session:
-                batch = _Batch(session, collection, changed, priority, now)
+                uris = {storable(document.uri) for document in changed}
+                moved = {document.moved_from for document in changed if document.moved_from is not None}
+                batch = _Batch(session, collection, priority, now, _concerned(collection, uris, moved))
                 submitted = [batch.submit(document) for document in changed]
                 batch.finish()
                 require_room(session, changed)
@@ -57,6 +60,15 @@ class Submissions(Sessions):
             (unchanged[uri], None) if (uri := storable(document.uri)) in unchanged else next(results)
             for document in documents
         ]
+
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[Submitted]:
+        ids, now = list(dict.fromkeys(document_ids)), self._clock()
+        with self._session(self._writer) as session:
+            uris = set(session.scalars(select(DocumentRow.uri).where(DocumentRow.id.in_(ids))))
+            batch = _Batch(session, collection, JobPriority.INTERACTIVE, now, _concerned(collection, uris, (), ids))
+            moved = [batch.move(each) for each in ids]
+            batch.finish()
+            return moved
 
     def _unchanged(self, collection: str, documents: Sequence[NewDocument]) -> dict[str, Document]:
         """By uri, documents that need no change; read without a write lock, since usually most are unchanged."""
@@ -83,9 +95,9 @@ class _Batch:
         self,
         session: Session,
         collection: str,
-        documents: Sequence[NewDocument],
         priority: JobPriority,
         now: datetime,
+        concerned: Select[DocumentRow],
     ) -> None:
         self._session = session
         self._collection = collection
@@ -96,8 +108,8 @@ class _Batch:
         if session.get_bind().dialect.name == "postgresql":
             session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, func.hashtext(collection))))
         collection_row(session, collection)
-        rows = session.scalars(_concerned(collection, documents)).all()
-        self._by_uri = {row.uri: row for row in rows}
+        rows = session.scalars(concerned).all()
+        self._by_uri = {row.uri: row for row in rows if row.collection == collection}
         self._by_id = {row.id: row for row in rows}
         self._open_jobs = jobs.open_jobs(session, list(self._by_id))
 
@@ -127,6 +139,30 @@ class _Batch:
         )
         self._open_jobs[row.id] = job
         return row.as_document(), job.as_job()
+
+    def move(self, document_id: str) -> Submitted:
+        row = self._by_id.get(document_id)
+        if row is None or row.state is DocumentState.DELETING:
+            raise UnknownDocumentError.of(document_id)
+        if row.collection == self._collection:
+            raise ConflictError(f"{row.uri} is in the collection {self._collection!r} already.")
+        present = self._by_uri.get(row.uri)
+        if present is not None and present.content_hash != row.content_hash:
+            raise ConflictError(
+                f"The collection {self._collection!r} has another document with the address {row.uri}. Delete one of "
+                "the two first."
+            )
+        submitted = self.submit(_submitted_as(row))
+        jobs.put_in_queue(
+            self._session,
+            row,
+            JobKind.DELETE,
+            self._now,
+            priority=self._priority,
+            present=self._open_jobs.get(row.id),
+            created_at=self._next_moment(),
+        )
+        return submitted
 
     def finish(self) -> None:
         garbage.note(self._session, GarbageKind.FILE, self._replaced_files, self._now)
@@ -166,14 +202,28 @@ class _Batch:
         return row
 
 
-def _concerned(collection: str, documents: Sequence[NewDocument]) -> Select[DocumentRow]:
-    uris = {storable(document.uri) for document in documents}
-    moved = {document.moved_from for document in documents if document.moved_from is not None}
+def _concerned(
+    collection: str, uris: Iterable[str], moved: Iterable[str], beside: Iterable[str] = ()
+) -> Select[DocumentRow]:
+    """Of the collection those with these uris and ids; `beside` are of whichever. Locked in one order, so that two that
+    move documents past each other do not wait for ever."""
+    of_collection = or_(DocumentRow.uri.in_(uris), DocumentRow.id.in_(moved))
     return (
         select(DocumentRow)
-        .where(DocumentRow.collection == collection, or_(DocumentRow.uri.in_(uris), DocumentRow.id.in_(moved)))
+        .where(or_(and_(DocumentRow.collection == collection, of_collection), DocumentRow.id.in_(beside)))
         .order_by(DocumentRow.id)
         .with_for_update()
+    )
+
+
+def _submitted_as(row: DocumentRow) -> NewDocument:
+    return NewDocument(
+        uri=row.uri,
+        title=row.given_title,
+        media_type=row.media_type,
+        content_hash=row.content_hash,
+        byte_count=row.byte_count,
+        metadata=row.given_metadata,
     )
 
 

@@ -1,4 +1,4 @@
-"""The file format of an exported collection: a tar with a manifest of SHA-256 sums at its end.
+"""The file format of exported collections and of backups: a tar with a manifest of SHA-256 sums at its end.
 
 Nothing is ever extracted by a name from inside: members have fixed names, and are read one after another.
 """
@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import tarfile
 import zlib
@@ -22,18 +23,34 @@ import zstandard
 
 from app.errors import ArchiveError, InputError
 
-FORMAT, VERSION = "gircse collection", 1
 CONTRACT_MEMBER, LENSES_MEMBER, MANIFEST_MEMBER = "collection.json", "lenses.jsonl", "manifest.json"
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
 MAX_EXPANSION = 250  # texts and vectors compress to a twentieth at best
 _FREE_EXPANSION_BYTES = 200_000_000  # a small archive may be a very repetitive one
 MAX_ROWS_BYTES = 512_000_000  # of a member that is read at once
 _BLOCK = 1 << 20
-_MEMBER = re.compile(
-    r"collection\.json|manifest\.json|lenses\.jsonl|judgements/\d{6,9}\.jsonl|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
-    r"|documents/\d{6,9}\.jsonl|chunks/\d{6,9}\.jsonl|vectors/\d{6,9}\.npy"
-)
 _DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFormat:
+    """`member` is what the names of members look like; `made_by` says which command writes it."""
+
+    name: str
+    version: int
+    member: re.Pattern[str]
+    made_by: str
+
+
+COLLECTION = ArchiveFormat(
+    "gircse collection",
+    1,
+    re.compile(
+        r"collection\.json|manifest\.json|lenses\.jsonl|judgements/\d{6,9}\.jsonl|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
+        r"|documents/\d{6,9}\.jsonl|chunks/\d{6,9}\.jsonl|vectors/\d{6,9}\.npy"
+    ),
+    "gircse export",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +76,9 @@ class Member:
 class ArchiveWriter:
     """Writes beside `path` and takes its name at the end, so that a broken export leaves no half archive."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, form: ArchiveFormat = COLLECTION) -> None:
         self._path = path
+        self._form = form
         self._draft = path.with_name(f".{path.name}.part")
         self._sums: dict[str, list[object]] = {}
         self._file: IO[bytes] = open(self._draft, "wb")  # noqa: SIM115 - closed by __exit__
@@ -78,10 +96,12 @@ class ArchiveWriter:
         if kind is not None:
             self._discard()
             return
-        manifest = {"format": FORMAT, "version": VERSION, "members": self._sums}
+        manifest = {"format": self._form.name, "version": self._form.version, "members": self._sums}
         self._add(MANIFEST_MEMBER, io.BytesIO(json.dumps(manifest, indent=0).encode()))
         self._tar.close()
         self._packed.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
         self._draft.replace(self._path)
 
@@ -89,12 +109,16 @@ class ArchiveWriter:
         self._sums[name] = [hashlib.sha256(data).hexdigest(), len(data)]
         self._add(name, io.BytesIO(data))
 
-    def add_file(self, name: str, path: Path) -> None:
+    def add_file(self, name: str, path: Path, *, content_hash: str | None = None) -> bool:
+        """False, and nothing is added, where the file has another hash than it should."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if content_hash not in (None, digest):
+                return False
             self._sums[name] = [digest, file.tell()]
             file.seek(0)
             self._add(name, file)
+        return True
 
     def _add(self, name: str, content: IO[bytes]) -> None:
         member = tarfile.TarInfo(name)
@@ -107,7 +131,9 @@ class ArchiveWriter:
         self._draft.unlink(missing_ok=True)
 
 
-def read_members(path: Path, *, tell: Callable[[int], None] = lambda position: None) -> Generator[Member, None, None]:
+def read_members(
+    path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
+) -> Generator[Member, None, None]:
     """In the order of the file. `tell` hears the position in the packed file. Raises ArchiveError."""
     with path.open("rb") as file, _damage_translated(path):
         packed = path.stat().st_size
@@ -117,19 +143,21 @@ def read_members(path: Path, *, tell: Callable[[int], None] = lambda position: N
             for info in tar:
                 if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.issparse() or info.name in seen:
                     raise ArchiveError(f"{path} holds {info.name!r} twice, or as something else than a plain file.")
-                if not _MEMBER.fullmatch(info.name):
-                    raise ArchiveError(f"{path} holds {info.name!r}, which has no place in an exported collection.")
+                if not form.member.fullmatch(info.name):
+                    raise ArchiveError(f"{path} holds {info.name!r}, which `{form.made_by}` does not write.")
                 seen.add(info.name)
                 content = tar.extractfile(info)
                 assert content is not None
                 yield Member(info.name, info.size, _blocks(path, content, lambda: tell(file.tell())))
 
 
-def verify(path: Path, *, tell: Callable[[int], None] = lambda position: None) -> dict[str, tuple[str, int]]:
+def verify(
+    path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
+) -> dict[str, tuple[str, int]]:
     """Member → SHA-256 and length. Raises ArchiveError unless every member is what the manifest says."""
     found: dict[str, tuple[str, int]] = {}
     manifest: bytes | None = None
-    for member in read_members(path, tell=tell):
+    for member in read_members(path, form, tell=tell):
         if manifest is not None:
             raise ArchiveError(f"{path} goes on behind its manifest.")
         if member.name == MANIFEST_MEMBER:
@@ -142,7 +170,7 @@ def verify(path: Path, *, tell: Callable[[int], None] = lambda position: None) -
         found[member.name] = (digest.hexdigest(), count)
     if manifest is None:
         raise ArchiveError(f"{path} has no manifest: its export broke off, or it is something else.")
-    listed = _listed(path, manifest)
+    listed = _listed(path, manifest, form)
     for name in sorted({*listed, *found}):
         if listed.get(name) != found.get(name):
             what = "is missing" if name not in found else "is not listed" if name not in listed else "was altered"
@@ -150,16 +178,17 @@ def verify(path: Path, *, tell: Callable[[int], None] = lambda position: None) -
     return found
 
 
-def _listed(path: Path, manifest: bytes) -> dict[str, tuple[str, int]]:
+def _listed(path: Path, manifest: bytes, form: ArchiveFormat) -> dict[str, tuple[str, int]]:
     try:
         content = json.loads(manifest)
         kind, version = content["format"], content["version"]
         listed = {str(name): (str(digest), int(count)) for name, (digest, count) in content["members"].items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ArchiveError(f"The manifest of {path} cannot be read: {error}.") from error
-    if kind != FORMAT or version != VERSION:
+    if (kind, version) != (form.name, form.version):
         raise ArchiveError(
-            f"{path} is of format {kind!r}, version {version!r}; this release reads {FORMAT!r}, version {VERSION}."
+            f"{path} is of format {kind!r}, version {version!r}; this release reads {form.name!r}, version "
+            f"{form.version}."
         )
     return listed
 

@@ -19,7 +19,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from app.errors import FilesUnavailableError, NotFoundError
+from app.collections.verified import Verified
+from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
 from app.types.documents import StoredBytes, TextWindow
 
 _PIECE_BYTES = 1 << 20
@@ -31,6 +32,7 @@ _STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt)?(\.aside)?")
 class FolderBlobStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._verified = Verified()
 
     def put(self, data: bytes) -> str:
         return self.put_file(BytesIO(data)).content_hash
@@ -41,7 +43,7 @@ class FolderBlobStore:
 
     @contextmanager
     def batch(self) -> Iterator[_Batch]:
-        batch = _Batch(self._folder)
+        batch = _Batch(self._folder, self._verified)
         try:
             yield batch
             batch.keep()
@@ -51,11 +53,45 @@ class FolderBlobStore:
     def has(self, content_hash: str) -> bool:
         return self.path(content_hash).exists()
 
+    def is_sound(self, content_hash: str) -> bool:
+        try:
+            return self._verified.holds(self.locate(content_hash), content_hash)
+        except (NotFoundError, FileNotFoundError):  # it may go at this moment
+            return False
+
+    def is_changed(self, content_hash: str, byte_count: int) -> bool:
+        try:
+            found = self.locate(content_hash).stat()
+        except (NotFoundError, FileNotFoundError):
+            return True
+        return found.st_size != byte_count or not self._verified.is_known(found, content_hash)
+
+    def byte_count(self, content_hash: str) -> int | None:
+        """None where the file is missing."""
+        try:
+            return self.locate(content_hash).stat().st_size
+        except (NotFoundError, FileNotFoundError):
+            return None
+
+    def has_text(self, content_hash: str) -> bool:
+        path = self._text_path(content_hash)
+        return path.exists() or _aside(path).exists()
+
+    def verified(self, content_hash: str) -> Path:
+        path = self.locate(content_hash)
+        with _errors_translated(path):
+            if not self._verified.holds(path, content_hash):
+                raise _altered(content_hash)
+        return path
+
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
         _write_whole(self.path(content_hash), parts)
 
     def get(self, content_hash: str) -> bytes:
-        return _read(self.path(content_hash), content_hash)
+        data = _read(self.path(content_hash), content_hash)
+        if hashlib.sha256(data).hexdigest() != content_hash:
+            raise _altered(content_hash)
+        return data
 
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
@@ -105,8 +141,9 @@ class FolderBlobStore:
 class _Batch:
     """Files that are written under other names, then synced together, then renamed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, verified: Verified) -> None:
         self._folder = folder
+        self._verified = verified
         self._written: dict[str, Path] = {}  # by hash
         self._temporaries: set[Path] = set()
 
@@ -131,7 +168,11 @@ class _Batch:
             temporary.unlink(missing_ok=True)
 
     def _has(self, stored: StoredBytes) -> bool:
-        return stored.content_hash in self._written or (self._folder / stored.content_hash).exists()
+        """One that is damaged is written again, which mends it."""
+        if stored.content_hash in self._written:
+            return True
+        path = self._folder / stored.content_hash
+        return path.exists() and self._verified.holds(path, stored.content_hash)
 
     def _write(self, file: BinaryIO) -> StoredBytes:
         with _errors_translated(self._folder / "a new one"):
@@ -264,7 +305,17 @@ def _window(file: BinaryIO, start: int, end: int) -> TextWindow:
 
 
 def _missing(path: Path, content_hash: str) -> NotFoundError:
-    return NotFoundError(f"The stored file {content_hash} is missing from {path.parent}: add the document again.")
+    return NotFoundError(
+        f"The stored file {content_hash} is missing from {path.parent}: add the document again, or "
+        "`gircse restore FILE --files` puts it back from a backup."
+    )
+
+
+def _altered(content_hash: str) -> DamagedFileError:
+    return DamagedFileError(
+        f"The stored file {content_hash} is not what was handed in: it was cut or altered. Hand the document in again, "
+        "or `gircse restore FILE --files` puts it back from a backup."
+    )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
+from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
@@ -24,6 +25,7 @@ class Inconsistency(StrEnum):
     MISSING_INDEX = "an index of the catalog is missing"
     UNNAMED_INDEX = "an index that no collection names"
     UNMANAGED_INDEX = "an unmanaged collection"
+    DAMAGED_INDEX = "an index that the engine cannot read: `gircse doctor --rebuild`"
     WRONG_ALIAS = "the public name means another index"
     MISSING_POINTS = "chunks without their points"
     STALE_POINTS = "points without a chunk"
@@ -71,15 +73,20 @@ class ConsistencyCheck:
 
     def of_index(self, collection: Collection, index: str) -> Iterator[Difference]:
         """Of one physical index of the collection, which exists."""
-        for page in self._index.scan(index):
-            yield from self._of_points(collection, index, page)
-        for chunks in self._catalog.chunk_pages(index):
-            yield from self._of_chunks(collection, index, chunks)
+        try:
+            for page in self._index.scan(index):
+                yield from self._of_points(collection, index, page)
+            for chunks in self._catalog.chunk_pages(index):
+                yield from self._of_chunks(collection, index, chunks)
+        except EngineFaultError:
+            yield Difference(Inconsistency.DAMAGED_INDEX, index, collection.name)
 
     def mend(self, difference: Difference, *, removes_unmanaged: bool = False) -> bool:
         """Whether something was done. Ingestion that this queues is the worker's."""
         kind = difference.kind
         if kind in UNMANAGED and not removes_unmanaged:
+            return False
+        if kind is Inconsistency.DAMAGED_INDEX:
             return False
         if kind in _MENDED_BY_INGESTION:
             return self._mend_document(difference)

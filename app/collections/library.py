@@ -184,12 +184,19 @@ class Library:
             }
         return [outcomes[number] for number in range(len(sources))]
 
-    def delete_document(self, document_id: str) -> Job:
-        return self._catalog.submit_delete(document_id)
+    def delete_document(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
+        return self._catalog.submit_delete(document_id, delay=delay)
+
+    def restore_document(self, document_id: str) -> Job:
+        return self._catalog.restore_document(document_id)
+
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[Added]:
+        require_same_model(self._catalog.collection(collection), self._embedder)
+        return self._catalog.move_documents(document_ids, collection)
 
     def original_file(self, document: Document) -> Path:
-        """Where its bytes lie at this moment. Raises NotFoundError."""
-        return self._blobs.locate(document.content_hash)
+        """Where its bytes lie at this moment, unaltered. Raises NotFoundError and DamagedFileError."""
+        return self._blobs.verified(document.content_hash)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""

@@ -87,10 +87,31 @@ class Reindexer:
                 f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
             )
         check_contract(target, self._embedder)
-        target = replace(target, active_index=self._catalog.reserve_index(name, lease=_LEASE))
+        return self._begun(target)
+
+    def _begun(self, target: Collection) -> Collection:
+        target = replace(target, active_index=self._catalog.reserve_index(target.name, lease=_LEASE))
         self._index.create(target.active_index, dimension=target.dimension)
         self._catalog.add_building_index(target)
         return target
+
+    def begin_rebuild(self, name: str) -> Collection:
+        """The same collection with a new index beside the damaged one, which is left as it is until the new one is
+        whole. Raises FingerprintMismatchError: vectors are made by the model that made them."""
+        present = self._catalog.collection(name)
+        require_same_model(present, self._embedder)
+        building = self._catalog.standby(name, IndexRole.BUILDING)
+        if building is not None:
+            if _same_contract(building, present) and self._index.exists(building.active_index):
+                return building  # of a rebuild that was interrupted
+            self._catalog.discard_index(name, IndexRole.BUILDING)
+            self._remove_unneeded()
+        return self._begun(present)
+
+    def end_rebuild(self, name: str) -> None:
+        """Drops the damaged index."""
+        self._catalog.discard_index(name, IndexRole.PREVIOUS)
+        self._remove_unneeded()
 
     def build(
         self, target: Collection, *, tell: Callable[[int, int], None] = lambda done, total: None

@@ -7,8 +7,6 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -17,7 +15,8 @@ import httpx
 from packaging.requirements import Requirement
 
 from app.commands.composition import embedder_of, open_catalog, wiring
-from app.errors import GircseError
+from app.commands.findings import Check, Finding
+from app.commands.integrity_checks import check_backups, check_damage, check_sizes
 from app.ports.parts import Embedder
 from app.runtime.private_files import is_closed, prepare_home
 from app.settings import Settings
@@ -31,26 +30,6 @@ MOST_SKEW = timedelta(seconds=5)  # leases of jobs are compared across machines
 EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
 CONTAINER_SECRETS = Path("/run/secrets")  # a mount of this container alone
 _ASK_TIMEOUT_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`advice` is empty where all is well."""
-
-    is_well: bool
-    detail: str
-    advice: str = ""
-
-
-Check = Callable[[Settings], Finding]
-
-
-def ask(check: Check, settings: Settings) -> Finding:
-    """Errors of a part are findings: their messages say what to do."""
-    try:
-        return check(settings)
-    except (GircseError, OSError) as error:
-        return Finding(is_well=False, detail=str(error))
 
 
 def check_versions(settings: Settings) -> Finding:
@@ -122,6 +101,7 @@ def _is_out_of_reach(path: Path) -> bool:
 
 
 def check_catalog(settings: Settings) -> Finding:
+    wiring("catalog").check_catalog(settings, is_thorough=True)
     with open_catalog(settings) as catalog:
         count = len(catalog.collections())
     about = wiring("catalog").describe_catalog(settings)
@@ -215,6 +195,9 @@ CHECKS: dict[str, Check] = {
     "clock": check_clock,
     "jobs": check_jobs,
     "index": check_index,
+    "damage": check_damage,
+    "files": check_sizes,
+    "backups": check_backups,
     "embedder": check_embedder,
     "model": check_model,
     "collections": check_collections,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
-from app.types.search import Exclusion, ExclusionEffect, Hit, Match, SearchResult
+from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
 
@@ -63,7 +63,7 @@ def print_search(result: SearchResult) -> None:
     for note in result.notes:
         stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
-        stdout.print(_hit(hit))
+        stdout.print(_hit(hit, names_collection=result.collection == ALL_COLLECTIONS))
     stdout.print(refinement_table(result.refinement))
     spent = "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in result.timings_ms.items())
     stdout.print(Text(spent, style="dim"))
@@ -122,7 +122,8 @@ def _cell(value: object, *, one_line: bool) -> str:
 
 def _heading(result: SearchResult) -> Text:
     heading = Text(printable(result.query), style="bold")
-    heading.append(f"\nin {result.collection}, {result.mode}, {result.steps} steps, instruction: ", style="dim")
+    place = "all collections" if result.collection == ALL_COLLECTIONS else result.collection
+    heading.append(f"\nin {place}, {result.mode}, {result.steps} steps, instruction: ", style="dim")
     heading.append(printable(result.instruction) or "(none)", style="dim italic")
     return heading
 
@@ -142,9 +143,11 @@ def _exclusion(found: Exclusion) -> str:
     return f"not about {phrase}: {found.passages} candidates {done}{undo}"
 
 
-def _hit(hit: Hit) -> RenderableType:
+def _hit(hit: Hit, *, names_collection: bool) -> RenderableType:
     title = Text(f"{hit.rank:>2}  {hit.score:.3f}  ", style="cyan")
     title.append(printable(hit.document.title), style="bold")
+    if names_collection:
+        title.append(f"  {hit.document.collection}", style="green")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     place = f"  {printable(hit.chunk.context)}" if " › " in hit.chunk.context else ""
     title.append(f"  {printable(hit.document.uri)}{page}{place}", style="dim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,37 +11,49 @@ import typer
 from rich.text import Text
 
 from app.commands import consistency, console
-from app.commands.checks import CHECKS, Finding, ask
+from app.commands.checks import CHECKS
+from app.commands.composition import open_services
+from app.commands.findings import Check, Finding, ask
+from app.commands.integrity_checks import check_hashes
+from app.commands.mending import rebuild_damaged
 from app.settings import load_settings
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Compare the hashes of all stored files, too.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make damaged or missing indexes anew from the stored documents.")
+    ] = False,
     # The former names of `gircse check` and its options.
     orphans: Annotated[bool, typer.Option("--orphans", hidden=True)] = False,
     fix: Annotated[bool, typer.Option("--fix", hidden=True)] = False,
     foreign: Annotated[bool, typer.Option("--foreign", hidden=True)] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,
 ) -> None:
-    """Ask every part whether it works: versions, device, disk, permissions, catalog, clock, jobs, index, embedding
-    server, model and its golden vectors, fingerprints of collections.
+    """Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, permissions,
+    catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints of collections.
 
-    Exit code 1 when one does not. `gircse check` compares the catalog with the vectors.
+    Exit code 1 when something is wrong; each line says what to do. `gircse check` compares the catalog with the vectors
+    to the last point.
 
     Example: gircse doctor --json
     """
-    if (fix and not orphans) or (foreign and not fix) or (rebuild and orphans) or (as_json and (orphans or rebuild)):
-        raise typer.BadParameter("use --json, or `gircse check` with its options")
-    if orphans or rebuild:
-        consistency.check(fix=fix, unmanaged=foreign, rebuild=rebuild)
+    is_odd = (fix and not orphans) or (foreign and not fix) or (rebuild and orphans)
+    if is_odd or ((as_json or files) and (orphans or rebuild)):
+        raise typer.BadParameter("use --json and --files, or --rebuild, or `gircse check` with its options")
+    if orphans:
+        consistency.check(fix=fix, unmanaged=foreign, rebuild=False)
+    elif rebuild:
+        with open_services() as services:
+            rebuild_damaged(services)
     else:
-        _check_parts(as_json=as_json)
+        _check_parts({**CHECKS, "files": check_hashes} if files else CHECKS, as_json=as_json)
 
 
-def _check_parts(*, as_json: bool) -> None:
+def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:
     settings = load_settings()
     findings: dict[str, Finding] = {}
-    for part, check in CHECKS.items():
+    for part, check in checks.items():
         findings[part] = ask(check, settings)
         if not as_json:
             _report(part, findings[part])

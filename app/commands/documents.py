@@ -1,16 +1,18 @@
-"""`gircse documents`: list, show, delete."""
+"""`gircse documents`: list, show, delete, restore, move."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from app.commands import console
-from app.commands.composition import open_catalog
+from app.commands.composition import open_catalog, open_services
+from app.types.defaults import MAX_DELETE_DELAY_S
 from app.types.documents import DocumentState
 
-documents = typer.Typer(no_args_is_help=True, help="List, show and delete documents.")
+documents = typer.Typer(no_args_is_help=True, help="List, show, delete, restore and move documents.")
 
 CollectionFilter = Annotated[str | None, typer.Option("--collection", "-c", help="Only of this collection.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
@@ -44,9 +46,41 @@ def show_document(document_id: str) -> None:
 
 
 @documents.command("delete")
-def delete_documents(document_ids: list[str]) -> None:
-    """Delete documents with all their points. The worker does it; without one it waits for the next."""
+def delete_documents(
+    document_ids: list[str],
+    delay: Annotated[
+        float, typer.Option(min=0, max=MAX_DELETE_DELAY_S, help="Seconds in which they can be restored.")
+    ] = 0,
+) -> None:
+    """Delete documents with all their points. The worker does it; without one it waits for the next.
+
+    No search shows them from now on.
+    """
     with open_catalog() as catalog:
         for document_id in document_ids:
-            catalog.submit_delete(document_id)
+            catalog.submit_delete(document_id, delay=timedelta(seconds=delay))
             typer.echo(f"Deletion of {document_id} is queued; a running `gircse up` or `gircse worker` does it.")
+
+
+@documents.command("restore")
+def restore_documents(document_ids: list[str]) -> None:
+    """Call off deletions that no worker has finished."""
+    with open_catalog() as catalog:
+        for document_id in document_ids:
+            catalog.restore_document(document_id)
+            typer.echo(f"{document_id} stays; it is read once more.")
+
+
+@documents.command("move")
+def move_documents(
+    document_ids: list[str],
+    to: Annotated[str, typer.Option("--to", help="The collection that they go into.", show_default=False)],
+) -> None:
+    """Move documents to another collection, all or none: their stored files are ingested there.
+
+    Example: gircse documents move 0f0c5e0a-7a9b-4f3f-a1a5-2f6d3f8f0d11 --to letters
+    """
+    with open_services() as services:
+        for document, _ in services.library.move_documents(document_ids, to):
+            typer.echo(f"{document.uri} is {document.id} in {document.collection}.")
+    typer.echo("A running `gircse up` or `gircse worker` ingests them there.")

@@ -27,8 +27,8 @@ Instruction = Annotated[
     typer.Option("--instruction", "-i", help="How to look at the text. Left out: the model's own; '': none."),
 ]
 Steps = Annotated[int | None, typer.Option(help="Refinement steps. Left out: the model's own.")]
-Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="Make the model think of WORD. Repeatable.")]
-Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Keep the model off WORD. Repeatable.")]
+Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="More weight for WORD. Repeatable.")]
+Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Less weight for WORD. Repeatable.")]
 Values = Annotated[
     str | None,
     typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
@@ -42,7 +42,7 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-_RESULT = TypeAdapter(SearchResult)
+RESULT = TypeAdapter(SearchResult)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
@@ -79,7 +79,9 @@ def search(
     query: Annotated[str, typer.Argument(help="What you are looking for.")],
     instruction: Instruction = None,
     lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to look.")] = DEFAULT_COLLECTION,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Where to look; '*': in all of them.")
+    ] = DEFAULT_COLLECTION,
     steps: Steps = None,
     mode: Mode = DEFAULT_MODE,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
@@ -126,12 +128,12 @@ def search(
         diversity=diversity,
     )
     check_request(request)
-    form = _form(form, as_json)
+    form = chosen_form(form, as_json)
     seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
     settings = load_settings()
     service = find_service(settings, local=local)
     result = _search_here(request, seen, settings) if service is None else _ask(service, request, seen)
-    _print(result, form)
+    print_result(result, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +146,13 @@ class _Seen:
     value: str | None
 
 
-def _form(form: Format | None, as_json: bool) -> Format | None:
+def chosen_form(form: Format | None, as_json: bool) -> Format | None:
     if as_json and form not in (None, Format.JSON):
         raise typer.BadParameter(f"--json is the format json, not {form}", param_hint="--format")
     return Format.JSON if as_json else form
 
 
-def _print(result: SearchResult, form: Format | None) -> None:
+def print_result(result: SearchResult, form: Format | None) -> None:
     match form:
         case Format.JSON:
             typer.echo(console.json_of(SearchAnswer.model_validate(result)))
@@ -170,7 +172,7 @@ def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> Sea
 
 def _ask(service: RunningService, request: SearchRequest, seen: _Seen) -> SearchResult:
     body = {name: value for name, value in (asdict(request) | asdict(seen)).items() if value is not None}
-    return _RESULT.validate_json(service.post("/api/v1/search", body))
+    return RESULT.validate_json(service.post("/api/v1/search", body))
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

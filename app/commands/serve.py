@@ -23,7 +23,7 @@ from app.collections.library import sample_rows
 from app.commands.announcing_server import AnnouncingServer
 from app.commands.composition import open_services, wiring
 from app.commands.service import digests
-from app.errors import ConflictError, InputError, UnavailableError
+from app.errors import ConflictError, DamagedCatalogError, InputError, UnavailableError
 from app.runtime.metrics_server import serving_metrics
 from app.runtime.service_socket import open_service_socket
 from app.runtime.worker_lock import WorkerLock
@@ -111,6 +111,8 @@ def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextMa
     while True:
         try:
             return opened.enter_context(open_it())
+        except DamagedCatalogError:
+            raise
         except UnavailableError as error:
             if str(error) != told:
                 told = str(error)
@@ -120,17 +122,24 @@ def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextMa
 
 @contextmanager
 def running_worker(services: Services) -> Iterator[threading.Thread]:
-    """A worker in a thread of this process, stopped at the end of the block."""
+    """A worker in a thread of this process, and one that makes backups where they are wanted, stopped at the end of the
+    block."""
     stop = threading.Event()
     worker_lock = WorkerLock(services.settings.home)
     worker_lock.try_take(timeout_s=1)  # taken already: then two workers run, which leases allow
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
+    backups = None
+    if (schedule := wiring("backup").schedule_of(services)) is not None:
+        backups = threading.Thread(target=schedule.run, args=(stop,), name="backup", daemon=True)
+        backups.start()
     try:
         yield thread
     finally:
         stop.set()
         thread.join(timeout=GRACE_S)
+        if backups is not None:
+            backups.join(timeout=GRACE_S)
         worker_lock.release()
 
 

@@ -1,19 +1,23 @@
 """The collections of one data folder: a shard of Qdrant Edge each, and a table of their names and aliases.
 
-The table is the truth: a shard folder that it does not name is the remains of a crash and is removed.
+The table is the truth: a shard folder that it does not name is the remains of a crash and is removed. Where the table
+itself is lost, all folders are put aside.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
+import time
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from app.edge.changes import Changes
 from app.edge.connection import replace_file
@@ -21,6 +25,9 @@ from app.edge.errors import RefusedError, unknown_collection
 from app.edge.messages import AliasAction, CreateCollection
 from app.edge.values import PointId
 
+log = logging.getLogger(__name__)
+
+_EDGE_FAULT = Exception  # Edge raises nothing narrower for faults of its own
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 
@@ -121,8 +128,8 @@ class Shards:
         self._written.discard(name)
         self._locks.pop(name, None)
         if shard := self._open.pop(name, None):
-            shard.close()
-        shutil.rmtree(self._folder / entry.folder)
+            _close(shard, name)
+        shutil.rmtree(self._folder / entry.folder, ignore_errors=True)  # what stays is swept at the next start
         return True
 
     def change_aliases(self, actions: list[AliasAction]) -> None:
@@ -175,14 +182,18 @@ class Shards:
 
     def flush(self) -> None:
         """Moves what was written since the last flush out of the write-ahead logs, which keep it safe until then."""
-        for name in sorted(self._written):
-            self._open[name].flush()
-        self._written.clear()
+        written, self._written = sorted(self._written), set()
+        for name in written:
+            try:
+                self._open[name].flush()
+            except _EDGE_FAULT as error:
+                log.error("The collection %s cannot be flushed: %s", name, error)
 
     def close(self) -> None:
         self.flush()
         while self._open:
-            self._open.popitem()[1].close()
+            name, shard = self._open.popitem()
+            _close(shard, name)
 
     def _update(self, name: str, operation: edge.UpdateOperation) -> None:
         self.shard(name).update(operation=operation)
@@ -199,9 +210,19 @@ class Shards:
         self._save(table)
 
     def _read_table(self) -> NameTable:
-        if not self._table_file.exists():
+        if not self._table_file.exists() and not any(self._folder.iterdir()):
             return NameTable()
-        return NameTable.model_validate_json(self._table_file.read_bytes())
+        try:
+            return NameTable.model_validate_json(self._table_file.read_bytes())
+        except (FileNotFoundError, ValidationError) as error:
+            aside = self._folder.parent / f"damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+            aside.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):
+                self._table_file.replace(aside / self._table_file.name)
+            self._folder.replace(aside / self._folder.name)
+            self._folder.mkdir()
+            log.error("The table of collections is lost (%s); all there was is in %s", type(error).__name__, aside)
+            return NameTable()
 
     def _save(self, table: NameTable) -> None:
         replace_file(self._table_file, table.model_dump_json(indent=1))
@@ -213,6 +234,14 @@ class Shards:
             if folder.name not in known:
                 # An optimiser that is dying with its server may still write: then the rest goes at the next start.
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _close(shard: edge.EdgeShard, name: str) -> None:
+    """Which also flushes, and fails where files are damaged."""
+    try:
+        shard.close()
+    except _EDGE_FAULT as error:
+        log.error("The collection %s cannot be closed: %s", name, error)
 
 
 def _check_name(name: str) -> None:

@@ -30,7 +30,7 @@ class AccessLedger(Protocol):
         ...
 
     def delete_user(self, name: str) -> None:
-        """With all keys and sessions. Raises UnknownUserError."""
+        """With all keys, sessions and searches. Raises UnknownUserError."""
         ...
 
     def keys(self, user: str | None = None) -> list[ApiKey]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -133,8 +133,16 @@ class LensIndexRecords(Protocol):
 class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
     """What a search asks of the catalog."""
 
+    def uncounted_collections(self) -> list[Collection]:
+        """In the order of their names."""
+        ...
+
     def collection(self, name: str) -> Collection:
         """Raises UnknownCollectionError."""
+        ...
+
+    def deleted_among(self, document_ids: Iterable[str]) -> set[str]:
+        """Those of them that are being deleted: what is found of them is not shown any more."""
         ...
 
 
@@ -150,7 +158,17 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
         ...
 
     def collections(self) -> list[CountedCollection]: ...
-    def submit_delete(self, document_id: str) -> Job: ...
+    def submit_delete(self, document_id: str, *, delay: timedelta = ...) -> Job:
+        """Queues it, due after the delay; no search shows the document from now on. Raises UnknownDocumentError."""
+        ...
+
+    def restore_document(self, document_id: str) -> Job:
+        """Calls its deletion off, and queues its ingestion, which keeps the points that are still there.
+
+        Raises UnknownDocumentError, ConflictError unless it is being deleted.
+        """
+        ...
+
     def document(self, document_id: str) -> Document:
         """Raises UnknownDocumentError."""
         ...

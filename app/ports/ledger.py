@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.ports.access import AccessLedger
-from app.ports.catalog import Catalog, LensIndexRecords
+from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
+from app.ports.searches import SearchRecords
 from app.types.documents import (
     Chunk,
     Collection,
@@ -24,6 +25,7 @@ from app.types.documents import (
     Judgement,
     Metadata,
     NewDocument,
+    StoredFile,
 )
 from app.types.lens_indexes import LensIndex
 from app.types.upkeep import JobReport
@@ -178,6 +180,18 @@ class IndexLedger(Protocol):
         """All chunks that the index should hold, in the order of their ids."""
         ...
 
+    def sample_chunks(self, index: str, *, count: int) -> list[str]:
+        """Ids of about so many chunks that the index should hold, from all over it."""
+        ...
+
+    def is_at_rest(self, collection: str) -> bool:
+        """Whether no document of it has an open job, so that index and catalog should agree."""
+        ...
+
+    def stored_files(self, collection: str) -> Iterator[list[StoredFile]]:
+        """Those of documents that are not going, page by page."""
+        ...
+
     def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
         """Chunk → document, of those ids that are chunks of this index."""
         ...
@@ -258,7 +272,17 @@ class LensIndexLedger(LensIndexRecords, Protocol):
         ...
 
 
-class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, AccessLedger, Protocol):
+class Ledger(
+    Catalog,
+    JobLedger,
+    ShardLedger,
+    IndexLedger,
+    LensIndexLedger,
+    SearchedCatalog,
+    SearchRecords,
+    AccessLedger,
+    Protocol,
+):
     """The whole catalog, the one source of truth for state. A document row and its job commit in one transaction."""
 
     def create_collection(self, collection: Collection) -> Collection:
@@ -287,6 +311,14 @@ class Ledger(Catalog, JobLedger, ShardLedger, IndexLedger, LensIndexLedger, Acce
         """As `submit`, one after the other, but in one transaction; writes nothing when nothing is to be done.
 
         Raises InputError, and adds none of them, when one cannot be kept.
+        """
+        ...
+
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
+        """Submits these documents to another collection and queues their deletion where they are, in one transaction.
+
+        Raises UnknownDocumentError, also for one that is being deleted, and ConflictError where the collection is
+        theirs already, or has another document with the uri of one; nothing is changed then.
         """
         ...
 

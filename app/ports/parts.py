@@ -9,6 +9,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
+from app.errors import EngineFaultError, VectorIndexUnavailableError
 from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
 from embedder.model_info import ModelInfo
@@ -63,55 +64,19 @@ class Labels(Protocol):
         """Ids and vectors (n, D) of chunks without this label, page by page. What gets it meanwhile is left out."""
         ...
 
-    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        """Ids and vectors (n, D) of those of these points that are there, in any order."""
-        ...
-
     def count_unlabelled(self, index: str, field: str) -> int: ...
     def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
         """Points that have this label, page by page, with payloads and without vectors; with `value` those of it."""
         ...
 
-    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
-        """How many points have which `value`."""
-        ...
 
-
-class VectorIndex(Labels, Protocol):
-    """Physical collections of points. Every method raises VectorIndexUnavailableError when the engine is away.
-
-    Payload of a point follows LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which
-    holds the document's metadata plus `_collection_name`-free keys `document_id, title, uri, ordinal, start, end,
-    page, text_hash`. Beside these two stand labels.
-    """
-
-    def create(self, index: str, *, dimension: int) -> None:
-        """Makes an empty physical collection (cosine, and words). No error when it exists with the same dimension."""
-        ...
+class SearchedIndex(Protocol):
+    """What a search asks of physical collections of points. Errors as of `VectorIndex`."""
 
     def has_sparse(self, index: str) -> bool:
         """Whether `search_sparse` and `search_legs` can be asked: indexes of earlier releases keep no words."""
         ...
 
-    def drop(self, index: str) -> None: ...
-    def exists(self, index: str) -> bool: ...
-    def point_to(self, alias: str, index: str) -> None:
-        """Makes the public name `alias` mean `index`, in one step."""
-        ...
-
-    def upsert(self, index: str, points: Sequence[Point]) -> None:
-        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first.
-
-        The words of a chunk are those of its `page_content`, which goes with its id: `set_payloads` leaves them.
-        """
-        ...
-
-    def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
-        """Replaces text and metadata of these points; vectors and labels stay. Ids that are not there are ignored."""
-        ...
-
-    def delete_points(self, index: str, ids: Sequence[str]) -> None: ...
-    def delete_document(self, index: str, document_id: str) -> None: ...
     def search(
         self,
         index: str,
@@ -156,18 +121,60 @@ class VectorIndex(Labels, Protocol):
         `text` is "" no words are looked for. Else it needs `has_sparse`."""
         ...
 
-    def count(self, index: str, *, document_id: str | None = None) -> int: ...
-    def point_ids(self, index: str) -> Iterator[str]: ...
-    def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Ids of the points of these documents, each after the id of its document."""
-        ...
-
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
         """Those of these points that are there, with vectors and payloads, in any order."""
         ...
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         """Of those of these points that are there, by id."""
+        ...
+
+    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """Ids and vectors (n, D) of those of these points that are there, in any order."""
+        ...
+
+    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
+        """How many points have which `value`."""
+        ...
+
+    def count(self, index: str) -> int: ...
+
+
+class VectorIndex(Labels, SearchedIndex, Protocol):
+    """Physical collections of points. Every method raises VectorIndexUnavailableError when the engine is away.
+
+    Payload of a point follows LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which
+    holds the document's metadata plus `_collection_name`-free keys `document_id, title, uri, ordinal, start, end,
+    page, text_hash`. Beside these two stand labels.
+    """
+
+    def create(self, index: str, *, dimension: int) -> None:
+        """Makes an empty physical collection (cosine, and words). No error when it exists with the same dimension."""
+        ...
+
+    def drop(self, index: str) -> None: ...
+    def exists(self, index: str) -> bool: ...
+    def point_to(self, alias: str, index: str) -> None:
+        """Makes the public name `alias` mean `index`, in one step."""
+        ...
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first.
+
+        The words of a chunk are those of its `page_content`, which goes with its id: `set_payloads` leaves them.
+        """
+        ...
+
+    def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
+        """Replaces text and metadata of these points; vectors and labels stay. Ids that are not there are ignored."""
+        ...
+
+    def delete_points(self, index: str, ids: Sequence[str]) -> None: ...
+    def delete_document(self, index: str, document_id: str) -> None: ...
+    def count(self, index: str, *, document_id: str | None = None) -> int: ...
+    def point_ids(self, index: str) -> Iterator[str]: ...
+    def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Ids of the points of these documents, each after the id of its document."""
         ...
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]: ...
@@ -195,6 +202,35 @@ class VectorIndex(Labels, Protocol):
         ...
 
     def is_alive(self) -> bool: ...
+    def inspect(self, index: str, ids: Sequence[str]) -> str | None:
+        """What is wrong with those of these points that are there; None where each has a vector of length 1, its text
+        and its words, and searches with their vectors and words find something so near.
+
+        Raises NotFoundError, and EngineFaultError where the engine cannot read what it has stored.
+        """
+        ...
+
+
+class Soundness(Protocol):
+    """Whether the index of a collection can be searched."""
+
+    def require_sound(self, collection: Collection) -> None:
+        """Raises DamagedIndexError."""
+        ...
+
+    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+        """What is to be raised in place of a fault of the engine: itself, unless the index is damaged."""
+        ...
+
+
+class Unwatched:
+    """A `Soundness` that knows of no damage."""
+
+    def require_sound(self, collection: Collection) -> None:
+        pass
+
+    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+        return fault
 
 
 class LensIndexing(Protocol):
@@ -231,6 +267,19 @@ class BlobStore(Protocol):
         ...
 
     def has(self, content_hash: str) -> bool: ...
+    def is_sound(self, content_hash: str) -> bool:
+        """Whether the bytes are there and have their hash. Reads them, unless they were read since they changed."""
+        ...
+
+    def is_changed(self, content_hash: str, byte_count: int) -> bool:
+        """Whether `is_sound` has something to read: the bytes are not there, not so many, or were not read yet."""
+        ...
+
+    def has_text(self, content_hash: str) -> bool: ...
+    def verified(self, content_hash: str) -> Path:
+        """Where the bytes lie at this moment, which have their hash. Raises NotFoundError and DamagedFileError."""
+        ...
+
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
         """For bytes too many to hold at once, whose hash the caller has checked."""
         ...

@@ -6,6 +6,7 @@ Every method raises GircseError with the reason when it cannot do what was asked
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -78,7 +79,15 @@ class Documents(Texts, Collections, Protocol):
     """All that `app.collections.library.Library` does for interfaces."""
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]: ...
-    def delete_document(self, document_id: str) -> Job: ...
+    def delete_document(self, document_id: str, *, delay: timedelta = ...) -> Job:
+        """No search shows it from now on; until the delay is over, and a worker has done it, it can be restored."""
+        ...
+
+    def restore_document(self, document_id: str) -> Job: ...
+    def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
+        """Ingests them into another collection, whose new documents are returned, and deletes them where they are."""
+        ...
+
     def original_file(self, document: Document) -> Path:
         """Where its bytes lie at this moment."""
         ...

@@ -5,20 +5,24 @@ passage stands above what off-topic queries find there at best.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, SearchedIndex
 from app.runtime.lru import LRUCache
 from app.search.aspect_search import bank_wordings
 from app.search.aspect_vectors import kept_vectors
+from app.search.bm25 import query_vector
 from app.types.documents import Collection
 from app.types.search import Match
 
 # Deviations above the median of the best cosines of off-topic queries: docs/evaluation/calibration.md
 WEAK_BELOW, STRONG_FROM = 2.0, 6.0
+# A passage with half the words of the query, two or more, need only stand above the median: small collections of one
+# technical field answer the off-topic queries well, too.
+WEAK_BELOW_WITH_WORDS, _SHARED, _LEAST_WORDS = 0.0, 0.5, 2
 _OFF_TOPIC_QUERIES = 64  # wordings of the bank of aspects, which ask of a text what it is, and nothing that is in it
 _LOW = 0.1587  # of a normal distribution one standard deviation below its median
 _LEAST_DEVIATION = 0.02  # of an index with a handful of passages, or of a toy's vectors
@@ -37,9 +41,17 @@ class Scale:
         low, median = np.quantile(best, (_LOW, 0.5))
         return cls(float(median), float(median - low))
 
-    def match(self, cosine: float) -> Match:
+    def match(self, cosine: float, *, shares_words: bool = False) -> Match:
+        """`shares_words`: whether the passage has half the words of the query."""
         distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
-        return Match.WEAK if distance < WEAK_BELOW else Match.FAIR if distance < STRONG_FROM else Match.STRONG
+        weak_below = WEAK_BELOW_WITH_WORDS if shares_words else WEAK_BELOW
+        return Match.WEAK if distance < weak_below else Match.FAIR if distance < STRONG_FROM else Match.STRONG
+
+
+def shares_words(passage: str, query: str) -> bool:
+    """Whether the passage has half the words of the query, and two or more of them."""
+    asked = set(query_vector(query).indices)
+    return len(asked) >= _LEAST_WORDS and len(asked & set(query_vector(passage).indices)) >= _SHARED * len(asked)
 
 
 def best_match(found: Iterable[Match | None]) -> Match | None:
@@ -50,7 +62,9 @@ def best_match(found: Iterable[Match | None]) -> Match | None:
 class MatchCalibration:
     """Safe to use from several threads. Scales of the last indexes are kept for minutes."""
 
-    def __init__(self, index: VectorIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, index: SearchedIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._index = index
         self._embedder = embedder
         self._clock = clock
@@ -59,21 +73,24 @@ class MatchCalibration:
 
     def matches(
         self,
-        query: Sequence[float],
-        passages: Sequence[str],
+        query: str,
+        vector: Sequence[float],
+        passages: Mapping[str, str],
         collection: Collection,
     ) -> dict[str, Match]:
         """By point id; a passage that was deleted meanwhile is left out.
 
-        query: embedded as the collection's documents are, (D,).
+        vector: of the query, embedded as the collection's documents are, (D,). passages: texts by point id.
         """
         if not passages:
             return {}
-        asked = np.asarray(query, dtype=np.float64)
-        points = self._index.retrieve(collection.active_index, passages)
-        cosines = {point.id: float(np.dot(asked, point.vector)) for point in points}
+        asked = np.asarray(vector, dtype=np.float64)
+        found, vectors = self._index.vectors(collection.active_index, list(passages))
         scale = self._scale(collection)
-        return {each: scale.match(cosine) for each, cosine in cosines.items()}
+        return {
+            each: scale.match(float(np.dot(asked, of_passage)), shares_words=shares_words(passages[each], query))
+            for each, of_passage in zip(found, vectors, strict=True)
+        }
 
     def _scale(self, collection: Collection) -> Scale:
         name = collection.active_index

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.ports.parts import VectorIndex
+from app.ports.parts import SearchedIndex
 from app.search.bm25 import document_vector, query_vector
 from app.search.negation import find_negation
 from app.search.reranking import Candidate
@@ -75,7 +75,7 @@ def _spellings(value: LensValue) -> Iterable[str]:
 class ExclusionRanker:
     """Pushes candidates down by how much they are about a phrase."""
 
-    def __init__(self, index: VectorIndex, reader: ValueReader) -> None:
+    def __init__(self, index: SearchedIndex, reader: ValueReader) -> None:
         self._index = index
         self._reader = reader
 

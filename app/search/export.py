@@ -9,13 +9,13 @@ import re
 import unicodedata
 
 from app.search.csv_table import csv_table
-from app.types.search import Hit, SearchResult
+from app.types.search import ALL_COLLECTIONS, Hit, SearchResult
 
 _QUOTED_CHARACTERS = 300  # of a passage without a best sentence
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~!&])")
 _COLUMNS = (
     *("rank", "score", "match", "value", "title", "uri", "page", "context", "text", "best_sentence"),
-    *("document_id", "chunk_id", "start", "end"),
+    *("collection", "document_id", "chunk_id", "start", "end"),
 )
 
 
@@ -28,7 +28,8 @@ def search_csv(result: SearchResult) -> str:
 
 
 def search_markdown(result: SearchResult) -> str:
-    settings = f"In {result.collection}, {result.mode}, {result.steps} steps"
+    place = "all collections" if result.collection == ALL_COLLECTIONS else result.collection
+    settings = f"In {place}, {result.mode}, {result.steps} steps"
     if result.instruction:
         settings += f", instruction: {result.instruction}"
     parts = [f"# {_line(result.query)}", _line(settings), *(_line(note) for note in result.notes)]
@@ -48,7 +49,7 @@ def _row(hit: Hit, keys: list[str]) -> list[object]:
     cells: list[object] = [
         *(hit.rank, hit.score, hit.match or "", hit.value.name if hit.value else "", document.title, document.uri),
         *("" if chunk.page is None else chunk.page, chunk.context, chunk.text, best),
-        *(document.id, chunk.id, chunk.start, chunk.end),
+        *(document.collection, document.id, chunk.id, chunk.start, chunk.end),
         *(document.metadata.get(key, "") for key in keys),
     ]
     return [_plain(cell) if isinstance(cell, str) else cell for cell in cells]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from app.search.fusion import RankedPoint
+from app.search.joined_indexes import INDEX_KEY
 from app.search.reranking import Candidate
 from app.search.retrieval import CHUNK_KEYS, is_own
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
@@ -25,34 +26,40 @@ def own_points(points: Sequence[RankedPoint]) -> list[RankedPoint]:
     return own
 
 
-def hits_of(candidates: Sequence[Candidate]) -> tuple[Hit, ...]:
-    return tuple(_hit(rank, each) for rank, each in enumerate(candidates, start=1))
+def hits_of(candidates: Sequence[Candidate], collections: Mapping[str, str]) -> tuple[Hit, ...]:
+    """collections: by their physical indexes, of which there is one unless points say theirs."""
+    return tuple(_hit(rank, each, collections) for rank, each in enumerate(candidates, start=1))
 
 
-def _hit(rank: int, candidate: Candidate) -> Hit:
+def _hit(rank: int, candidate: Candidate, collections: Mapping[str, str]) -> Hit:
     point = candidate.ranked.point
     return Hit(
         rank=rank,
         score=point.score,
-        document=_document(point),
+        document=_document(point, collections),
         chunk=_chunk(point),
         legs=candidate.ranked.legs,
         value=candidate.value,
         rerank_score=candidate.rerank_score,
         moved_from=candidate.moved_from,
         excluded=candidate.excluded,
-        duplicates=tuple(NearDuplicate(_document(each), _chunk(each)) for each in candidate.duplicates),
+        duplicates=tuple(NearDuplicate(_document(each, collections), _chunk(each)) for each in candidate.duplicates),
     )
 
 
-def _document(point: ScoredPoint) -> HitDocument:
+def document_id_of(point: ScoredPoint) -> str:
+    return str(cast("Mapping[str, object]", point.payload["metadata"])["document_id"])
+
+
+def _document(point: ScoredPoint, collections: Mapping[str, str]) -> HitDocument:
     metadata = cast("Mapping[str, object]", point.payload["metadata"])
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
     return HitDocument(
-        id=str(metadata["document_id"]),
+        id=document_id_of(point),
         title=shown_title(str(metadata["title"]), str(metadata["uri"])),
         uri=str(metadata["uri"]),
         metadata=cast("Metadata", own),
+        collection=collections[str(point.payload.get(INDEX_KEY) or next(iter(collections)))],
     )
 
 

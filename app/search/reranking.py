@@ -10,6 +10,7 @@ from typing import cast
 from app.errors import UnavailableError
 from app.ports.rerank import Passage, Reranker
 from app.search.fusion import RankedPoint
+from app.search.steering import strength_of
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
@@ -42,6 +43,9 @@ class Reranked:
     notes: tuple[str, ...] = ()
 
 
+WORD_WEIGHT = 0.35  # of a word that is to count more, or less: the tangent of its angle in the first ranking
+
+
 def rerank(
     reranker: Reranker, candidates: Sequence[Candidate], request: SearchRequest, *, instruction: str
 ) -> Reranked:
@@ -53,7 +57,14 @@ def rerank(
     if not looked_at:
         return Reranked(candidates)
     try:
-        scores = reranker.scores(request.query, [_passage(each.ranked) for each in looked_at], instruction=instruction)
+        passages = [_passage(each.ranked) for each in looked_at]
+        scores = reranker.scores(request.query, passages, instruction=instruction)
+        if request.token_bias:
+            scores = spread(scores)
+        for word, bias in request.token_bias.items():
+            of_word = spread(reranker.scores(word, passages, instruction=instruction))
+            steering = WORD_WEIGHT * strength_of(bias)
+            scores = [score + steering * own for score, own in zip(scores, of_word, strict=True)]
     except UnavailableError as error:
         _log.warning("A search keeps its first ranking: %s", error)
         return Reranked(candidates, (f"This is the first ranking, without a second look. {error}",))

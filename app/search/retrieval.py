@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.errors import ConflictError, InputError
-from app.ports.parts import VectorIndex
+from app.ports.parts import SearchedIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
+from app.search.steering import steer_words
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
 from app.types.documents import Point, ScoredPoint
 from app.types.lens_indexes import Label
@@ -72,7 +73,7 @@ PSEUDO_FEEDBACK = PseudoFeedback()
 
 
 def find_candidates(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -94,7 +95,7 @@ def find_candidates(
 
 
 def find_points(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -116,7 +117,7 @@ def find_points(
                 f"The collection {request.collection!r} was indexed by a release that could not search by words. "
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
-        ask = partial(index.search_sparse, name, request.query, filters=filters)
+        ask = partial(index.search_sparse, name, steer_words(request.query, request.token_bias), filters=filters)
         return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
@@ -143,7 +144,7 @@ class FoundLegs(NamedTuple):
 
 
 def find_legs(
-    index: VectorIndex,
+    index: SearchedIndex,
     name: str,
     request: SearchRequest,
     vectors: QueryVectors,
@@ -157,7 +158,7 @@ def find_legs(
     filters, only = request.filters or None, labels.only
     candidates = max(CANDIDATES, request.limit)
     asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
-    words = request.query if has_sparse else ""
+    words = steer_words(request.query, request.token_bias) if has_sparse else ""
     options: Mapping[str, Any] = {"limit": candidates, "filters": filters, "label": only, "with_payload": with_payload}
     dense, sparse = index.search_legs(name, list(asked.values()), words, **options)
     legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
@@ -170,7 +171,7 @@ def find_legs(
     return FoundLegs(legs, Leg.FEEDBACK, towards)
 
 
-def _with_payloads(index: VectorIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
+def _with_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
     """Those that are still there."""
     payloads = index.payloads(name, [each.point.id for each in points])
     return [
@@ -217,7 +218,7 @@ def _add_means(vector: np.ndarray, *weighted: tuple[float, Sequence[Sequence[flo
     return vector
 
 
-def _moved_vectors(index: VectorIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
+def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
     """Raises InputError when the collection has no such chunk."""
     if not request.like and not request.unlike:
         return vectors

@@ -10,24 +10,26 @@ from time import perf_counter
 
 import numpy as np
 
-from app.errors import EmbedderUnavailableError, InputError, NotFoundError
+from app.errors import DamagedIndexError, EmbedderUnavailableError, EngineFaultError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Embedder, VectorIndex
+from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
-from app.search.fingerprints import require_same_model
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import hits_of, own_points
+from app.search.hits import document_id_of, hits_of, own_points
+from app.search.joined_collections import Searched, explained, searched
+from app.search.joined_indexes import JoinedIndexes
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
+from app.search.steering import steer
 from app.search.text_reranking import rerank_texts
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
@@ -55,26 +57,28 @@ class SearchService:
     def __init__(
         self,
         catalog: SearchedCatalog,
-        index: VectorIndex,
+        index: SearchedIndex,
         embedder: Embedder,
         *,
         reranker: Reranker | None = None,
         rerank_candidates: int = RERANK_CANDIDATES,
+        soundness: Soundness | None = None,
         observer: Observer = SILENT,
     ) -> None:
         """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
         that does not say how many."""
         self._observer = observer
+        self._soundness = soundness or Unwatched()
         self._rerank_candidates = rerank_candidates
         self._reranker = reranker or GircseReranker(embedder, observer=observer)
         self._catalog = catalog
-        self._index = index
+        self._index: SearchedIndex = JoinedIndexes(index)
         self._embedder = embedder
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
-        self._exclusions = ExclusionRanker(index, self._values)
-        self._value_search = ValueSearch(catalog, index, self._values)
-        self._calibration = MatchCalibration(index, embedder)
+        self._exclusions = ExclusionRanker(self._index, self._values)
+        self._value_search = ValueSearch(catalog, self._index, self._values)
+        self._calibration = MatchCalibration(self._index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
@@ -89,8 +93,8 @@ class SearchService:
             check_value(request)
             asked, negated = request.query, exclude_negated(request)
             request = negated.request
-            collection = self._catalog.collection(request.collection)
-            require_same_model(collection, self._embedder)
+            place = self._place(request)
+            collection = place.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
             query, vectors = _NOTHING, QueryVectors()
@@ -99,8 +103,9 @@ class SearchService:
                     query, vectors = self._embed(request, collection)
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                collection, labels, found = self._ask_index(collection, request, vectors, own_value)
-            points = own_points(found.points)
+                place, labels, found = self._ask_index(place, request, vectors, own_value)
+            collection = place.collection
+            points = self._without_deleted(own_points(found.points))
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
@@ -109,20 +114,26 @@ class SearchService:
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection))),
+            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), place.names),
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
-            notes=ranked.notes,
+            notes=(*place.notes, *ranked.notes),
             exclusions=told_exclusions(negated, kept, summary),
             searched=request.query,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
             is_ranked_by_refinement=_is_ranked_by_refinement(request, query.instruction, collection),
+            among=request.among,
         )
         return self.highlight(result) if highlight else result
+
+    def _without_deleted(self, points: Sequence[RankedPoint]) -> Sequence[RankedPoint]:
+        """Until a worker takes the points of what is being deleted away."""
+        deleted = self._catalog.deleted_among({document_id_of(each.point) for each in points})
+        return [each for each in points if document_id_of(each.point) not in deleted]
 
     def _read_query(
         self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
@@ -131,9 +142,7 @@ class SearchService:
             return None
         with self._timed(timings_ms, "values"):
             # As documents are embedded, which a hybrid search asks with, too: it is remembered.
-            vector = self.refine(
-                request.query, instruction=collection.document_instruction, steps=collection.document_steps
-            ).vector
+            vector = self._document_vector(request.query, collection)
             return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
 
     def _read_values(
@@ -207,13 +216,11 @@ class SearchService:
         if result.instruction:
             return hits
         try:
-            collection = self._catalog.collection(result.collection)
-            query = self.refine(
-                result.searched or result.query,
-                instruction=collection.document_instruction,
-                steps=collection.document_steps,
-            ).vector
-            found = self._calibration.matches(query.tolist(), [hit.chunk.id for hit in hits], collection)
+            collection = self._place(result).collection
+            query = result.searched or result.query
+            vector = self._document_vector(query, collection)
+            passages = {hit.chunk.id: hit.chunk.text for hit in hits}
+            found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
             return hits  # deleted meanwhile, as the hits are
         except EmbedderUnavailableError:
@@ -257,46 +264,51 @@ class SearchService:
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
     def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Refinement, QueryVectors]:
-        read = self.refine(
-            request.query, instruction=request.instruction, steps=request.steps, token_bias=request.token_bias
-        )
+        read = self.refine(request.query, instruction=request.instruction, steps=request.steps)
+        words = [(bias, self._document_vector(word, collection)) for word, bias in request.token_bias.items()]
         if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or not read.steps:
-            return read, QueryVectors(read.vector.tolist())
-        plain = self.refine(request.query, instruction="", steps=0).vector.tolist()
+            return read, QueryVectors(steer(read.vector, words))
+        plain = steer(self.refine(request.query, instruction="", steps=0).vector, words)
         is_refined = _is_ranked_by_refinement(request, read.instruction, collection)
-        return read, QueryVectors(read.vector.tolist(), plain) if is_refined else QueryVectors(plain)
+        return read, QueryVectors(steer(read.vector, words), plain) if is_refined else QueryVectors(plain)
+
+    def _document_vector(self, text: str, collection: Collection) -> np.ndarray:
+        """Of a text, as documents of the collection are embedded. It is remembered."""
+        return self.refine(text, instruction=collection.document_instruction, steps=collection.document_steps).vector
+
+    def _place(self, asked: SearchRequest | SearchResult) -> Searched:
+        return searched(self._catalog, self._embedder, self._soundness, asked)
 
     def _ask_index(
-        self, collection: Collection, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
-    ) -> tuple[Collection, LabelChoice, Retrieved]:
+        self, place: Searched, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
+    ) -> tuple[Searched, LabelChoice, Retrieved]:
         """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
         while True:
-            name = collection.active_index
+            name = place.collection.active_index
             try:
-                labels = self._value_search.choose(request, collection, own_value)
-                weights = self._catalog.leg_weights(collection.name) or WEIGHTS_AFTER_FEEDBACK
+                labels = self._value_search.choose(request, place.collection, own_value)
+                weights = self._catalog.leg_weights(place.collection.name) or WEIGHTS_AFTER_FEEDBACK
                 found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
-                return collection, labels, found
+                return place, labels, found
+            except EngineFaultError as fault:
+                raise explained(place, self._soundness, fault) from fault
             except NotFoundError:
-                collection = self._catalog.collection(collection.name)
-                if collection.active_index == name:
-                    raise
-                require_same_model(collection, self._embedder)
+                place = self._place(request)
+                if place.collection.active_index == name:
+                    raise DamagedIndexError(place.collection.name, "the vector index does not have it") from None
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """What each leg of a hybrid search finds, before they are fused."""
         request = exclude_negated(request).request
-        collection = self._catalog.collection(request.collection)
-        require_same_model(collection, self._embedder)
+        collection = self._place(request).collection
         _, vectors = self._embed(request, collection)
         return find_legs(self._index, collection.active_index, request, vectors).legs
 
 
 def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
-    """Soft tokens that neither an instruction nor a person steers find less than the base model does, where a
-    collection has vectors of that (docs/evaluation/hybrid.md)."""
-    is_steered = bool(instruction or request.token_bias)
-    return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
+    """Soft tokens that no instruction steers find less than the base model does, where a collection has vectors of that
+    (docs/evaluation/hybrid.md)."""
+    return bool(instruction) or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
 
 
 def refine_query(

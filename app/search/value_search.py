@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.ports.catalog import LensIndexRecords
-from app.ports.parts import VectorIndex
+from app.ports.parts import SearchedIndex
 from app.runtime.lru import LRUCache
 from app.search.fusion import RankedPoint
 from app.search.retrieval import NO_LABELS, LabelChoice
@@ -40,7 +40,7 @@ class ValueSearch:
     def __init__(
         self,
         catalog: LensIndexRecords,
-        index: VectorIndex,
+        index: SearchedIndex,
         reader: ValueReader,
         *,
         clock: Callable[[], float] = time.monotonic,

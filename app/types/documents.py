@@ -265,6 +265,17 @@ class StoredBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What the store should hold of a document; `is_read`: its text, too."""
+
+    document_id: str
+    uri: str
+    content_hash: str
+    byte_count: int
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentRecord:
     """All that the catalog keeps of a document. `given_*` was handed in; by it a repetition is known."""
 

@@ -54,6 +54,9 @@ class Match(StrEnum):
     STRONG = "strong"
 
 
+ALL_COLLECTIONS = "*"  # as the collection of a request: all that the caller may see
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     query: str
@@ -62,7 +65,7 @@ class SearchRequest:
     steps: int | None = None  # None: the model's default
     limit: int = 10
     filters: Mapping[str, str] = field(default_factory=dict)
-    token_bias: Mapping[str, float] = field(default_factory=dict)
+    token_bias: Mapping[str, float] = field(default_factory=dict)  # words that the query turns to, or from
     mode: SearchMode = DEFAULT_MODE
     like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
     unlike: tuple[str, ...] = ()  # ids of chunks that they should not
@@ -76,6 +79,7 @@ class SearchRequest:
     prefer_prose: bool = True  # tables of numbers and references count less, unless the query asks for such
     fold_duplicates: bool = True  # near-identical passages go with the best of them
     diversity: float = 0.0  # 0: the ranking alone, to 1: unlike each other, whatever they answer
+    among: frozenset[str] | None = None  # of ALL_COLLECTIONS only these, which are all that the caller may see
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class HitDocument:
     title: str
     uri: str
     metadata: Metadata
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +175,4 @@ class SearchResult:
     document_instruction: str = field(default="", repr=False)
     has_plain_vectors: bool = field(default=False, repr=False)
     is_ranked_by_refinement: bool = field(default=True, repr=False)  # or by the base model's vector, and words
+    among: frozenset[str] | None = field(default=None, repr=False)  # as of the request

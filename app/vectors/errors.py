@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from app.errors import ConflictError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.errors import ConflictError, EngineFaultError, InputError, NotFoundError, VectorIndexUnavailableError
+
+_FULL = "No space left on device"
 
 
 def unavailable(what: str) -> VectorIndexUnavailableError:
@@ -16,7 +20,7 @@ def unavailable(what: str) -> VectorIndexUnavailableError:
 def missing(index: str) -> NotFoundError:
     return NotFoundError(
         f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
-        "back, or run `gircse check --rebuild`, which makes it again from the stored documents."
+        "back, or run `gircse doctor --rebuild`, which makes it anew from the stored documents."
     )
 
 
@@ -31,4 +35,18 @@ def translated(error: UnexpectedResponse, index: str) -> Exception:
         return ConflictError(f"The vector index refuses a name that is taken: {said}")
     if 400 <= status < 500:
         return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {said}")
+    if status == 500 and _FULL not in said:
+        return EngineFaultError(
+            f"The vector index fails on the collection {index!r}: {_told(said)}. If it goes on, `gircse doctor` says "
+            "whether what is stored is damaged."
+        )
     return unavailable(f"fails with {status}: {said}")
+
+
+def _told(body: str) -> str:
+    """The engine's own words."""
+    try:
+        said = str(json.loads(body)["status"]["error"])
+    except (ValueError, KeyError, TypeError):
+        said = body
+    return said.removeprefix("Service internal error: ").removeprefix("Service runtime error: ").strip()

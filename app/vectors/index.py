@@ -21,7 +21,7 @@ from app.types.lens_indexes import Label
 from app.vectors import tuning
 from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
-from app.vectors.labels import LabelledPoints
+from app.vectors.inspection import InspectedPoints
 from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _OPTIMIZING = "optimising"
 _MOST_TIES = 10_000
 
 
-class QdrantVectorIndex(LabelledPoints):
+class QdrantVectorIndex(InspectedPoints):
     """Implements the port `VectorIndex`.
 
     `reconnect` gives a new client after the present one has lost its server; every operation here may be repeated.

@@ -29,6 +29,8 @@ FAITHFULNESS = {
     )
 }
 
+LANGUAGES = {"gircse-mini": "English"}  # by model: the one that it was trained on alone
+
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +46,7 @@ def describe_installation(services: Services) -> AboutInfo:
         catalog_kind=catalog_kind(settings),
         index_kind=index_kind(settings),
         faithfulness=FAITHFULNESS.get(model.name, ""),
+        language=LANGUAGES.get(model.name, ""),
     )
 
 

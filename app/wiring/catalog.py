@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.catalog import CatalogFacts, SqlCatalog, connect, describe, upgrade
+from app.catalog import CatalogFacts, SqlCatalog, check_file, connect, describe, file_of, upgrade
+from app.collections.backup_schedule import last_backup
+from app.errors import DamagedCatalogError
 from app.ports.ledger import Ledger
 from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings
@@ -13,15 +15,40 @@ from app.settings import Settings
 
 @contextmanager
 def open_catalog(settings: Settings) -> Iterator[Ledger]:
-    """The catalog, migrated. What is written within the block is this user's alone."""
-    with private_files():
+    """The catalog, migrated. What is written within the block is this user's alone.
+
+    Raises DamagedCatalogError.
+    """
+    with private_files(), _last_backup_named(settings):
         prepare_home(settings.home)
         engine = connect(settings.catalog_url)
         try:
+            check_catalog(settings)
             upgrade(engine)
             yield SqlCatalog(engine)
         finally:
             engine.dispose()
+
+
+def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
+    """Whether its file is damaged, where it has one of its own: a server looks after what it keeps. Raises
+    DamagedCatalogError."""
+    engine = connect(settings.catalog_url)
+    if (file := file_of(engine)) is not None:
+        with _last_backup_named(settings):
+            check_file(file, is_thorough=is_thorough)
+
+
+@contextmanager
+def _last_backup_named(settings: Settings) -> Iterator[None]:
+    """In what is said of a damaged catalog."""
+    try:
+        yield
+    except DamagedCatalogError as error:
+        backup = last_backup(settings.backup_directory)
+        if backup is None or str(backup) in str(error):
+            raise
+        raise DamagedCatalogError.of(error.place, error.found, backup=str(backup)) from error
 
 
 def describe_catalog(settings: Settings) -> CatalogFacts:

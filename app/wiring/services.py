@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 
 from app.collections.blobs import FolderBlobStore
+from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.collections.value_tables import ValueTables
@@ -17,7 +19,7 @@ from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
-from app.wiring.catalog import open_catalog
+from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
 from app.wiring.rerankers import reranker_for
@@ -40,6 +42,7 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
         open_index(settings, edge=edge) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
+        integrity = Integrity(catalog, index, blobs, check_catalog=partial(check_catalog, settings, is_thorough=True))
         yield Services(
             settings=settings,
             catalog=catalog,
@@ -53,6 +56,7 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
                 embedder,
                 reranker=reranker,
                 rerank_candidates=settings.rerank_candidates,
+                soundness=integrity,
                 observer=metrics,
             ),
             proposals=ValueProposer(catalog, index, embedder),
@@ -60,9 +64,11 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations,
+            integrity=integrity,
             checks={
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,
+                "integrity": integrity.is_sound,
                 # A model in this process may be at work on a batch of documents, which is no fault of it.
                 "embedder": embedder.is_ready if settings.embedder_url else WhileBusy(embedder.is_ready),
             },

@@ -12,6 +12,7 @@ from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
+from app.collections.library import SAMPLE_COLLECTION
 from app.errors import InputError
 from app.search.lenses import STARTERS
 from app.services import Services
@@ -27,10 +28,13 @@ from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
-EXAMPLES = (
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same place"]),
-    Example("Fishing feeds most families of Vanuatu, and tourists bring the rest.", _LENSES["Same topic"]),
-    Example("How do prices react when demand falls?", _LENSES["Answers the question"]),
+EXAMPLES = tuple(
+    Example(query, _LENSES[lens], SAMPLE_COLLECTION)
+    for query, lens in (
+        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same place"),
+        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same topic"),
+        ("How do prices react when demand falls?", "Answers the question"),
+    )
 )
 
 
@@ -49,7 +53,12 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     )
     logins = open_logins(services)
     authorized = authorize(services, fetching=fetching, reindexing=reindexing)
-    with closing(fetching), closing(reindexing), open_openai_routes(services) as embeddings:
+    with (
+        services.integrity.watching(),
+        closing(fetching),
+        closing(reindexing),
+        open_openai_routes(services) as embeddings,
+    ):
         api = create_app(
             authorized,
             read_url=read_url,
@@ -75,6 +84,8 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         catalog=services.catalog,
         texts=services.library,
         collections=services.library,
+        documents=services.library,
+        own_searches=services.own_searches,
         fetching=services.fetching,
         reindexing=services.reindexing,
         lens_indexes=services.lens_indexes,

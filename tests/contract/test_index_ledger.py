@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_chunk, new_document
@@ -201,3 +202,19 @@ def test_a_collection_is_restored_whole_or_not_at_all(
     assert (catalog.document(waiting.document_id).uri, waiting.kind) == ("waiting.txt", JobKind.INGEST)
     with pytest.raises(ConflictError, match="reservation"):
         catalog.restore_collection(replace(target, name="other"), [])
+
+
+def test_chunks_are_sampled_from_all_over_an_index(catalog: SqlCatalog) -> None:
+    document, _ = catalog.submit("library", new_document())
+    job = claimed(catalog)
+    chunks = [replace(new_chunk(document.id, number), id=str(uuid4())) for number in range(20)]
+    assert not catalog.is_at_rest("library")
+    catalog.complete_ingest(job, title="t", metadata={}, chunks=chunks)
+    assert catalog.is_at_rest("library")
+    name = catalog.collection("library").active_index
+    sampled = set(catalog.sample_chunks(name, count=15))
+    assert sampled <= {chunk.id for chunk in chunks}
+    assert len(sampled) > 1
+    assert catalog.sample_chunks("none--1", count=3) == []
+    [[stored]] = catalog.stored_files("library")
+    assert (stored.document_id, stored.content_hash, stored.is_read) == (document.id, document.content_hash, True)

@@ -508,7 +508,7 @@ def test_a_missing_index_is_named_in_the_error(qdrant_index: QdrantVectorIndex) 
         lambda: qdrant_index.delete_document("absent", "d1"),
         lambda: qdrant_index.point_to("library", "absent"),
     ):
-        with pytest.raises(NotFoundError, match=r"'absent'.*gircse check --rebuild"):
+        with pytest.raises(NotFoundError, match=r"'absent'.*gircse doctor --rebuild"):
             use()
 
 
@@ -607,6 +607,20 @@ def test_langchain_finds_the_same_ids_in_the_same_order(edge_index: QdrantVector
     by_langchain = [document.metadata["_id"] for document in store.similarity_search("north", k=5)]
     assert by_langchain == [hit.id for hit in edge_index.search(name, NORTH, limit=5)]
     assert by_langchain == [point_id(number) for number in range(1, 6)]
+
+
+def test_points_that_are_as_written_pass_an_inspection(index: VectorIndex) -> None:
+    name = new_name()
+    index.create(name, dimension=len(NORTH))
+    index.upsert(name, [point(number) for number in range(1, 5)])
+    ids = [point_id(number) for number in range(1, 5)]
+    assert index.inspect(name, ids) is None
+    assert index.inspect(name, [*ids, point_id(99)]) is None  # whether all are there is another question
+    assert index.inspect(name, []) is None
+    index.upsert(name, [Point(point_id(3), NORTH, {"metadata": {}})])
+    assert "text" in str(index.inspect(name, ids))
+    with pytest.raises(NotFoundError):
+        index.inspect("absent", ids)
 
 
 def test_a_server_that_is_away_is_unavailable_and_says_what_to_check() -> None:

@@ -82,13 +82,17 @@ _OVERFLOWS = """() => {
       found.push(`${name(node)}: ${node.scrollWidth} in ${node.clientWidth}`);
     }
   }
+  for (const node of content.querySelectorAll('.gr-accordion')) {
+    const isCut = node.scrollWidth > node.clientWidth && getComputedStyle(node).overflow !== 'visible';
+    if (isCut && node.checkVisibility()) found.push(`${name(node)} has a scrollbar`);
+  }
   const page = document.scrollingElement.scrollWidth;
   if (page > innerWidth + 1) found.unshift(`the page is ${page} wide on a screen of ${innerWidth}`);
   return found.slice(0, 12);
 }"""
 
 # While an answer is on its way Gradio shows the last one faded.
-_IS_STILL = """() => !document.querySelector('.generating, .pending, .is-unfinished') &&
+_IS_STILL = """() => !document.querySelector('.generating, .pending, .is-unfinished, .is-searching, .is-opening') &&
   [...document.querySelectorAll('#content .block')].every((each) => {
     for (let at = each; at; at = at.parentElement) if (Number(getComputedStyle(at).opacity) < 1) return false;
     return true;

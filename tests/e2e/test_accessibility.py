@@ -19,13 +19,14 @@ def test_search_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: boo
     expect(page.locator(".welcome")).to_be_visible()
     axe(opened)
 
-    page.get_by_text("More settings").click()
+    page.get_by_role("button", name="Settings").click()
     expect(page.get_by_label("Steps of refinement").first).to_be_visible()
     axe(opened)
 
     opened.search("I am angry about the ferry")
+    page.get_by_role("button", name="Details").click()
     page.get_by_text("Every step").click()
-    page.locator(".token summary").first.click()
+    page.locator(".token .word").first.click()
     axe(opened)
 
     page.locator(".token-menu button:visible").first.click()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gircse_program import Gircse
-from postgres_server import create_database, postgres_programs, postgres_server
+from postgres_server import create_database, postgres_server
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -27,10 +27,9 @@ TEXTS = {
 }
 
 
-def commands(database: str, step: str) -> str:
-    """The one block of commands under these two headings."""
-    chapter = PAGE.split(f"## With {database}\n")[1].split("\n## ")[0]
-    [block] = re.findall(r"```sh\n(.*?)```", chapter.split(f"### {step}\n")[1].split("\n### ")[0], re.DOTALL)
+def commands(step: str) -> str:
+    """The one block of commands under this heading."""
+    [block] = re.findall(r"```sh\n(.*?)```", PAGE.split(f"## {step}\n")[1].split("\n## ")[0], re.DOTALL)
     return block
 
 
@@ -42,7 +41,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder with `gircse` and `python3`, to stand first in PATH."""
+    """A folder with `gircse`, to stand first in PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "gircse").write_text(
@@ -64,24 +63,21 @@ def test_what_was_lost_comes_back_by_the_commands_of_the_page(
     gircse_factory: Callable[..., Gircse],
     tmp_path: Path,
 ) -> None:
-    path = [str(programs)]
     servers = {"before": "", "after": ""}
     if database == "PostgreSQL":
         server = request.getfixturevalue("postgres_url")
         for when in servers:
             create_database(server, f"{when}_test")
             servers[when] = f"{server}/{when}_test"
-        path.append(str(postgres_programs()))
 
-    def follow(step: str, gircse: Gircse, catalog: str) -> str:
+    def follow(step: str, gircse: Gircse) -> str:
         environment = {
             **gircse.environment,
-            "PATH": ":".join([*path, gircse.environment["PATH"]]),
+            "PATH": f"{programs}:{gircse.environment['PATH']}",
             "BACKUP": str(tmp_path / "backup"),
-            "CATALOG": catalog,
         }
         done = subprocess.run(
-            ["sh", "-eu", "-c", commands(database, step)],
+            ["sh", "-eu", "-c", commands(step)],
             env=environment, capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
         assert done.returncode == 0, (done.stdout, done.stderr)
@@ -98,12 +94,12 @@ def test_what_was_lost_comes_back_by_the_commands_of_the_page(
     before.call("ingest", str(folder), "-c", "animals")
     found = hits(before)
     assert len(found) == len(TEXTS)
-    follow("Back up", before, servers["before"])
+    follow("Back up", before)
 
     shutil.rmtree(before.home)
     shutil.rmtree(folder)
     after = replace(before, home=tmp_path / "after", settings=at(servers["after"]))
-    told = follow("Restore", after, servers["after"])
+    told = follow("Restore", after)
     assert "FAIL" not in told
     assert hits(after) == found
     assert "agree" in after.call("check").stdout

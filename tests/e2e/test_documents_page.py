@@ -131,7 +131,7 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page = shown.page
     expect(page.locator("#documents-list")).to_contain_text("No documents yet")
     page.locator("#uploader input[name=folder]").set_input_files(papers)
-    expect(page.locator(".upload-said")).to_contain_text("3 files handed in. You can leave this page")
+    expect(page.locator(".upload-said")).to_contain_text(f"3 files into collection “{name}”. You can leave this page")
     expect(shown.state("harbour")).to_have_text("ready")
     expect(shown.row("harbour")).to_contain_text("upload://papers/towns/harbour.md")
     expect(shown.state("broken.pdf")).to_have_text("failed")
@@ -152,9 +152,11 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page.get_by_label("Filter").press("Enter")
     expect(page.locator("table.documents tbody tr")).to_have_count(1)
     shown.press("Delete", of="ferry")
-    shown.expect_message("“ferry” is being deleted")
-    expect(page.locator("#documents-list")).to_contain_text("No document of this collection matches")
+    shown.expect_message("“ferry” is deleted")
+    expect(shown.state("ferry")).to_have_text("being deleted")
     assert [each.title for each in service.catalog.find_documents(name, state=DocumentState.READY)] == ["harbour"]
+    shown.press("Undo", of="ferry")
+    expect(shown.state("ferry")).to_have_text("ready")
 
 
 @ON_PHONE
@@ -338,6 +340,92 @@ def test_a_long_list_has_pages_and_keeps_the_focus_when_it_is_drawn_again(
     expect(page.get_by_role("button", name="town-1", exact=True)).to_be_focused()
 
 
+def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_they_are_read(
+    shown_factory: Callable[..., Shown], service: Service, papers: Path
+) -> None:
+    other = service.make_collection()
+    shown = shown_factory(other)
+    page, name = shown.page, f"new-shelf-{next(_numbers)}"
+    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
+    field = page.locator("#documents-collection input")
+    field.fill("helf")  # a part of names that are there
+    field.press("Enter")
+    expect(page.get_by_role("button", name="Create collection helf", exact=True)).to_be_visible()
+    field.fill(other)
+    field.press("ArrowDown")
+    field.press("Enter")
+    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
+    field.fill(name.replace("-", " ").title())
+    field.press("Enter")
+    expect(page.get_by_role("button", name=f"Create collection {name}")).to_be_visible()
+    expect(page.locator(".uploader-target")).to_have_text(f"into the new collection “{name}”")
+    page.get_by_role("button", name=f"Create collection {name}").click()
+    shown.expect_message(f"“{name}” is there")
+    expect(field).to_have_value(name)
+    expect(page.locator("#collection-offer").get_by_role("button")).to_have_count(0)
+    unblocked = service.application.embedder.unblocked
+    unblocked.clear()
+    try:
+        (papers / "quay.txt").write_text("The quay is long.")
+        shown.send(papers / "quay.txt", papers / "towns" / "harbour.md")
+        expect(page.locator(".upload-said")).to_contain_text(f"2 files into collection “{name}”.")
+        expect(page.locator(".state", has_text="embedding").first).to_be_visible()
+        page.locator(".upload-undo select").select_option(other)
+        page.locator(".upload-undo").get_by_role("button", name="Move").click()
+        expect(page.locator(".upload-said")).to_have_text(f"2 files moved into collection “{other}”.")
+        assert service.catalog.count_documents(other)[DocumentState.QUEUED] == 2
+        page.locator(".upload-undo").get_by_role("button", name="Undo").click()
+        expect(page.locator(".upload-said")).to_contain_text("Taken back")
+    finally:
+        unblocked.set()
+    expect(page.locator("table.documents tbody tr")).to_have_count(0)
+    for _ in range(100):
+        if not service.catalog.documents(other):
+            break
+        page.wait_for_timeout(100)
+    assert service.catalog.documents(other) == []
+    # What was chosen last is in the links, and what another page begins with.
+    assert page.locator(".site-header nav a", has_text="Search").get_attribute("href") == f"/?collection={name}"
+    page.goto(f"{service.url}/documents")
+    expect(page.locator("#documents-collection input")).to_have_value(name)
+
+
+def test_selected_documents_are_moved_and_deleted_and_it_is_undone(
+    shown_factory: Callable[..., Shown], service: Service
+) -> None:
+    other, name = service.make_collection(), service.make_collection()
+    for number in range(3):
+        service.add(name, f"Town {number} has a harbour.", f"town-{number}")
+    shown = shown_factory(name)
+    page, bar, message = shown.page, shown.page.locator(".selection"), shown.page.locator("#documents-message")
+    expect(page.locator(".overview")).to_contain_text("3 ready")
+    expect(bar).to_be_hidden()
+    page.get_by_label("Select town-0").check()
+    page.get_by_label("Select town-2").check()
+    expect(bar).to_contain_text("2 documents selected")
+    bar.locator("select").select_option(other)
+    bar.get_by_role("button", name="Move").click()
+    shown.expect_message(f"2 documents are moved into collection “{other}”")
+    expect(page.locator(".overview")).to_contain_text("1 ready")
+    assert {each.uri for each in service.catalog.documents(other)} == {"town-0", "town-2"}
+    message.get_by_role("button", name="Undo").click()
+    shown.expect_message(f"into collection “{name}”")
+    expect(page.locator(".overview")).to_contain_text("3 ready")
+    expect(bar).to_be_hidden()
+    page.get_by_label("Select all on this page").check()
+    bar.get_by_role("button", name="Delete").click()
+    shown.expect_message("3 documents are deleted")
+    expect(page.locator(".overview")).to_contain_text("3 being deleted")
+    message.get_by_role("button", name="Undo").click()
+    expect(page.locator(".overview")).to_contain_text("3 ready")
+    # Closed accordions have no scrollbars.
+    assert (
+        page.evaluate("""[...document.querySelectorAll('.gr-accordion')].filter((each) =>
+        each.scrollWidth > each.clientWidth && getComputedStyle(each).overflowX !== 'visible').length""")
+        == 0
+    )
+
+
 def test_untrusted_names_and_reasons_stay_text(
     shown_factory: Callable[..., Shown], service: Service, tmp_path: Path
 ) -> None:
@@ -364,6 +452,7 @@ def test_the_first_files_of_all_make_a_collection(
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/documents")
         expect(page.locator("#documents-list")).to_contain_text("Nothing here yet")
+        expect(page.locator(".uploader-target")).to_have_text("into the new collection “library”")
         page.locator("#uploader input[name=files]").set_input_files(papers / "ferry.txt")
         expect(page.locator("#documents-collection input")).to_have_value("library")
         expect(page.locator("table.documents tbody tr", has_text="ferry").locator(".state")).to_have_text("ready")
@@ -381,5 +470,5 @@ def test_files_that_the_server_refuses_are_named_with_the_reason(
     expect(shown.page.locator(".upload-said")).to_contain_text("1 not taken")
     service.client.post("/api/v1/collections", json={"name": name}).raise_for_status()
     shown.page.get_by_role("button", name="Send them again").click()
-    expect(shown.page.locator(".upload-said")).to_contain_text("1 file handed in")
+    expect(shown.page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
     expect(shown.page.locator(".upload-errors li")).to_have_count(0)

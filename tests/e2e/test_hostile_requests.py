@@ -52,7 +52,7 @@ EVENTS: Sequence[Any] = (
 ACTIONS = (
     "boost", "suppress", "filter", "like", "unlike", "drop-bias", "drop-filters", "drop-like", "drop-all",
     "delete", "retry", "cancel", "retry-all", "retry-url", "forget-url", "pause", "resume", "go-on", "start-over",
-    "roll-back", "absent",
+    "roll-back", "restore", "move", "save", "forget", "clear", "absent",
 )  # fmt: skip
 
 
@@ -240,6 +240,7 @@ def test_ids_of_another_collection(
     job = application.server.ask(f"/api/v1/jobs?collection={HIDDEN}&limit=1").body[0]["id"]
     events = [
         {"action": action, "document": document, "chunk": chunk, "subject": chunk, "job": job, "value": SECRET[:3],
+         "documents": document, "to": HIDDEN, "name": HIDDEN,
          "grade": 3, "url": HIDDEN, "source": HIDDEN, "offset": "0", "start": "0", "end": "9"}
         for action in ACTIONS
     ]  # fmt: skip

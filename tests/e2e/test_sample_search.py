@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
+from browser import PHONE, opened_page
 from gircse_program import Gircse, Server
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+from app.search.soft_tokens import is_stop_word
+from ui.render.text import shorten
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
@@ -105,8 +110,107 @@ def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
     page.close()
 
 
+INSTRUCTIONS = ["", pytest.param("Identify the region of the world the text is about.", marks=pytest.mark.long)]
+STEERED = [each["query"] for each in PLANTED[:6]] + [
+    *("How do prices react when demand falls?", "I still have not received my new card"),
+    *("countries that export oil", "rules for naming variables"),
+]
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
+    sample_server: Server, instruction: str
+) -> None:
+    """Over words that the model brings up. A passage that is not among the first hundred counts as the next; what was
+    not found at all cannot fall."""
+    rises, falls, kept = list[float](), list[float](), list[int]()
+    settings: dict[str, Any] = {"collection": "sample", "instruction": instruction, "limit": 100, "explain": False}
+    settings |= {"fold_duplicates": False, "prefer_prose": False}
+    for query in STEERED:
+        plain = sample_server.search(query, **settings)
+        for word in heaviest_tokens(plain)[:15:3]:
+            more, less = (sample_server.search(query, **settings, token_bias={word: bias}) for bias in (5, -10))
+            named, named_before = holders(word, plain, more), holders(word, plain)
+            if named:
+                rises.append(mean_rank(plain, named) - mean_rank(more, named))
+            if named_before:
+                falls.append(mean_rank(less, named_before) - mean_rank(plain, named_before))
+            kept += [len(first_ten(plain) & first_ten(each)) for each in (more, less)]
+    for moves in (rises, falls):
+        assert len(moves) >= 30
+        assert sum(move > 0 for move in moves) >= 0.8 * len(moves), moves
+        assert sum(moves) / len(moves) > 5
+    assert sum(kept) / len(kept) > 7.5
+
+
+def heaviest_tokens(result: dict[str, Any]) -> list[str]:
+    weights: dict[str, float] = {}
+    for step in result["refinement"]:
+        for each in step["tokens"]:
+            weights[each["token"]] = weights.get(each["token"], 0.0) + each["probability"]
+    return sorted((each for each in weights if not is_stop_word(each)), key=lambda each: -weights[each])
+
+
+def holders(word: str, *results: dict[str, Any]) -> set[str]:
+    holds = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
+    hits = [hit for result in results for hit in result["hits"]]
+    return {hit["chunk"]["id"] for hit in hits if holds.search(f"{hit['document']['title']} {hit['chunk']['text']}")}
+
+
+def mean_rank(result: dict[str, Any], chunks: set[str]) -> float:
+    ranks = {hit["chunk"]["id"]: hit["rank"] for hit in result["hits"]}
+    return sum(ranks.get(each, 101) for each in chunks) / len(chunks)
+
+
+def first_ten(result: dict[str, Any]) -> set[str]:
+    return {hit["chunk"]["id"] for hit in result["hits"][:10]}
+
+
+LAYOUT_SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) shifts.push(each.value);
+}).observe({ type: 'layout-shift', buffered: true }); }"""
+LARGE: ViewportSize = {"width": 1440, "height": 900}
+
+
+@pytest.mark.parametrize(("size", "most"), [(LARGE, 320), (PHONE, 420)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("lens", ["", "Same place"])
+def test_a_link_opens_with_hits_in_sight_and_nothing_jumps(
+    window: BrowserContext, sample_server: Server, size: ViewportSize, most: int, lens: str
+) -> None:
+    asked = {"q": "How do prices react when demand falls?", "c": "sample"}
+    if lens:
+        found = sample_server.ask(f"/api/v1/lenses/{quote(lens)}").body
+        asked |= {"i": found["query_instruction"], "v": "; ".join(found["values"])}
+    with opened_page(window, sample_server.url, size=size) as opened:
+        opened.page.add_init_script(f"({LAYOUT_SHIFTS})()")
+        page = opened.go(f"/?{urlencode(asked)}")
+        expect(page.locator("#passages mark").first).to_be_visible()
+        opened.wait_until_still()
+        hit = page.locator(".hit").first.bounding_box()
+        assert hit is not None
+        assert hit["y"] < most
+        assert sum(page.evaluate("shifts")) < 0.05
+
+
+def test_the_first_sight_shows_one_query_through_two_lenses(window: BrowserContext, sample_server: Server) -> None:
+    with opened_page(window, sample_server.url) as opened:
+        page = opened.go("/?c=sample")
+        views = page.locator(".worked-example div > section")
+        expect(views.locator("li")).to_have_count(6)
+        expect(views.locator("li").filter(has_text=re.compile(r"\w{3}"))).to_have_count(6)
+        shown = views.locator("li > span:first-child").all_text_contents()
+        query = page.locator(".worked-example h2 q").inner_text()
+        for place, lens in enumerate(("Same place", "Same topic")):
+            asked = {"query": query, "collection": "sample", "lens": lens, "limit": 3}
+            answer = sample_server.ask("/api/v1/search", asked).body
+            titles = [shorten(hit["document"]["title"], 72) for hit in answer["hits"]]
+            assert shown[3 * place :][:3] == titles
+        page.get_by_role("button", name="Same topic").click()
+        expect(page.get_by_label("Search for")).to_have_value(query)
+        expect(page.locator(".hit .open").first).to_be_visible()
+
+
 def choose_sample(page: Page) -> None:
-    page.get_by_role("button", name="More settings").click()
     page.get_by_label("Collection").first.click()
     page.get_by_role("option", name="sample", exact=True).click()
 

@@ -33,7 +33,7 @@ def address(path: str, **parameters: object) -> str:
 
 def show_search(opened: OpenPage) -> None:
     opened.go(address("/", q=QUERY, i=PLACE, k=20))
-    for part in (".hit mark", ".group .token", ".curve svg"):
+    for part in (".hit mark", ".reading .token", ".hit-score"):
         expect(opened.page.locator(part).first).to_be_visible()
 
 
@@ -46,6 +46,15 @@ def show_compare(opened: OpenPage) -> None:
 def show_documents(opened: OpenPage) -> None:
     opened.go(address("/documents"))
     expect(opened.page.locator("table.documents tbody tr").first).to_be_visible()
+
+
+def show_saved(opened: OpenPage) -> None:
+    for lens in (PLACE, TOPIC):
+        opened.go(address("/", q=QUERY, i=lens))
+        expect(opened.page.locator(".hit mark").first).to_be_visible()
+        opened.wait_until_still()
+    opened.go("/saved")
+    expect(opened.page.locator("#search-history li").nth(1)).to_be_visible()
 
 
 def show_evaluate(opened: OpenPage) -> None:
@@ -65,6 +74,7 @@ PAGES: dict[str, Callable[[OpenPage], None]] = {
     "search": show_search,
     "compare": show_compare,
     "documents": show_documents,
+    "saved": show_saved,
     "evaluate": show_evaluate,
     "about": show_about,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, OpenPage
 from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 pytestmark = pytest.mark.xdist_group("pages")
 
@@ -52,6 +53,7 @@ def answered(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def steps_shown(page: Page) -> list[str]:
+    page.get_by_role("button", name="Details").click()
     page.get_by_text("Every step").click()
     return page.locator("table.steps tbody tr").all_inner_texts()
 
@@ -107,15 +109,39 @@ def test_the_address_holds_the_search_and_back_undoes(
 
 
 @ON_PHONE
+def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open, axe: Axe, size: ViewportSize) -> None:
+    opened = open_page(address(i="-", m="dense"), size=size)
+    page = complete(opened)
+    before = shown(page)
+    name = page.get_by_label("Save this search")
+    name.fill("Ferries")
+    name.press("Enter")
+    expect(page.locator("#saving-message")).to_contain_text("Saved as “Ferries”")
+    page.locator(".site-header nav").get_by_role("link", name="Saved").click()
+    past = page.locator("#search-history li", has_text="by dense")
+    expect(past.get_by_role("link", name=QUERY)).to_be_visible()
+    axe(opened)
+    assert opened.overflows() == []
+    page.locator("#saved-searches").get_by_role("link", name="Ferries").click()
+    assert shown(complete(opened)) == before
+    assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]
+    page.go_back()
+    past.get_by_role("button", name="Forget").click()
+    expect(past).to_have_count(0)
+    page.get_by_role("button", name="Delete Ferries").click()
+    expect(page.locator("#saved-searches li")).to_have_count(0)
+
+
+@ON_PHONE
 def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
     open_page: Open, page_application: PageApplication, size: ViewportSize
 ) -> None:
     opened = open_page(address(i="-", k=20), size=size)
     page = complete(opened)
     plain = shown(page)
-    word = page.locator("#reading .token:not(.is-stop)").last
-    text = word.locator("summary").inner_text().strip()
-    word.locator("summary").click()
+    word = page.locator("#reading .reading > .tokens .token").first
+    text = word.locator(".word").inner_text().strip()
+    word.locator(".word").press("Enter")
     word.get_by_role("button", name=f"Less {text}", exact=True).click()
     chip = page.locator(".chosen li", has_text=text)
     expect(chip).to_be_visible()
@@ -137,7 +163,7 @@ def test_a_word_is_boosted_from_the_page_as_by_the_api_and_taken_back(
 
 def counts_shown(page: Page) -> list[list[str]]:
     """Name and count of every value, in their order."""
-    return [each.inner_text().split("\n")[0].split() for each in page.locator(".values button").all()]
+    return [each.inner_text().split("\n")[0].split() for each in page.locator(".values li button").all()]
 
 
 @IN_THE_DARK
@@ -158,13 +184,13 @@ def test_values_are_counted_and_one_of_them_is_kept(
     assert opened.overflows() == []
     axe(opened)
 
-    page.locator(".values button", has_text=kept["name"]).click()
+    page.locator(".values li button", has_text=kept["name"]).click()
     expect(page.locator(".chosen li", has_text=kept["name"])).to_be_visible()
     complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=FEELING, values=values, value=kept["name"]))
     assert len(shown(page)) == kept["count"]
     assert json.loads(parse_qs(urlsplit(page.url).query)["x"][0]) == {"value": kept["name"]}
-    page.locator(".values button", has_text=kept["name"]).click()
+    page.locator(".values li button", has_text=kept["name"]).click()
     expect(page.locator(".chosen")).to_have_count(0)
     complete(opened)
     assert shown(page) == answered(answer)
@@ -190,10 +216,25 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
 
     first.click()
     expect(page.locator("#values textarea")).to_have_value(re.compile(re.escape(proposed[0]["values"][0])))
-    expect(page.locator(".values button")).to_have_count(len(proposed[0]["values"]) + 1)
+    expect(page.locator(".values li button")).to_have_count(len(proposed[0]["values"]) + 1)
     complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=asked, values=proposed[0]["values"]))
     expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
+
+
+def test_a_skeleton_stands_there_from_enter_to_the_first_answer(open_page: Open) -> None:
+    opened = open_page(f"/?c={LETTERS}")
+    page, held = opened.page, list[Route]()
+    opened.wait_until_still()
+    expect(page.locator("#skeleton")).to_be_hidden()
+    page.route("**/queue/join*", lambda route: held.append(route), times=1)
+    page.get_by_label("Search for").fill(QUERY)
+    page.get_by_label("Search for").press("Enter")
+    expect(page.locator("#skeleton")).to_be_visible()
+    expect(page.locator(".welcome")).to_be_hidden()
+    held[0].continue_()
+    complete(opened)
+    expect(page.locator("#skeleton")).to_be_hidden()
 
 
 def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
@@ -204,7 +245,7 @@ def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
 def test_every_mode_gives_what_the_api_gives(open_page: Open, page_application: PageApplication) -> None:
     opened = open_page(address("ferry quay", i="-"))
     complete(opened)
-    opened.page.get_by_text("More settings").click()
+    opened.page.get_by_role("button", name="Settings").click()
     for label, mode in (("Words", "sparse"), ("Meaning", "dense")):
         opened.page.locator("#mode").get_by_text(label, exact=True).click()
         opened.page.wait_for_function(f"location.search.includes('m={mode}')")
@@ -226,7 +267,7 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
 def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(i="-"), size=size)
     page = complete(opened)
-    page.get_by_text("Narrow down").click()
+    page.get_by_role("button", name="Narrow down").click()
     customers = page.locator("#facets li", has_text="a customer")
     expect(customers).to_contain_text("2")
     customers.get_by_role("button").click()
@@ -263,7 +304,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
-    page.get_by_text("More settings").click()
+    page.get_by_role("button", name="Settings").click()
     page.get_by_label("Second look").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
@@ -274,7 +315,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
 
 @ON_DESKTOP
-def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: ViewportSize) -> None:
+def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, axe: Axe, size: ViewportSize) -> None:
     opened = open_page(address(PDF_PAGES[1], i="-"), size=size)
     page = complete(opened)
     expect(page.locator(".hit").first).to_contain_text(PDF_TITLE)
@@ -283,16 +324,49 @@ def test_keys_alone_find_and_open_a_passage_at_its_page(open_page: Open, size: V
     expect(page.locator(".hit .open").first).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".hit .open:visible").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    expect(page.locator(".hit .open:visible").nth(1)).to_be_focused()
     page.keyboard.press("ArrowUp")
-    page.keyboard.press("Enter")
+    page.keyboard.press("o")
     dialog = page.locator("dialog[open]")
     expect(dialog).to_contain_text(PDF_TITLE)
     expect(dialog.locator("#passage #sentence")).to_be_in_viewport()
     expect(dialog.get_by_role("link").first).to_have_attribute("href", re.compile(r"/content#page=2$"))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.locator("#keys[open]")).to_contain_text("to the query")
+    axe(opened)
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys[open]")).to_have_count(0)
     page.keyboard.press("/")
     expect(page.get_by_label("Search for")).to_be_focused()
+
+
+def test_results_are_exported_and_a_citation_is_copied(open_page: Open, page_application: PageApplication) -> None:
+    chosen = json.dumps({"bias": {"ferry": -10.0}, "filters": {"from": "a reader"}})
+    opened = open_page(address(i="-", x=chosen, n=3))
+    page = complete(opened)
+    expected = ask(page_application, instruction="", limit=3, token_bias={"ferry": -10.0}, filters={"from": "a reader"})
+    exported = {}
+    for name, suffix in (("CSV", "csv"), ("JSON", "json"), ("Markdown", "md")):
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name=name).click()
+        assert download.value.suggested_filename == f"search.{suffix}"
+        exported[suffix] = download.value.path().read_text(encoding="utf-8-sig")
+    titles = [hit["document"]["title"] for hit in expected["hits"]]
+    assert sorted(hit["document"]["title"] for hit in json.loads(exported["json"])["hits"]) == sorted(titles)
+    assert [row["title"] for row in csv.DictReader(exported["csv"].splitlines())] == titles
+    assert all(title in exported["md"] for title in titles)
+
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy citation").first.press("Enter")
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("“")
+    assert titles[0] in copied
 
 
 @ON_PHONE
@@ -318,7 +392,7 @@ def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (address("   "), "Nothing searched yet"),
+        (address("   "), "you say what “similar” should mean"),
         (address(i="x" * 2001), "at most 2,000"),
         pytest.param(address(x="{broken"), "cannot be read", marks=pytest.mark.long),
         pytest.param(

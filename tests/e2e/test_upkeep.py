@@ -59,7 +59,8 @@ def test_lost_vectors_are_found_and_made_again(filled: Gircse) -> None:
     shutil.rmtree(filled.home / "edge")
     found = filled.call("check", code=1)
     assert "chunks without their points" in found.output
-    filled.call("check", "--rebuild")
+    assert "gircse doctor --rebuild" in " ".join(filled.call("doctor", code=1).stdout.split())
+    filled.call("doctor", "--rebuild")
     assert hits(filled) == before
     assert "agree" in filled.call("check").stdout
 

@@ -145,7 +145,7 @@ def test_of_gradio_is_served_what_the_pages_use(application: AccessApplication) 
         answer = application.client.request(method, path, headers=application.as_("admin"))
         if answer.status_code != 404:
             answered.add(path.rstrip("/") or "/")
-    pages = {"/compare", "/documents", "/evaluate", "/about", "/"}
+    pages = {"/compare", "/documents", "/saved", "/evaluate", "/about", "/"}
     own = {"/config", "/theme.css", "/favicon.ico", "/gradio_api/cancel", "/gradio_api/reset", "/gradio_api/queue/join"}
     of_api = {"/login", "/openapi.json", "/metrics"}
     assert {

@@ -20,7 +20,7 @@ from app.access.logins import Logins
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
 from app.types.access import Role
-from app.types.documents import Document
+from app.types.documents import Document, DocumentState, Source
 
 READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 SEES_ALL = ("reader of all", "editor of all", "admin")
@@ -113,6 +113,21 @@ QUESTION = {"query": MARKER, "collection": "{collection}"}
 
 ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/search"): Case(READER, at("/api/v1/search", json=QUESTION)),
+    ("GET", "/api/v1/saved-searches"): Case(READER, at("/api/v1/saved-searches"), of_collection=False),
+    ("POST", "/api/v1/saved-searches"): Case(
+        READER, at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat"}}), of_collection=False
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}"): Case(
+        READER, at("/api/v1/saved-searches/mine"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
+        READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
+    ("DELETE", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
+    ("DELETE", "/api/v1/history/{search_id}"): Case(
+        READER, at("/api/v1/history/none"), of_collection=False, may_fail=(404,)
+    ),
     ("POST", "/api/v1/refine"): Case(READER, at("/api/v1/refine", json={"text": "cat"}), of_collection=False),
     ("GET", "/api/v1/facets"): Case(READER, at("/api/v1/facets?collection={collection}")),
     ("GET", "/api/v1/documents"): Case(READER, at("/api/v1/documents?collection={collection}")),
@@ -123,6 +138,15 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
     ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
     ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    ("POST", "/api/v1/documents/delete"): Case(
+        EDITOR, at("/api/v1/documents/delete", json={"document_ids": ["{document}"]})
+    ),
+    ("POST", "/api/v1/documents/restore"): Case(
+        EDITOR, at("/api/v1/documents/restore", json={"document_ids": ["{document}"]}), may_fail=(409,)
+    ),
+    ("POST", "/api/v1/documents/move"): Case(
+        EDITOR, at("/api/v1/documents/move", json={"document_ids": ["{document}"], "collection": "{other}"})
+    ),
     ("GET", "/api/v1/collections"): Case(READER, at("/api/v1/collections"), of_collection=False),
     ("POST", "/api/v1/collections"): Case(
         EDITOR, at("/api/v1/collections", json={"name": "{collection}-new"}), refused_as=403
@@ -591,3 +615,42 @@ def test_admins_see_and_end_the_sessions_of_all(application: AccessApplication) 
     assert client.delete("/api/v1/sessions?user=user-0", headers=admin).json() == {"ended": len(found)}
     assert client.get("/api/v1/me", headers=session).status_code == 401
     assert client.get("/api/v1/sessions", headers=application.as_("reader of all")).json() == []  # a key
+
+
+def test_saved_and_past_searches_are_their_persons(application: AccessApplication) -> None:
+    client, owner, others = application.client, "reader of own", ("admin", "editor of all", "reader of all")
+    request = {"query": MARKER, "collection": OWN}
+    made = client.post(
+        "/api/v1/saved-searches", json={"name": "mine", "request": request}, headers=application.as_(owner)
+    )
+    catalog = application.application.services.catalog
+    name = client.get("/api/v1/me", headers=application.as_(owner)).json()["name"]
+    catalog.record_search(name, request, keep=9)
+    (past,) = client.get("/api/v1/history", headers=application.as_(owner)).json()
+    for who in others:
+        headers = application.as_(who)
+        saved = f"/api/v1/saved-searches/{made.json()['id']}"
+        assert MARKER not in client.get("/api/v1/saved-searches", headers=headers).text
+        assert MARKER not in client.get("/api/v1/history", headers=headers).text
+        for method, path in (("GET", saved), ("DELETE", saved), ("DELETE", f"/api/v1/history/{past['id']}")):
+            assert client.request(method, path, headers=headers).status_code == 404
+        assert client.delete("/api/v1/history", headers=headers).status_code == 204
+    assert len(client.get("/api/v1/saved-searches", headers=application.as_(owner)).json()) == 1
+    assert len(client.get("/api/v1/history", headers=application.as_(owner)).json()) == 1
+
+
+def test_documents_move_only_between_collections_of_ones_own(application: AccessApplication) -> None:
+    services, client = application.application.services, application.client
+    for name in (OWN, HIDDEN, "own-other"):
+        services.library.ensure_collection(name)
+    source = Source("moving.txt", "moving.txt", "text/plain", data=b"A text that moves.")
+    mine, _ = services.library.add_document(OWN, source)
+    theirs, _ = services.library.add_document(HIDDEN, source)
+    for who in ("editor of own", "editor of all with a key for own"):
+        for document, to in ((mine, HIDDEN), (theirs, OWN)):
+            body = {"document_ids": [document.id], "collection": to}
+            answer = client.post("/api/v1/documents/move", json=body, headers=application.as_(who))
+            assert (answer.status_code, HIDDEN in answer.text) == (404, to == HIDDEN)
+    assert {services.catalog.document(each.id).state for each in (mine, theirs)} == {DocumentState.QUEUED}
+    body = {"document_ids": [mine.id], "collection": "own-other"}
+    assert client.post("/api/v1/documents/move", json=body, headers=application.as_("editor of own")).status_code == 202

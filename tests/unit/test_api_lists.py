@@ -203,3 +203,33 @@ def test_every_list_has_pages(client: TestClient) -> None:
     assert [
         name for name, parameters in lists.items() if name not in WHOLE and not parameters >= {"limit", "offset"}
     ] == []
+
+
+def test_documents_are_deleted_restored_and_moved_together(client: TestClient, toy_services: Any) -> None:
+    ids = [toy_services.add(f"Text {number}.").id for number in range(3)]
+    toy_services.services.library.ensure_collection("letters")
+    deleted = client.post("/api/v1/documents/delete", json={"document_ids": ids[:2], "delay_s": 60})
+    assert deleted.status_code == 202
+    assert [(job["kind"], job["document_id"]) for job in deleted.json()] == [("delete", each) for each in ids[:2]]
+    toy_services.work_off()
+    assert client.get("/api/v1/documents/counts?collection=library").json()["states"]["deleting"] == 2
+    restored = client.post("/api/v1/documents/restore", json={"document_ids": ids[:2]})
+    assert [job["kind"] for job in restored.json()] == ["ingest", "ingest"]
+    assert client.post("/api/v1/documents/restore", json={"document_ids": ids[:2]}).status_code == 409
+    moved = client.post("/api/v1/documents/move", json={"document_ids": ids, "collection": "letters"})
+    assert moved.status_code == 202
+    assert [(each["document"]["collection"], each["document"]["revision"]) for each in moved.json()] == [
+        ("letters", 1)
+    ] * 3
+    toy_services.work_off()
+    assert client.get("/api/v1/documents?collection=library").json() == []
+    assert client.get("/api/v1/documents/counts?collection=letters").json()["states"]["ready"] == 3
+
+
+def test_batches_are_bounded_and_all_or_nothing(client: TestClient, toy_services: Any) -> None:
+    document = toy_services.add("Text.")
+    for body in ({"document_ids": []}, {"document_ids": ["a"] * 1001}, {"document_ids": ["a"], "delay_s": -1}):
+        assert client.post("/api/v1/documents/delete", json=body).status_code == 422
+    unknown = {"document_ids": [document.id, "no-such-id"]}
+    assert client.post("/api/v1/documents/delete", json=unknown).status_code == 404
+    assert client.get(f"/api/v1/documents/{document.id}").json()["state"] == "ready"

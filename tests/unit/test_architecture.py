@@ -52,6 +52,7 @@ FUNCTIONS = {
         "app.search.export",
         "app.search.judgements",
         "app.search.lenses",
+        "app.search.query_language",
         "app.search.soft_tokens",
         "app.search.stages",
         "app.search.value_syntax",

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.collections.blobs import FolderBlobStore
-from app.errors import FilesUnavailableError, NotFoundError
+from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
 
 
 @pytest.fixture
@@ -166,3 +166,35 @@ def test_of_a_batch_that_is_broken_off_nothing_is_kept(blobs: FolderBlobStore, t
     with pytest.raises(KeyboardInterrupt):
         broken_off()
     assert list((tmp_path / "files").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [b"other bytes", b"some", b""])
+def test_a_damaged_file_is_never_given_and_is_mended_by_its_bytes(blobs: FolderBlobStore, damage: bytes) -> None:
+    content_hash = blobs.put(b"some bytes!")
+    assert blobs.verified(content_hash).read_bytes() == b"some bytes!"
+    assert not blobs.is_changed(content_hash, 11)
+    blobs.path(content_hash).write_bytes(damage)
+    assert blobs.is_changed(content_hash, 11)
+    assert not blobs.is_sound(content_hash)
+    for look in (blobs.verified, blobs.get):
+        with pytest.raises(DamagedFileError, match="gircse restore"):
+            look(content_hash)
+    assert blobs.put(b"some bytes!") == content_hash
+    assert blobs.verified(content_hash).read_bytes() == b"some bytes!"
+    blobs.path(content_hash).unlink()
+    assert not blobs.is_sound(content_hash)
+    with pytest.raises(NotFoundError, match="gircse restore"):
+        blobs.verified(content_hash)
+
+
+def test_a_file_is_read_once_until_it_changes(blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    content_hash = blobs.put(b"bytes")
+    read: list[object] = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr("hashlib.file_digest", lambda file, name: (read.append(file), digest(file, name))[1])
+    for _ in range(3):
+        blobs.verified(content_hash)
+    assert len(read) == 1
+    blobs.path(content_hash).write_bytes(b"bytes")
+    blobs.verified(content_hash)
+    assert len(read) == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import EmbedderUnavailableError
-from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match
+from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match, shares_words
 from app.testing import ToyEmbedder
 from app.types.search import Match, SearchMode, SearchRequest
 from embedder.refinement import Refinement
@@ -34,6 +34,18 @@ def test_a_scale_counts_deviations_above_what_off_topic_queries_find() -> None:
     assert scale.match(0.2 + 0.05 * WEAK_BELOW + 1e-6) is Match.FAIR
     assert scale.match(0.2 + 0.05 * STRONG_FROM + 1e-6) is Match.STRONG
     assert Scale(median=0.2, deviation=0.0).match(0.2) is Match.WEAK
+
+
+def test_a_passage_with_half_the_words_of_the_query_need_only_stand_above_the_median() -> None:
+    scale = Scale(median=0.2, deviation=0.05)
+    assert scale.match(0.2 - 1e-6, shares_words=True) is Match.WEAK
+    assert scale.match(0.2 + 1e-6, shares_words=True) is Match.FAIR
+    assert scale.match(0.2 + 1e-6) is Match.WEAK
+    assert shares_words("A proxy stands in front of the server.", "put a proxy in front")
+    assert not shares_words(
+        "A proxy stands behind the server.", "put a proxy in front of everything else that is there"
+    )
+    assert not shares_words("The cat sleeps.", "cat"), "one word is too few"
 
 
 def test_what_a_broad_collection_does_answer_does_not_move_its_scale() -> None:
@@ -112,10 +124,11 @@ def test_a_scale_is_kept_for_minutes_and_an_empty_index_has_none(application: An
         return index_search(*arguments, **options)
 
     application.index.search_legs = search_legs
-    query = embedder.embed_query(TEXTS[0], instruction="", steps=1).vector.tolist()
+    query = TEXTS[0], embedder.embed_query(TEXTS[0], instruction="", steps=1).vector.tolist()
+    passages = {point: TEXTS[0], "00000000-0000-4000-8000-000000000000": "deleted meanwhile"}
     for seconds in (0.0, 200.0, 400.0):
         now[0] = seconds
-        assert calibration.matches(query, [point, "00000000-0000-4000-8000-000000000000"], collection).keys() == {point}
+        assert calibration.matches(*query, passages, collection).keys() == {point}
     assert len(asked) == 2
     assert embedder.calls == 1
-    assert calibration.matches(query, [], replace(collection, active_index="nowhere")) == {}
+    assert calibration.matches(*query, {}, replace(collection, active_index="nowhere")) == {}

@@ -225,9 +225,10 @@ def test_readings_show_both_and_say_when_there_is_none() -> None:
 
 
 def test_examples_that_share_a_query_become_links() -> None:
-    examples = (Example("fish & sea", "place"), Example("cows", "topic"), Example("fish & sea", "topic"))
+    asked = ("fish & sea", "place"), ("cows", "topic"), ("fish & sea", "topic")
+    examples = [Example(query, instruction, "sample") for query, instruction in asked]
     seen = Seen(render_welcome(examples))
-    assert [each["href"] for each in seen.of("a")] == ["/compare?q=fish+%26+sea&i1=place&i2=topic"]
+    assert [each["href"] for each in seen.of("a")] == ["/compare?q=fish+%26+sea&i1=place&i2=topic&c1=sample&c2=sample"]
     assert not Seen(render_welcome(())).of("a")
 
 
@@ -251,4 +252,4 @@ def test_hostile_texts_stay_text(text: str, title: str, other: str, start: int) 
     for look in both:
         assert_harmless(str(render_look(look, one, (text, title), (other,))))
         assert_harmless(str(render_reading(look, one)))
-    assert_harmless(str(render_welcome([Example(text, title), Example(text, other)])))
+    assert_harmless(str(render_welcome([Example(text, title, other), Example(text, other, title)])))

@@ -11,9 +11,16 @@ import pytest
 
 from app.collections.blobs import FolderBlobStore
 from app.collections.garbage import remove_unneeded
-from app.errors import IncompleteDeletionError, NotFoundError, UnknownCollectionError, VectorIndexUnavailableError
+from app.errors import (
+    ConflictError,
+    IncompleteDeletionError,
+    NotFoundError,
+    UnknownCollectionError,
+    VectorIndexUnavailableError,
+)
 from app.testing import InMemoryVectorIndex, text_source
-from app.types.documents import Collection, GarbageKind, JobState
+from app.types.documents import Collection, DocumentState, GarbageKind, JobState
+from app.types.search import SearchRequest
 from ingest.pipeline import IngestPipeline
 
 LEASE = timedelta(minutes=1)
@@ -221,3 +228,44 @@ def test_an_index_that_stays_after_it_was_dropped_is_an_error(toy_services_facto
     services = application.services
     with pytest.raises(IncompleteDeletionError):  # it is not forgotten
         remove_unneeded(catalog=services.catalog, index=services.index, blobs=services.blobs)
+
+
+def test_what_waits_to_be_deleted_is_found_no_more_and_restored_without_embedding_it_again(toy_services: Any) -> None:
+    services = toy_services.services
+    document = toy_services.add("The cat sleeps.")
+    embedded = len(toy_services.embedder.embedded_texts)
+    services.library.delete_document(document.id, delay=timedelta(seconds=60))
+    toy_services.work_off()
+    request = SearchRequest(query="cat", collection="library")
+    assert services.search.search(request).hits == ()
+    assert services.index.count(services.catalog.collection("library").active_index) == 1
+    services.library.restore_document(document.id)
+    assert [hit.document.id for hit in services.search.search(request, highlight=False).hits] == [document.id]
+    toy_services.work_off()
+    assert services.catalog.document(document.id).state is DocumentState.READY
+    assert len(toy_services.embedder.embedded_texts) == embedded
+
+
+def test_a_moved_document_is_found_where_it_is_and_its_file_stays(toy_services: Any) -> None:
+    services = toy_services.services
+    document = toy_services.add("The cat sleeps.")
+    toy_services.add("The kettle is broken.", collection="other")
+    ((moved, _),) = services.library.move_documents([document.id], "other")
+    toy_services.work_off()
+    services.library.remove_unneeded()
+    assert services.search.search(SearchRequest("cat", "other"), highlight=False).hits[0].document.id == moved.id
+    assert services.search.search(SearchRequest("cat", "library")).hits == ()
+    assert services.blobs.has(document.content_hash)
+    assert services.index.count(services.catalog.collection("library").active_index) == 0
+    with pytest.raises(NotFoundError):
+        services.catalog.document(document.id)
+
+
+def test_nothing_moves_into_a_collection_of_another_model(toy_services: Any) -> None:
+    services = toy_services.services
+    document = toy_services.add("The cat sleeps.")
+    services.library.ensure_collection("other")
+    toy_services.embedder.fingerprint = "toy-2"
+    with pytest.raises(ConflictError):
+        services.library.move_documents([document.id], "other")
+    assert services.catalog.document(document.id).state is DocumentState.READY

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from app.catalog import CatalogFacts, connect, upgrade
 from app.cli import app
 from app.commands import checks
-from app.commands.checks import CHECKS, Finding, ask
+from app.commands.checks import CHECKS
+from app.commands.findings import Finding, ask
 from app.settings import Settings
 from app.wiring import catalog as catalog_wiring
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from html import unescape
 from typing import Any
 
 import pytest
@@ -73,7 +75,8 @@ def application(toy_services: Any) -> Any:
 
 @pytest.fixture
 def handlers(application: Any, noted: Noted) -> DocumentHandlers:
-    return DocumentHandlers(catalog=application.services.catalog, fetching=noted, reindexing=noted)
+    services = application.services
+    return DocumentHandlers(catalog=services.catalog, documents=services.library, fetching=noted, reindexing=noted)
 
 
 @pytest.fixture
@@ -145,10 +148,84 @@ def test_a_document_is_deleted_cancelled_and_tried_again(
     assert catalog.document(document_id).state is DocumentState.READY
     with pytest.raises(ConflictError, match="is done"):
         handlers.act("library", {"action": "cancel", "document": document_id})
-    assert "being deleted" in handlers.act("library", {"action": "delete", "document": document_id})
-    application.work_off()
+    assert "“later” is deleted" in handlers.act("library", {"action": "delete", "documents": document_id})
     with pytest.raises(NotFoundError):
-        handlers.act("library", {"action": "delete", "document": document_id})
+        handlers.act("library", {"action": "delete", "documents": document_id})
+
+
+def undo_of(html: str) -> dict[str, str]:
+    """What the button in a message sends."""
+    return {name: unescape(value) for name, value in re.findall(r'data-(\w+)="([^"]*)"', html) if name != "event"}
+
+
+def test_several_documents_are_deleted_and_it_is_undone(application: Any, handlers: DocumentHandlers) -> None:
+    catalog = application.services.catalog
+    application.add("The kettle is new.")
+    ids = " ".join(each.id for each in catalog.documents("library"))
+    said = handlers.act("library", {"action": "delete", "documents": ids})
+    assert "2 documents are deleted" in said
+    application.work_off()  # which waits for a minute
+    assert catalog.count_documents("library")[DocumentState.DELETING] == 2
+    listing = handlers.show("library").listing
+    assert listing.count('data-action="restore"') == 2
+    assert listing.count('type="checkbox"') == 1  # what is deleted cannot be selected
+    assert undo_of(said) == {"action": "restore", "documents": ids, "collection": "library", "to": ""}
+    assert "2 documents are kept" in handlers.act("other", undo_of(said))
+    application.work_off()
+    assert catalog.count_documents("library")[DocumentState.READY] == 2
+
+
+def test_several_documents_are_moved_and_it_is_undone(
+    application: Any, handlers: DocumentHandlers, submitted: Callable[[bytes, str], str]
+) -> None:
+    catalog = application.services.catalog
+    waiting = submitted(b"Later.", "later.txt")
+    ids = f"{first_id(application)} {waiting}"
+    said = handlers.act("library", {"action": "move", "documents": ids, "to": "other"})
+    assert "2 documents are moved into collection “other”" in said
+    application.work_off()
+    assert [each.state for each in catalog.documents("other")] == [DocumentState.READY] * 3
+    assert catalog.documents("library") == []
+    handlers.act("library", undo_of(said))
+    application.work_off()
+    assert {each.uri for each in catalog.documents("library")} == {"text://0", "later.txt"}
+    assert len(catalog.documents("other")) == 1
+    for to in ("", None, "nowhere"):
+        with pytest.raises(GircseError):
+            handlers.act("library", {"action": "move", "documents": first_id(application), "to": to})
+
+
+@pytest.mark.parametrize("value", [None, "", " ", ["a"], 5, " ".join(map(str, range(1001)))])
+def test_lists_of_documents_that_cannot_be_are_refused(handlers: DocumentHandlers, value: object) -> None:
+    for action in ("delete", "restore", "move"):
+        with pytest.raises(InputError):
+            handlers.act("library", {"action": action, "documents": value, "to": "other"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("papers-2024", "papers-2024"),
+        ("My Papers", "my-papers"),
+        (" Über & unter ", "uber-unter"),
+        ("--a--b--", "a-b"),
+        ("x" * 99, "x" * 63),
+        ("论文", ""),
+        ("!!", ""),
+    ],
+)
+def test_a_name_that_is_new_is_offered_as_one_that_can_be(
+    handlers: DocumentHandlers, keeping: CollectionHandlers, typed: str, name: str
+) -> None:
+    view = handlers.show(typed)
+    if not name:
+        assert "cannot name a collection" in view.offer
+        assert "data-collection" not in view.listing
+        return
+    assert f"Create collection {name}</button>" in view.offer
+    assert f'data-collection="{name}" data-is-new' in view.listing
+    assert keeping.create(undo_of(view.offer)["name"], "", "", "", "")[1] == name
+    assert handlers.show(name).offer == ""
 
 
 def test_all_that_failed_in_this_collection_are_tried_again(
@@ -162,18 +239,22 @@ def test_all_that_failed_in_this_collection_are_tried_again(
     assert "0 documents" in handlers.act("other", {"action": "retry-all"})
 
 
-@pytest.mark.parametrize("action", ["delete", "retry", "cancel"])
+def asked(action: str, document: object) -> dict[str, object]:
+    return {"action": action, "document": document, "documents": document, "to": "library"}
+
+
+@pytest.mark.parametrize("action", ["delete", "restore", "move", "retry", "cancel"])
 def test_nobody_touches_the_documents_of_another_collection(
     application: Any, handlers: DocumentHandlers, action: str
 ) -> None:
     for document in (first_id(application, "other"), "no-such-id"):
         with pytest.raises(NotFoundError):
-            handlers.act("library", {"action": action, "document": document})
+            handlers.act("library", asked(action, document))
     for document in (None, ["x"], {"id": 1}, "", 5):
         with pytest.raises(InputError):
-            handlers.act("library", {"action": action, "document": document})
+            handlers.act("library", asked(action, document))
     with pytest.raises(UnknownCollectionError):
-        handlers.act("third", {"action": action, "document": first_id(application)})
+        handlers.act("third", asked(action, first_id(application)))
     assert [each.state for each in application.services.catalog.documents()] == [DocumentState.READY] * 2
 
 
@@ -255,7 +336,10 @@ def test_reading_is_paused_and_goes_on(
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK), st.dictionaries(st.sampled_from(["action", "document", "url"]), JUNK))
+@given(
+    st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK),
+    st.dictionaries(st.sampled_from(["action", "document", "documents", "collection", "to", "url"]), JUNK),
+)
 def test_junk_gets_an_answer_or_a_reason(
     application: Any, handlers: DocumentHandlers, keeping: CollectionHandlers, values: Any, data: dict[str, object]
 ) -> None:

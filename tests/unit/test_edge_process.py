@@ -193,11 +193,29 @@ def test_a_folder_named_app_where_the_user_stands_is_not_taken_for_ours(
     assert is_answering(open_edge(Path("edge")).start())
 
 
+@pytest.mark.parametrize("damage", ["cut", "removed"])
+def test_shards_whose_table_is_lost_are_put_aside(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path, damage: str
+) -> None:
+    edge = open_edge()
+    filled_index(edge).close()
+    edge.stop()
+    table = tmp_path / "edge/collections.json"
+    shards = sorted(each.name for each in (tmp_path / "edge/shards").iterdir())
+    os.truncate(table, 20) if damage == "cut" else table.unlink()
+    index = QdrantVectorIndex.over_edge(open_edge())
+    assert index.indexes() == []
+    [aside] = (tmp_path / "edge").glob("damaged-*")
+    assert sorted(each.name for each in (aside / "shards").iterdir()) == shards
+    assert filled_index(open_edge()).count("docs") == 20
+    index.close()
+
+
 def test_a_server_that_cannot_start_says_why(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
     data_dir = tmp_path / "edge"
     data_dir.mkdir()
-    (data_dir / "collections.json").write_text("{ damaged")
-    with pytest.raises(VectorIndexUnavailableError, match=r"does not start.*JSON.*edge\.log"):
+    (data_dir / "shards").write_text("no folder")
+    with pytest.raises(VectorIndexUnavailableError, match=r"does not start.*FileExists.*edge\.log"):
         open_edge(data_dir).start()
 
 

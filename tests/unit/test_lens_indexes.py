@@ -484,7 +484,7 @@ def test_the_page_tells_how_far_an_index_is_and_what_it_costs(zoo: Any) -> None:
     zoo.services.lens_indexes.build("library", "<b>bold")
     assert "&lt;b&gt;bold" in told(("a", "b"))
     found = search(zoo, "cat")
-    assert ">all 5 passages by value<" in render_value_counts(found.values, "")
+    assert 'title="all 5 passages by value"' in render_value_counts(found.values, "")
 
 
 def test_a_collection_is_a_table_by_value(zoo: Any) -> None:

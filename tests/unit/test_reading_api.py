@@ -206,3 +206,18 @@ def test_a_collection_is_indexed_anew_and_taken_back(client: TestClient, toy_ser
         assert client.post(path, json=body).status_code == code
     assert client.get("/api/v1/collections/other/reindex").status_code == 404
     assert client.post("/api/v1/collections/other/rollback").status_code == 404
+
+
+def test_a_link_to_a_deleted_document_shows_a_page_to_people_and_a_problem_to_programs(
+    client: TestClient, toy_services: Any
+) -> None:
+    document_id = toy_services.add("Short.").id
+    toy_services.services.library.delete_document(document_id)
+    toy_services.work_off()
+    address = f"/api/v1/documents/{document_id}/content"
+    page = client.get(address, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "This document was deleted" in page.text
+    assert document_id not in page.text
+    assert "gircse" not in page.text
+    assert client.get(address).headers["content-type"] == "application/problem+json"

@@ -17,7 +17,7 @@ import pytest
 from app.collections.consistency import ConsistencyCheck
 from app.collections.reindex import Reindexer
 from app.edge import EdgeProcess
-from app.errors import ConflictError, FingerprintMismatchError, InputError, NotFoundError, UnknownCollectionError
+from app.errors import ConflictError, DamagedIndexError, FingerprintMismatchError, InputError, UnknownCollectionError
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
@@ -143,7 +143,7 @@ def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: 
 
 def test_a_search_whose_index_is_lost_says_so(application: Any) -> None:
     application.services.index.drop("library--1")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(DamagedIndexError, match=r"does not have it.*gircse doctor --rebuild"):
         searched(application)
 
 

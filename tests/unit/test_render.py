@@ -28,28 +28,40 @@ from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
-from ui.contract import AboutInfo, PageLink
+from ui.contract import AboutInfo, Example, PageLink
 from ui.render.collections import render_settings
-from ui.render.documents import DocumentPage, render_documents, render_overview
+from ui.render.documents import (
+    DocumentPage,
+    render_documents,
+    render_new_collection,
+    render_offer,
+    render_overview,
+    render_undo,
+)
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
-from ui.render.hits import render_results, render_welcome
+from ui.render.hits import render_results
+from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_error, render_note
 from ui.render.tokens import render_refinement
+from ui.render.welcome import LensView, render_welcome
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUR_TAGS = {
     "header", "h1", "h2", "h3", "p", "b", "q", "span", "a", "div", "ul", "ol", "li", "article", "section", "mark",
     "details", "summary", "meter", "table", "thead", "tbody", "tr", "th", "td", "button", "progress", "nav", "footer",
-    "kbd", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
-    "line", "polyline", "circle", "text", "path"
+    "kbd", "small", "i", "dialog", "figure", "figcaption", "svg", "rect", "caption", "dl", "dt", "dd", "code",
+    "line", "polyline", "circle", "text", "path", "input"
 }  # fmt: skip
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
-    "viewbox",
+    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
+    "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
+    "data-instruction",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
+    "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
 
@@ -240,6 +252,10 @@ def test_hostile_tokens_stay_text(token: str, probability: float) -> None:
 def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, error: str) -> None:
     hostile = document(id=uri, title=title, uri=uri, error=error, state=DocumentState.FAILED)
     assert_harmless(listed([hostile], [job(state=JobState.DEAD)], collection=title, total=99))
+    assert_harmless(listed([replace(hostile, state=DocumentState.DELETING)]))
+    assert_harmless(render_undo(title, [uri, error], action="restore", collection=title, to=error))
+    assert_harmless(render_offer(title, uri))
+    assert_harmless(render_new_collection(title))
     fetches = [Fetch(uri, FetchState.FAILED, error), Fetch(title, FetchState.FETCHING)]
     kept = replace(COLLECTION, document_instruction=title, fingerprint=uri, is_paused=True)
     assert_harmless(render_overview(kept, dict.fromkeys(DocumentState, 3), fetches))
@@ -248,6 +264,14 @@ def test_hostile_documents_errors_and_names_stay_text(title: str, uri: str, erro
     assert_harmless(render_error(error, title=title))
     assert_harmless(render_note(error))
     assert_harmless(render_footer(AboutInfo(model_name=title, version=uri)))
+
+
+@settings(deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_hostile_searches_stay_text(query: str, name: str, details: str) -> None:
+    searches = [KeptSearch("id", each, query, "library", details, "/?q=a", NOW) for each in ("", name)]
+    assert_harmless(render_saved(searches))
+    assert_harmless(render_history(searches, limit=5))
 
 
 @settings(deadline=None)
@@ -260,16 +284,20 @@ def test_hostile_facets_stay_text(key: str, value: str) -> None:
 def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
     values = [FacetValue(f"value {number}", 10 - number) for number in range(9)]
     seen = Tags(render_facets({"topic": values}, {"topic": "value 1"}))
-    assert [a["data-action"] for a in seen.of("button")][:3] == ["filter", "drop-filters", "filter"]
-    assert "open" in seen.of("details")[0]
+    assert [a["data-action"] for a in seen.of("button")[1:]][:3] == ["filter", "drop-filters", "filter"]
+    assert seen.of("button")[0]["aria-expanded"] == "true"
+    assert Tags(render_facets({"topic": values}, {})).of("button")[0]["aria-expanded"] == "false"
     assert "1 more" in seen.text
     assert render_facets({}, {}) == ""
 
 
-def test_own_frame_is_harmless() -> None:
+@settings(deadline=None)
+@given(HOSTILE)
+def test_own_frame_and_examples_are_harmless(text: str) -> None:
+    given = Example(text, text, "sample")
     assert_harmless(
         render_header([PageLink("Search", "/"), PageLink("About", "/about")], PageLink("Search", "/"))
-        + render_welcome()
+        + render_welcome([(given, text)], [LensView(given, text, text, result(hit(text))), LensView(given, text, text)])
     )
 
 
@@ -334,7 +362,7 @@ def test_only_web_addresses_become_links(uri: str, is_link: bool) -> None:
 
 
 def test_no_hits_say_what_to_do() -> None:
-    assert "Add documents" in Tags(shown(result())).text
+    assert "add documents" in Tags(shown(result())).text
 
 
 def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:
@@ -355,7 +383,7 @@ def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
 
 def test_words_that_decide_nothing_are_not_said_to() -> None:
     steps = [RefinementStep(1, (Token("river", 0.5),))]
-    said = "They decide nothing yet"
+    said = "They decide nothing until"
     assert said not in render_refinement(group_refinement(steps), steps)
     assert said in render_refinement(group_refinement(steps), steps, is_ranking=False)
 

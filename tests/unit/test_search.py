@@ -108,10 +108,14 @@ def test_filters_compare_metadata(filled_application: Any) -> None:
     assert [hit.chunk.text for hit in hits] == [RATES]
 
 
-def test_token_bias_pulls_a_word_in(filled_application: Any) -> None:
-    plain = filled_application.services.search.search(ask("the")).hits[0].chunk.text
-    pulled = filled_application.services.search.search(ask("the", token_bias={"savers": 8.0})).hits[0].chunk.text
-    assert (plain, pulled) == (CAT, RATES)
+def test_more_of_a_word_draws_its_passages_nearer_and_less_pushes_them_away(filled_application: Any) -> None:
+    def score(**more: Any) -> float:
+        hits = filled_application.services.search.search(ask("the", mode=SearchMode.DENSE, **more)).hits
+        return next(hit.score for hit in hits if hit.chunk.text == RATES)
+
+    assert score(token_bias={"savers": 8.0}) > score() > score(token_bias={"savers": -8.0})
+    by_words = ask("cat", mode=SearchMode.SPARSE, token_bias={"savers": 5.0})
+    assert {hit.chunk.text for hit in filled_application.services.search.search(by_words).hits} == {CAT, RATES}
 
 
 def test_unmanaged_points_are_left_out(filled_application: Any) -> None:
@@ -197,7 +201,7 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "excluded",
         "duplicates",
     ]
-    assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata"]
+    assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata", "collection"]
     assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page", "context", "kind"]
     assert list(result["refinement"][0]) == ["step", "tokens", "remaining"]
     assert list(result["refinement"][0]["tokens"][0]) == ["token", "probability"]

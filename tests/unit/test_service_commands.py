@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ from app.access.logins import Logins
 from app.cli import app as command_line
 from app.commands import service as service_module
 from app.commands.announcing_server import AnnouncingServer
+from app.commands.composition import open_catalog
 from app.commands.service import digests, find_service
 from app.errors import UnavailableError
 from app.runtime.service_socket import has_local_sockets, open_service_socket
 from app.settings import Settings
+from app.types.documents import Collection, DocumentState, JobKind, NewDocument
 
 pytestmark = pytest.mark.skipif(not has_local_sockets(), reason="this system has no sockets in folders")
 
@@ -191,3 +194,37 @@ def test_what_was_found_is_printed_in_the_form_that_is_asked_for(run: Run, url: 
     assert json.loads(run(*question, "--format", "json").stdout)["hits"]
     assert json.loads(run(*question, "--format", "json", "--json").stdout)["hits"]
     assert "--json is the format json" in run(*question, "--format", "csv", "--json", code=2).stderr
+
+
+def test_saved_searches_are_listed_asked_and_deleted(run: Run, url: str) -> None:
+    request = {"query": "cat on a sofa", "collection": "library", "mode": "dense", "limit": 3}
+    with open_catalog() as catalog:
+        catalog.save_search("operator", "cats", request)
+        catalog.save_search("anna", "hers", request)
+        catalog.record_search("operator", {**request, "instruction": "Which animal?"}, keep=5)
+    assert run("saved", "list").stdout.splitlines()[1].split()[:6] == ["cats", "cat", "on", "a", "sofa", "library"]
+    (line,) = run("saved", "list", "--json").stdout.splitlines()
+    assert json.loads(line)["request"] == request
+    by_http = httpx.post(f"{url}/api/v1/search", json=request).json()
+    by_command = json.loads(run("saved", "run", "cats", "--json").stdout)
+    for answer in (by_http, by_command):
+        del answer["timings_ms"]
+    assert by_command == by_http
+    assert "no saved search 'hers'" in run("saved", "run", "hers", code=1).output
+    run("saved", "delete", "cats")
+    assert len(run("saved", "list").stdout.splitlines()) == 1
+    assert "Which animal?" in run("history", "list").stdout
+    assert run("history", "clear").stdout == "1 searches are forgotten.\n"
+    assert run("history", "list", "--json").stdout == ""
+
+
+def test_documents_wait_to_be_deleted_and_are_restored(run: Run) -> None:
+    with open_catalog() as catalog:
+        catalog.create_collection(Collection("library", "model-1", 3, "", 5, 200, 30, "library--1"))
+        document, _ = catalog.submit("library", NewDocument("a.txt", "", "text/plain", "a" * 64, 10, {}))
+        run("documents", "delete", document.id, "--delay", "60")
+        (deletion,) = [job for job in catalog.jobs() if job.kind is JobKind.DELETE]
+        assert deletion.not_before - deletion.created_at == timedelta(seconds=60)
+        run("documents", "restore", document.id)
+        assert catalog.document(document.id).state is DocumentState.QUEUED
+    assert "no deletion to call off" in run("documents", "restore", document.id, code=1).output

@@ -289,7 +289,7 @@ def unpacked(path: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "files/../../evil", "files/" + "A" * 64, "extra.txt"])
 def test_a_member_with_a_name_of_its_own_is_refused(packed: Path, elsewhere: Any, tmp_path: Path, name: str) -> None:
     path = pack(tmp_path / "bad.tar.zst", [*unpacked(packed), (tarfile.TarInfo(name), b"x")])
-    with pytest.raises(ArchiveError, match="no place"):
+    with pytest.raises(ArchiveError, match="does not write"):
         transfer_of(elsewhere).import_collection(path)
     assert is_untouched(elsewhere)
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from app.collections.lens_indexes import LensIndexes
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
+from app.search.own_searches import OwnSearches
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
     Collection,
@@ -35,6 +36,7 @@ from app.types.documents import (
 from app.types.search import SearchRequest, SearchResult
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
+from ui.contract import Example
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
 from ui.lens_handlers import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
@@ -63,6 +65,7 @@ class OneDocumentCatalog:
 
         self.saved: dict[str, Lens] = {}
         self.judged: list[Judgement] = []
+        self.recorded: list[tuple[object, ...]] = []
 
     def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
         return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
@@ -112,14 +115,23 @@ class OneDocumentCatalog:
     def jobs(self, *, collection: str | None = None, limit: int = 100) -> list[Job]:
         return []
 
+    def record_search(self, owner: str, request: Mapping[str, Any], *, keep: int) -> None:
+        self.recorded.append((owner, dict(request), keep))
+
     def submit_delete(self, document_id: str) -> Job:
         self.stored = replace(self.document(document_id), state=DocumentState.DELETING)
         return Job("j", JobKind.DELETE, "library", "d1", JobState.QUEUED, 0, 0.0, None, None, None, 1, NOW, NOW, None)
 
 
-def handlers_over(search: NoHits) -> SearchHandlers:
-    catalog: Any = OneDocumentCatalog()
-    return SearchHandlers(search_service=search, catalog=catalog, lens_indexes=LensIndexes(catalog), max_steps=20)
+def handlers_over(search: NoHits, stored: OneDocumentCatalog | None = None) -> SearchHandlers:
+    catalog: Any = stored or OneDocumentCatalog()
+    return SearchHandlers(
+        search_service=search,
+        catalog=catalog,
+        lens_indexes=LensIndexes(catalog),
+        own_searches=OwnSearches(catalog, owner=lambda: "somebody", history_limit=5),
+        max_steps=20,
+    )
 
 
 @pytest.fixture
@@ -145,6 +157,17 @@ def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: No
             "card", "library", "Same topic.", 17, 3, rerank=0, per_document=3
         ),  # which finds nothing to look at again
     ]
+
+
+def test_a_search_is_recorded_once_it_is_complete(search: NoHits, catalog: OneDocumentCatalog) -> None:
+    handlers = handlers_over(search, catalog)
+    stages = handlers.search("card", "Same topic.", 17, "dense", "library", 10, "")
+    next(stages)
+    assert catalog.recorded == []
+    list(stages)
+    list(handlers.search_again("", "", 5, "hybrid", "library", 3, ""))
+    question = {"query": "card", "collection": "library", "instruction": "Same topic.", "steps": 17, "mode": "dense"}
+    assert catalog.recorded == [("somebody", {**question, "per_document": 3}, 5)]
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
@@ -214,7 +237,8 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    assert list(handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")) == [(None, None, None)]
+    ((welcome, *others),) = handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")
+    assert ("you say what" in str(welcome), others) == (True, ["", ""])
     (first, last) = handlers.search_again("card", "", 4, "hybrid", "library", 3, "")
     assert first[2] is None  # counting comes last
     assert "Narrow down" in str(last[2])
@@ -415,3 +439,38 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
     assert "--accent" in theme
     assert "@font-face" not in theme
     assert set(re.findall(r"url\([\"']?(\w*:?)", theme)) <= {"data:"}
+
+
+def test_examples_belong_to_the_collection_that_they_were_written_for(search: NoHits) -> None:
+    given = replace(handlers_over(search), examples=[Example("A question?", "", "library")])
+    ((shown, *_),) = given.search_again("", "", 4, "hybrid", "library", 3, "")
+    ((elsewhere, *_),) = given.search_again("", "", 4, "hybrid", "other", 3, "")
+    assert ("A question?" in str(shown), "A question?" in str(elsewhere)) == (True, False)
+    assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
+    with pytest.raises(InputError, match="at most"):
+        given.example({"query": "x" * 10_001})
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "is_told"),
+    [
+        ("English", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", True),
+        ("English", "How do prices react when demand falls?", False),
+        ("", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", False),
+    ],
+)
+def test_a_model_of_one_language_says_that_it_cannot_read_another(
+    search: NoHits, language: str, query: str, is_told: bool
+) -> None:
+    given = replace(handlers_over(search), language=language)
+    first = next(given.search(query, "", 4, "hybrid", "library", 3, ""))
+    assert ("looks like German" in str(first[0])) is is_told
+
+
+def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
+    chosen = Choices(filters={"kind": "note"}).to_text()
+    ((shown, *_), _) = handlers_over(search).search("card", "Find the same.", 4, "sparse", "library", 3, chosen)
+    for tried in ("fewer filters", "Say it in the words", "No lens", "Choose another collection"):
+        assert tried in str(shown)
+    ((plain, *_), _) = handlers_over(search).search("card", "", 4, "hybrid", "library", 3, "")
+    assert "fewer filters" not in str(plain)

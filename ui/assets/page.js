@@ -19,6 +19,42 @@ window.gircse = (() => {
     showTheme();
   }
 
+  /* The page is shown once it is complete: Gradio mounts it piece by piece, and each piece would push the others about. */
+  const root = document.documentElement, asked = new URLSearchParams(location.search).get("q");
+  /* Gradio puts its container before the selectors of a stylesheet, and these classes are above it. */
+  const STATES = `<style>.is-opening body { visibility: hidden; }
+    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading { display: none; }</style>`;
+  const QUIET_MS = 60, LONGEST_MS = 3000;
+  function hideUntilComplete() {
+    root.classList.add("is-opening");
+    document.head.insertAdjacentHTML("beforeend", STATES);
+    if (location.pathname === "/") showSkeleton(asked);
+    const isComplete = () => document.querySelector(".site-footer") && (!asked?.trim() || (document.querySelector("#query textarea")?.value ?? asked));
+    const show = () => {
+      clearTimeout(latest);
+      watching.disconnect();
+      root.classList.remove("is-opening");
+      if (document.activeElement === document.body) document.querySelector("#query textarea")?.focus({ preventScroll: true });
+    };
+    let quiet;
+    const watching = new MutationObserver(() => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => { if (isComplete()) show(); }, QUIET_MS);
+    });
+    watching.observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["style"] });
+    const latest = setTimeout(show, LONGEST_MS);
+  }
+
+  /* Until the first answer to a search is there, or it is known that none will come. */
+  function showSkeleton(query) { if (query?.trim()) root.classList.add("is-searching"); }
+  const hideSkeleton = () => root.classList.remove("is-searching");
+  function watchAnswers(changes) {
+    if (!root.classList.contains("is-searching")) return;
+    const passages = document.querySelector("#passages");
+    const isNew = changes.some(({ target }) => passages?.contains(target) && (target.closest(".html-container")));
+    if (isNew && !passages.querySelector(".welcome")) hideSkeleton();
+  }
+
   const isTyping = (node) => node.closest("input, textarea, select, [contenteditable], [role='listbox'], dialog") !== null;
 
   /* Arrows walk over everything marked data-walk, as hits; Enter is the browser's own, since each is a button. */
@@ -36,15 +72,63 @@ window.gircse = (() => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const field = document.querySelector("#query textarea, #query input");
     if (event.key === "/" && field) { event.preventDefault(); field.focus(); field.select(); }
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "?") { event.preventDefault(); openKeys(); }
+    if (event.key === "o") (document.activeElement.closest("[data-walk]") ?? document.querySelector(".hit [data-walk]"))?.click();
+    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
     if (step && !event.target.closest("[role='radiogroup'], [role='slider'], [role='tablist']") && walk(step)) event.preventDefault();
   }
 
+  const openKeys = () => document.querySelector("#keys").showModal();
+
+  /* Of a secure origin alone: elsewhere (http, not this machine) browsers have no clipboard but by a selection. */
+  async function copy(text) {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const field = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: text }));
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+
+  /* Says for a moment on the button what came of it. */
+  function say(button, what) {
+    const name = button.textContent;
+    button.textContent = what;
+    setTimeout(() => { button.textContent = name; }, 1500);
+  }
+
+  const EXPORTS = { csv: "text/csv", json: "application/json", md: "text/markdown" };
+  async function exportResults(button) {
+    const { format } = button.dataset, body = button.closest("[data-request]").dataset.request;
+    const found = await fetch("/api/v1/search", { method: "POST", body, headers: { "content-type": "application/json", accept: EXPORTS[format] } });
+    if (!found.ok) { say(button, "Did not work"); return; }
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await found.blob()), download: `search.${format}` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+    button.closest("[popover]").hidePopover();
+  }
+
   function onClick(event) {
+    if (event.target.closest("[data-open-keys]")) openKeys();
+    const copier = event.target.closest("[data-copy]");
+    if (copier) copy(copier.dataset.copy).then(() => say(copier, "Copied"), () => say(copier, "Did not work"));
+    const exporter = event.target.closest("[data-format]");
+    if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();
+    const toggle = event.target.closest("[data-toggle]");
+    if (toggle) toggle.setAttribute("aria-expanded", String(document.getElementById(toggle.dataset.toggle).classList.toggle("is-open")));
     const closer = event.target.closest("[data-close-dialog]");
     if (closer) closer.closest("dialog").close();
     if (event.target.nodeName === "DIALOG") event.target.close(); /* its backdrop */
+  }
+
+  /* A popover is over everything and knows no place: it is put below the button that opened it. */
+  function placeMenu(event) {
+    const menu = event.target;
+    if (event.newState !== "open" || !menu.matches?.(".menu")) return;
+    const button = document.querySelector(`[popovertarget="${menu.id}"]`).getBoundingClientRect();
+    menu.style.left = Math.max(8, Math.min(button.left, innerWidth - menu.offsetWidth - 8)) + "px";
+    menu.style.top = Math.min(button.bottom + 4, innerHeight - menu.offsetHeight - 8) + "px";
+    addEventListener("scroll", () => menu.hidePopover(), { once: true, capture: true, passive: true });
   }
 
   /* Puts what was asked into the address, so that it can be shared, and undone with the browser's Back. */
@@ -67,6 +151,7 @@ window.gircse = (() => {
 
   /* The values of a search's fields, in their order; what is at its default stays out of the address. */
   function rememberSearch([q, i, k, m, c, n, x, v, less, d, again], results) {
+    hideSkeleton();
     if (!q || !q.trim()) return;
     remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "", r: again ? "" : "0" });
   }
@@ -158,8 +243,9 @@ window.gircse = (() => {
         if (found.status === 401) location.reload(); /* the session has ended: this leads to where one logs in */
         const { event_id } = found.ok ? await found.clone().json() : {};
         if (event_id && !answered.has(event_id)) awaited.add(event_id);
+        if (!found.ok) hideSkeleton();
         return found;
-      }).finally(() => asking.delete(asked));
+      }, (error) => { hideSkeleton(); throw error; }).finally(() => asking.delete(asked));
       asking.add(asked);
       return asked;
     }
@@ -225,18 +311,20 @@ window.gircse = (() => {
     account.then((name) => { if (!place.textContent) place.textContent = name; });
   }
 
+  hideUntilComplete();
   keepListening();
   addEventListener("popstate", () => location.reload());
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
+  document.addEventListener("toggle", placeMenu, true);
 
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver(() => { showTheme(); nameAccount(); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver((changes) => { showTheme(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
+  return { showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
 })();

@@ -1,20 +1,55 @@
 /* Sends dropped and chosen files, folders with their paths, to the API of this server, a few at a time.
    Everything is written as text, never as HTML: a file's name is untrusted. */
-const AT_A_TIME = 3, MOST_FILES = 5000, MOST_SHOWN = 20;
+const AT_A_TIME = 3, MOST_FILES = 5000, MOST_SHOWN = 20, MOST_AT_ONCE = 1000;
 const zone = element.querySelector('.uploader');
 const said = zone.querySelector('.upload-said'), bar = zone.querySelector('progress'), errors = zone.querySelector('.upload-errors');
-let waiting = [], running = 0, sent = 0, unchanged = 0, total = 0, failed = [], told = 0;
+const call = zone.querySelector('.uploader-target'), content = element.closest('#content');
+const undo = zone.querySelector('.upload-undo'), place = undo.querySelector('select');
+let waiting = [], running = 0, sent = 0, unchanged = 0, replaced = 0, total = 0, failed = [], told = 0;
+let kept = '', into = '', added = []; /* the collection of what was handed in last, and the ids of its new documents */
 
-const collection = () => document.querySelector('#documents-list [data-collection]')?.dataset.collection;
+/* Where files go is what the list says, since that is what a person sees. */
+function target() {
+  const { collection, isNew } = content.querySelector('#documents-list [data-collection]')?.dataset ?? {};
+  return { name: collection ?? '', isNew: isNew !== undefined };
+}
 const warn = (event) => event.preventDefault();
+const files = (count) => (count === 1 ? '1 file' : `${count} files`);
+
+function drawTarget() {
+  const { name, isNew } = target();
+  const text = name ? `into the ${isNew ? 'new ' : ''}collection “${name}”` : '';
+  if (call.textContent !== text) call.textContent = text;
+  if (name !== kept && !isNew) gircse.keepCollection(kept = name); /* not what is typed and does not exist */
+}
+new MutationObserver(drawTarget).observe(content, { childList: true, subtree: true, attributes: true, attributeFilter: ['data-collection', 'data-is-new'] });
+drawTarget();
+
+/* Enter takes what is written, and not the first name that it is a part of, unless one was chosen by the arrows. */
+let isChoosing = false;
+content.addEventListener('keydown', (event) => {
+  if (!event.target.matches('#documents-collection input')) return;
+  if (event.key === 'Enter' && !isChoosing && event.target.value) {
+    event.stopPropagation();
+    event.preventDefault();
+    event.target.blur();
+  }
+  isChoosing = event.key !== 'Enter' && event.key.startsWith('Arrow');
+}, true);
+
+async function post(path, body) {
+  const answer = await fetch(`/api/v1/${path}`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw Object.assign(new Error(await reason(answer)), { status: answer.status });
+  return answer.json();
+}
 
 async function ensureCollection() {
-  if (collection()) return collection();
-  const answer = await fetch('/api/v1/collections', {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'library' }),
-  });
-  if (!answer.ok && answer.status !== 409) throw new Error(await reason(answer));
-  return 'library';
+  const { name, isNew } = target();
+  if (!name) throw new Error('Choose a collection first, or write the name of a new one.');
+  if (isNew) await post('collections', { name }).catch((error) => { if (error.status !== 409) throw error; });
+  return name;
 }
 
 async function reason(answer) {
@@ -30,7 +65,10 @@ async function send(item) {
   form.append('file', new File([item.file], item.file.name, { type: '' }));
   const answer = await fetch('/api/v1/documents', { method: 'POST', body: form });
   if (!answer.ok) throw new Error(await reason(answer));
-  if ((await answer.json()).job === null) unchanged += 1;
+  const { document, job } = await answer.json();
+  if (job === null) unchanged += 1;
+  else if (document.revision > 1) replaced += 1;
+  else added.push(document.id);
 }
 
 function work() {
@@ -48,10 +86,11 @@ function draw() {
   bar.max = Math.max(total, 1);
   bar.value = sent;
   const good = sent - failed.length;
-  const files = (count) => (count === 1 ? '1 file' : `${count} files`);
+  const more = [[unchanged, 'unchanged'], [replaced, 'in place of earlier versions'], [failed.length, 'not taken']];
   said.textContent = isDone
-    ? `${files(good)} handed in${unchanged ? `, ${unchanged} unchanged` : ''}${failed.length ? `, ${failed.length} not taken` : ''}. You can leave this page: reading goes on.`
-    : `Sending ${sent + 1} of ${total}. Stay on this page until all are sent.`;
+    ? `${files(good)} into collection “${into}”${more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('')}. You can leave this page: reading goes on.`
+    : `Sending ${sent + 1} of ${total} into collection “${into}”. Stay on this page until all are sent.`;
+  offerUndo(isDone && added.length > 0);
   if (isDone) removeEventListener('beforeunload', warn);
   errors.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
   if (failed.length > MOST_SHOWN) errors.append(line(`and ${failed.length - MOST_SHOWN} more`));
@@ -63,8 +102,39 @@ function draw() {
     again.onclick = () => { const items = failed.map((each) => each.item); failed = []; begin(items); };
     errors.append(again);
   }
-  if (isDone || Date.now() - told > 1500) { told = Date.now(); trigger('added'); }
+  if (isDone || Date.now() - told > 1500) { told = Date.now(); trigger('added', { collection: into }); }
 }
+
+function offerUndo(isThere) {
+  const wasHidden = undo.hidden;
+  undo.hidden = !isThere;
+  if (wasHidden && isThere) gircse.fillCollections(place, into).then(() => { for (const each of undo.querySelectorAll('label, [data-move]')) each.hidden = !place.options.length; });
+}
+
+/* Takes back what was handed in last, or moves it, whether or not it has been read; what it replaced stays replaced. */
+async function takeBack(to) {
+  const ids = added;
+  added = [];
+  offerUndo(false);
+  try {
+    const moved = [];
+    while (ids.length) {
+      const some = ids.slice(0, MOST_AT_ONCE);
+      if (to) moved.push(...await post('documents/move', { document_ids: some, collection: to }));
+      else await post('documents/delete', { document_ids: some });
+      ids.splice(0, some.length);
+      if (!ids.length) said.textContent = to ? `${files(moved.length)} moved into collection “${to}”.` : 'Taken back: the files of this upload are deleted.';
+    }
+    if (to) { into = to; added = moved.map((each) => each.document.id); offerUndo(true); }
+  } catch (error) {
+    said.textContent = error.message;
+    added = ids;
+    offerUndo(true);
+  }
+  trigger('added', { collection: into });
+}
+undo.querySelector('[data-undo]').addEventListener('click', () => takeBack(''));
+undo.querySelector('[data-move]').addEventListener('click', () => { if (place.value) takeBack(place.value); });
 
 function line(text) {
   const each = document.createElement('li');
@@ -73,7 +143,7 @@ function line(text) {
 }
 
 function begin(items) {
-  if (sent >= total) { sent = total = unchanged = 0; failed = []; }
+  if (sent >= total) { sent = total = unchanged = replaced = 0; failed = []; added = []; into = items[0].collection; }
   total += items.length;
   waiting.push(...items);
   addEventListener('beforeunload', warn);

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from app.types.documents import CountedCollection
-from ui.contract import DOCUMENTS, AboutInfo
+from ui.contract import DOCUMENTS, PURPOSE, AboutInfo
 from ui.render.markdown import render_markdown
 from ui.render.text import join, shorten
 
@@ -54,11 +54,10 @@ _ADVICE = {
 
 def render_introduction() -> Markup:
     return Markup(
-        '<section class="introduction"><h1>About gircse-search</h1><p>gircse-search finds passages by meaning, and you '
-        "say what “similar” should mean. Its embedder, after the paper GIRCSE, generates words before it makes the "
-        "meaning, and shows you these words, so that you can steer them. It runs on your own machine, with your own "
-        "documents.</p></section>"
-    )
+        '<section class="introduction"><h1>About gircse-search</h1><p>{} Its embedder, after the paper GIRCSE, '
+        "generates words before it makes the meaning, and shows you these words, so that you can steer them. It runs "
+        "on your own machine, with your own documents.</p></section>"
+    ).format(PURPOSE)
 
 
 def render_help() -> Markup:

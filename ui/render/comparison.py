@@ -54,6 +54,7 @@ def render_welcome(examples: Sequence[Example]) -> str:
 
 def _compare_address(first: Example, second: Example) -> str:
     asked = {"q": first.query, "i1": first.instruction or NO_INSTRUCTION, "i2": second.instruction or NO_INSTRUCTION}
+    asked |= {"c1": first.collection, "c2": second.collection}
     return f"{COMPARE.path}?{urlencode(asked, errors='replace')}"
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.types.upkeep import Fetch, FetchState
-from ui.render.text import clean, join, name_of, shorten
+from ui.render.text import clean, join, name_of, render_error, shorten
 
 _IN_WORDS = {
     DocumentState.READY: "ready",
@@ -36,9 +36,37 @@ class DocumentPage:
 
 def render_no_collection() -> str:
     return Markup(
-        '<div class="welcome"><h2>Nothing here yet</h2><p>Drop files above and the collection “library” is made for '
-        "them, or make one of your own below. What you add becomes searchable as it is read.</p></div>"
+        '<div data-collection="library" data-is-new><div class="welcome"><h2>Nothing here yet</h2><p>Drop files above '
+        "and the collection “library” is made for them, or write a name of your own into the field. What you add "
+        "becomes searchable as it is read.</p></div></div>"
     )
+
+
+def render_new_collection(name: str) -> str:
+    """In the place of the list of a collection that does not exist; without a name, nothing can be dropped."""
+    return Markup('<div{}><p class="kept">There are no documents to show.</p></div>').format(
+        Markup(' data-collection="{}" data-is-new').format(clean(name)) if name else ""
+    )
+
+
+def render_offer(typed: str, name: str) -> str:
+    """To make the collection whose name was typed; `name` is what it can be called, empty where that is nothing."""
+    if not name:
+        return render_error(f"“{typed}” cannot name a collection: write letters from a to z or digits.")
+    return Markup(
+        '<div class="notice" role="status"><p dir="auto">There is no collection “{}”.</p><p class="settings-buttons">'
+        '<button type="button" class="plain-button" data-event="create" data-name="{}">Create collection {}</button>'
+        "</p></div>"
+    ).format(shorten(typed, 100), clean(name), clean(name))
+
+
+def render_undo(message: str, documents: Sequence[str], *, action: str, collection: str, to: str = "") -> str:
+    """What was done with documents, and a button that undoes it. `action` does, with the documents in `collection`."""
+    return Markup(
+        '<div class="notice" role="status"><p dir="auto">{}</p><p class="settings-buttons"><button type="button" '
+        'class="plain-button" data-event="act" data-action="{}" data-documents="{}" data-collection="{}" data-to="{}">'
+        "Undo</button></p></div>"
+    ).format(shorten(message, 1000), action, clean(" ".join(documents)), clean(collection), clean(to))
 
 
 def render_overview(collection: Collection, counts: Mapping[DocumentState, int], fetches: Sequence[Fetch]) -> str:
@@ -88,7 +116,9 @@ def render_documents(page: DocumentPage) -> str:
         )
         body = Markup(
             '<table class="documents"><caption class="sr-only">Documents, the newest first</caption><thead><tr>'
-            '<th scope="col">Document</th><th scope="col">State</th><th scope="col" class="number">Passages</th>'
+            '<th scope="col" class="document-pick"><input type="checkbox" data-every data-event="pick" '
+            'aria-label="Select all on this page"></th><th scope="col">Document</th><th scope="col">State</th>'
+            '<th scope="col" class="number">Passages</th>'
             '<th scope="col"><span class="sr-only">What to do</span></th></tr></thead><tbody>{}</tbody></table>{}'
         ).format(rows, _render_paging(page))
     elif page.is_filtered:
@@ -109,11 +139,14 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         else ""
     )
     return Markup(
-        '<tr><td class="document-name"><button type="button" class="open" data-walk data-event="open" '
+        '<tr{gone}><td class="document-pick">{pick}</td><td class="document-name">'
+        '<button type="button" class="open" data-walk data-event="open" '
         'data-document="{id}" dir="auto">{title}</button><span class="document-uri">{uri} · {size}</span>{error}</td>'
         '<td>{state}</td><td class="number"><span class="only-phone">Passages: </span>{chunks}</td>'
         '<td class="document-buttons">{buttons}</td></tr>'
     ).format(
+        gone=Markup(' class="is-deleted"') if document.state is DocumentState.DELETING else "",
+        pick=_render_pick(document, title),
         id=clean(document.id),
         title=title,
         uri=shorten(document.uri, 160),
@@ -122,6 +155,14 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         state=_render_state(document, job, is_paused=is_paused),
         chunks=f"{document.chunk_count:,}",
         buttons=_render_buttons(document, job, title),
+    )
+
+
+def _render_pick(document: Document, title: str) -> Markup:
+    if document.state is DocumentState.DELETING:
+        return Markup("")
+    return Markup('<input type="checkbox" data-event="pick" data-document="{}" aria-label="Select {}">').format(
+        clean(document.id), title
     )
 
 
@@ -155,8 +196,10 @@ def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
         buttons.append(_button("retry", "Retry", of=title, document=document.id))
     if document.state is DocumentState.QUEUED and is_ingestion:
         buttons.append(_button("cancel", "Cancel", of=title, document=document.id))
-    if document.state is not DocumentState.DELETING:
-        buttons.append(_button("delete", "Delete", of=title, document=document.id, confirm=f"Delete {title}?"))
+    if document.state is DocumentState.DELETING:
+        buttons.append(_button("restore", "Undo", of=f"the deletion of {title}", documents=document.id))
+    else:
+        buttons.append(_button("delete", "Delete", of=title, documents=document.id))
     return join(buttons)
 
 
@@ -206,12 +249,12 @@ def _render_fetch(fetch: Fetch) -> Markup:
     )
 
 
-def _button(action: str, label: str, *, of: str = "", confirm: str = "", document: str = "", url: str = "") -> Markup:
+def _button(action: str, label: str, *, of: str = "", document: str = "", documents: str = "", url: str = "") -> Markup:
     """`of` tells buttons of one label apart for those who hear them."""
     given = (
         (Markup(' data-document="{}"'), clean(document)),
+        (Markup(' data-documents="{}"'), clean(documents)),
         (Markup(' data-url="{}"'), clean(url)),
-        (Markup(' data-confirm="{}"'), confirm),
         (Markup(' aria-label="{}"'), f"{label} {of}" if of else ""),
     )
     return Markup(

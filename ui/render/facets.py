@@ -13,13 +13,16 @@ VALUES_SHOWN = 8
 
 
 def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[str, str]) -> str:
-    """Open while something is filtered. Nothing for a collection whose documents have no metadata in common."""
+    """Beside the hits; where there is no room for that, unfolded by a click, or while something is filtered. Nothing
+    for a collection whose documents have no metadata in common."""
     if not facets:
         return ""
     groups = join(_render_group(key, values, filters.get(key)) for key, values in facets.items())
     return Markup(
-        '<details class="facets"{}><summary>Narrow down</summary><div class="facet-groups">{}</div></details>'
-    ).format(Markup(" open") if filters else "", groups)
+        '<section class="facets"><h2>Narrow down</h2><button type="button" data-toggle="facet-groups" '
+        'aria-expanded="{}" aria-controls="facet-groups">Narrow down</button>'
+        '<div id="facet-groups" class="facet-groups{}">{}</div></section>'
+    ).format("true" if filters else "false", " is-open" if filters else "", groups)
 
 
 def _render_group(key: str, values: Sequence[FacetValue], chosen: str | None) -> Markup:

@@ -15,6 +15,27 @@ _ACCOUNT = Markup(
     '<button type="submit" class="plain-button">Log out</button></form>'
 )
 
+_SHORTCUTS = (
+    (("/",), "to the query"),
+    (("j", "↓"), "next passage, or next row of a list"),
+    (("k", "↑"), "the one before"),
+    (("o", "Enter"), "open it in its document"),
+    (("Tab",), "to the actions of a passage, and all else that can be pressed"),
+    (("?",), "these keys"),
+    (("Esc",), "close what is open"),
+)
+_KEYS = Markup(
+    '<dialog class="document-view keys" id="keys" aria-labelledby="keys-title"><header><h2 id="keys-title">Keys</h2>'
+    '<button type="button" class="plain-button" data-close-dialog>Close</button></header><dl>{}</dl></dialog>'
+).format(
+    join(
+        Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(
+            Markup(" ").join(Markup("<kbd>{}</kbd>").format(key) for key in keys), meaning
+        )
+        for keys, meaning in _SHORTCUTS
+    )
+)
+
 
 def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: bool = False) -> str:
     links = join(
@@ -34,5 +55,5 @@ def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: b
 def render_footer(about: AboutInfo) -> str:
     return Markup(
         '<footer class="site-footer"><p>Model <b>{}</b> · gircse-search {} · runs on this machine alone</p>'
-        "<p><kbd>/</kbd> query · <kbd>↑</kbd> <kbd>↓</kbd> hits · <kbd>Enter</kbd> open</p></footer>"
-    ).format(clean(about.model_name), clean(about.version))
+        '<p><button type="button" class="plain-button" data-open-keys><kbd>?</kbd> Keys</button></p></footer>{}'
+    ).format(clean(about.model_name), clean(about.version), _KEYS)

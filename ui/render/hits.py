@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from app.search.export import citation
 from app.types.documents import ChunkKind
 from app.types.search import (
     Exclusion,
@@ -20,22 +21,16 @@ from app.types.search import (
 )
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
+from ui.render.advice import render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
-from ui.render.text import clean, join, name_of, render_note, render_source_link, shorten
+from ui.render.text import clean, join, name_of, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
 METADATA_CHIPS = 6
 DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
 _KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
-
-
-def render_welcome() -> str:
-    return Markup(
-        '<div class="welcome"><h2>Nothing searched yet</h2><p>Write a query and press Enter. Then choose another lens, '
-        "or change the instruction, and watch the order change: the same words, read in another sense.</p></div>"
-    )
 
 
 def render_results(
@@ -45,13 +40,16 @@ def render_results(
     values: str = "",
     before: SearchResult | None = None,
     total_steps: int | None = None,
+    request: str = "",
+    note: Markup | None = None,
 ) -> str:
-    """`values` as they were written. `before` is the first look, against which moves are shown; `total_steps` is given
-    while more are to come."""
+    """`values` as they were written; `request` as the API takes it, for exports; `note` on the query. `before` is the
+    first look, against which moves are shown; `total_steps` is given while more are to come."""
+    note = note or Markup("")
     document = name_of(result.hits[0].document) if result.hits else ""
     choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
-        return choices + render_value_counts(result.values, chosen.value) + render_note(_nothing_found(result, chosen))
+        return choices + note + render_value_counts(result.values, chosen.value) + render_nothing_found(result, chosen)
     ranks = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
     chunks = {*chosen.like, *chosen.unlike}
 
@@ -72,24 +70,10 @@ def render_results(
     counts = render_value_counts(result.values, chosen.value)
     return (
         choices
-        + _render_summary(result, chosen, total_steps, values)
-        + (render_note(_WEAK) if result.match is Match.WEAK else "")
+        + _render_summary(result, chosen, total_steps, values, request)
+        + (note or (render_weak(result, chosen) if result.match is Match.WEAK else Markup("")))
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
-    )
-
-
-def _nothing_found(result: SearchResult, chosen: Choices) -> str:
-    if chosen.value and result.values is not None and result.values.passages:
-        named = name_value(chosen.value)
-        return f"None of the {result.values.passages} passages is “{named}”. Choose another value above."
-    if chosen.filters:
-        return "No passage has all of these filters. Take one away above."
-    if result.mode is SearchMode.SPARSE:
-        return "No passage holds these words. Search by meaning, or by both, to find other ways to say it."
-    return (
-        f"The collection “{result.collection}” gave no passages. "
-        "Add documents to it under Documents, then search again."
     )
 
 
@@ -147,10 +131,12 @@ def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 
-def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | None, values: str) -> Markup:
+def _render_summary(
+    result: SearchResult, chosen: Choices, total_steps: int | None, values: str, request: str
+) -> Markup:
     count = len(result.hits)
     sense = (
-        Markup("read as <q>{}</q>").format(shorten(result.instruction, 160))
+        Markup("read as <q>{}</q>").format(shorten(result.instruction, 80))
         if result.instruction
         else Markup("read without an instruction")
     )
@@ -160,8 +146,8 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
     if total_steps is not None:
         steps = f"first look after {result.steps} of {total_steps} steps …"
     return Markup(
-        '<p class="summary" role="status" dir="auto"><b>{} {}</b>, {} · <span>{}</span> · '
-        '<span>{} ms</span> · <a href="{}">Compare</a> <a class="to-reading" href="#reading">How it was read</a></p>'
+        '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span>'
+        '<span class="cost"> · {} · {} ms</span> · <a href="{}">Compare</a>{}</p>'
     ).format(
         count,
         "passage" if count == 1 else "passages",
@@ -169,7 +155,17 @@ def _render_summary(result: SearchResult, chosen: Choices, total_steps: int | No
         steps,
         f"{round(_total_ms(result.timings_ms)):,}",
         _compare_address(result, chosen, values),
+        _EXPORT.format(request) if request else "",
     )
+
+
+_EXPORT = Markup(
+    ' · <button type="button" class="plain" popovertarget="export">Export</button>'
+    '<span class="menu" id="export" popover data-request="{}">'
+    '<button type="button" class="plain-button" data-format="csv">CSV</button> '
+    '<button type="button" class="plain-button" data-format="json">JSON</button> '
+    '<button type="button" class="plain-button" data-format="md">Markdown</button></span>'
+)
 
 
 def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
@@ -261,10 +257,6 @@ def _render_duplicates(duplicates: Sequence[NearDuplicate]) -> Markup:
     )
 
 
-_WEAK = (
-    "Nothing here seems to answer this. These passages are the nearest, but no nearer than what questions about other "
-    "things find. Try other words, or another collection."
-)
 _THUMB = (
     "M2 9h3v8H2zm4.5 8V9l3.2-6.4c1 0 1.8.8 1.8 1.8V8h4.6c1 0 1.7.9 1.5 1.9l-1.1 5.6c-.2.9-.9 1.5-1.8 1.5z"  # a hand
 )
@@ -277,6 +269,7 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
         "More like this</button>"
         '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
         "Less like this</button>{within}"
+        '<button type="button" data-copy="{citation}">Copy citation</button>'
         '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
         'aria-label="Answers the query" title="Answers the query">{thumb}</button>'
         '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
@@ -291,6 +284,7 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
             '<button type="button" data-event="choose" data-action="filter" data-subject="{}" data-value="{}">'
             "More from this document</button>"
         ).format(DOCUMENT_FILTER, clean(hit.document.id)),
+        citation=clean(citation(hit)),
         thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
             _THUMB
         ),

@@ -11,42 +11,35 @@ from app.types.lens_indexes import LensIndexState, LensIndexStatus
 from app.types.values import OTHER, ValueCount, ValueReading, ValueScope, ValueSummary
 from ui.render.text import clean, join, shorten
 
-VALUES_SHOWN = 14  # of more, those with the most passages; the rest unfolds
+VALUES_SHOWN = 14  # of more, those with the most passages come first
 
 
 def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
-    """Buttons with counts, in the lens's order, `other` last; nothing for a search without values."""
+    """Buttons with counts, as many as a line holds, and the others behind a click; nothing for a search without
+    values."""
     if values is None:
         return Markup("")
-    shown, rest = _split(values, chosen)
-    more = (
-        Markup('<details class="value-rest"><summary>{} more</summary><ul>{}</ul></details>').format(
-            len(rest), join(_render_count(each, values, chosen) for each in rest)
-        )
-        if rest
-        else Markup("")
-    )
     return Markup(
-        '<section class="values" aria-label="Passages by value"><p><span>{}</span> <span>{} by value</span></p>'
-        "<ul>{}</ul>{}</section>"
+        '<section class="values" aria-label="Passages by value"><p title="{of} by value">{own}</p>'
+        '<ul id="value-counts" class="{open}">{counts}</ul><button type="button" class="plain-button" '
+        'data-toggle="value-counts" aria-expanded="{expanded}" aria-controls="value-counts" '
+        'title="Every value; {of}">All {count}</button></section>'
     ).format(
-        _tell_query(values),
-        _tell_passages(values),
-        join(_render_count(each, values, chosen) for each in shown),
-        more,
+        own=_tell_query(values),
+        of=_tell_passages(values),
+        counts=join(_render_count(each, values, chosen) for each in _in_order(values, chosen)),
+        count=len(values.counts),
+        open="is-open" if chosen else "",
+        expanded="true" if chosen else "false",
     )
 
 
-def _split(values: ValueSummary, chosen: str) -> tuple[Sequence[ValueCount], Sequence[ValueCount]]:
-    """What is shown at once, and the rest."""
-    if len(values.counts) <= VALUES_SHOWN + 1:
-        return values.counts, ()
+def _in_order(values: ValueSummary, chosen: str) -> Sequence[ValueCount]:
+    """In the lens's order; of more than have room, those first that have the most passages."""
+    if len(values.counts) <= VALUES_SHOWN:
+        return values.counts
     ahead = {chosen, values.query, OTHER}
-    ranked = sorted(values.counts, key=lambda each: (each.name not in ahead, -each.count, -(each.probability or 0)))
-    names = {each.name for each in ranked[:VALUES_SHOWN]}
-    return [each for each in values.counts if each.name in names], [
-        each for each in values.counts if each.name not in names
-    ]
+    return sorted(values.counts, key=lambda each: (each.name not in ahead, -each.count, -(each.probability or 0)))
 
 
 def _tell_passages(values: ValueSummary) -> str:

@@ -12,10 +12,49 @@ from ui.choices import Choices
 from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten
 
+WORDS_PER_LINE = 16  # those that have no room are left out by the browser
 TOKENS_PER_GROUP = 16
 STOP_WORDS_PER_GROUP = 5
 TOKENS_PER_STEP = 10
 TOKEN_SIZES = 5
+
+
+def render_reading(
+    groups: Sequence[RefinementGroup],
+    steps: Sequence[RefinementStep],
+    chosen: Choices,
+    *,
+    is_complete: bool = True,
+    is_ranking: bool = True,
+) -> str:
+    """The heaviest words in one line, and all of the refinement behind a click."""
+    if not groups:
+        return ""
+    words = join(
+        Markup('<li class="token{}" dir="auto">{}</li>').format(
+            " is-boosted" if chosen.bias.get(word, 0) > 0 else "", _render_menu(word, f"line-{place}")
+        )
+        for place, word in enumerate(heaviest_words(groups)[:WORDS_PER_LINE])
+    )
+    return Markup(
+        '<section class="reading{}" aria-label="Words of the refinement"><p>The model thought of</p>'
+        '<ul class="tokens">{}</ul><button type="button" data-toggle="refinement" aria-expanded="false" '
+        'aria-controls="refinement">Details</button><div id="refinement">{}</div></section>'
+    ).format(
+        "" if is_complete else " is-unfinished",
+        words or Markup("<li>nothing that has a meaning of its own</li>"),
+        render_refinement(groups, steps, chosen, is_complete=is_complete, is_ranking=is_ranking),
+    )
+
+
+def heaviest_words(groups: Sequence[RefinementGroup]) -> list[str]:
+    """Words of substance of all steps, by their highest mean probability in a group of steps."""
+    means: dict[str, float] = {}
+    for group in groups:
+        for token in group.tokens:
+            if not token.is_stop_word:
+                means[token.token] = max(means.get(token.token, 0.0), token.weight / _step_count(group))
+    return sorted(means, key=lambda word: (-means[word], word))
 
 
 def render_refinement(
@@ -38,11 +77,15 @@ def render_refinement(
         '<details class="every-step"><summary>Every step</summary>{}</details></section>'
     ).format(
         "" if is_complete else " is-unfinished",
-        "" if chosen is None else " Choose a word to say that it matters more, or not at all.",
-        "" if is_ranking else " They decide nothing yet: no instruction was given, and no word chosen.",
+        "" if chosen is None else " Choose a word for more of what is about it, or less.",
+        "" if is_ranking else " They decide nothing until there is an instruction, or one of them is chosen.",
         join(
             _render_group(
-                group, None if chosen is None else chosen.bias, is_first=index == 0, heaviest=_heaviest(groups)
+                group,
+                None if chosen is None else chosen.bias,
+                number=index,
+                is_first=index == 0,
+                heaviest=_heaviest(groups),
             )
             for index, group in enumerate(groups)
         ),
@@ -62,11 +105,14 @@ def _step_count(group: RefinementGroup) -> int:
 
 
 def _render_group(
-    group: RefinementGroup, bias: Mapping[str, float] | None, *, is_first: bool, heaviest: float
+    group: RefinementGroup, bias: Mapping[str, float] | None, *, number: int, is_first: bool, heaviest: float
 ) -> Markup:
     words_of_substance = [token for token in group.added if not token.is_stop_word][:TOKENS_PER_GROUP]
     shown = [*words_of_substance, *[token for token in group.added if token.is_stop_word][:STOP_WORDS_PER_GROUP]]
-    words = join(_render_token(token, heaviest * _step_count(group), bias) for token in shown)
+    words = join(
+        _render_token(token, heaviest * _step_count(group), bias, f"group-{number}-{place}")
+        for place, token in enumerate(shown)
+    )
     kept = ", ".join(clean(token.token) for token in group.kept if not token.is_stop_word)
     return Markup('<div class="group"><h3>{} <span>{}</span></h3>{}{}</div>').format(
         _step_range(group),
@@ -82,28 +128,28 @@ def _step_range(group: RefinementGroup) -> str:
     return f"Steps {group.first_step}–{group.last_step}"
 
 
-def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] | None) -> Markup:
+def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] | None, key: str) -> Markup:
     share = min(1.0, token.weight / heaviest) if heaviest > 0 else 0.0
     size = 1 if token.is_stop_word else 1 + round(share**0.5 * (TOKEN_SIZES - 1))
-    word = shorten(token.token, 40)
     return Markup('<li class="token size-{}{}{}" dir="auto" title="summed probability {}">{}</li>').format(
         size,
         " is-stop" if token.is_stop_word else "",
         " is-boosted" if bias and bias.get(token.token, 0) > 0 else "",
         f"{token.weight:.3f}",
-        word if bias is None else _render_menu(token.token, word),
+        shorten(token.token, 40) if bias is None else _render_menu(token.token, key),
     )
 
 
-def _render_menu(word: str, shown: str) -> Markup:
-    """Only one of them is open at a time, since all have one name."""
+def _render_menu(word: str, key: str) -> Markup:
+    """`key`: of the popover, of which the browser shows one at a time."""
     return Markup(
-        '<details name="token"><summary>{shown}</summary><span class="token-menu">'
+        '<button type="button" class="word" popovertarget="token-{key}">{shown}</button>'
+        '<span class="menu token-menu" id="token-{key}" popover>'
         '<button type="button" class="plain-button" data-event="choose" data-action="boost" data-subject="{word}" '
-        'aria-label="More {shown}">more</button>'
+        'aria-label="More {shown}">More</button> '
         '<button type="button" class="plain-button" data-event="choose" data-action="suppress" data-subject="{word}" '
-        'aria-label="Less {shown}">less</button></span></details>'
-    ).format(shown=shown, word=clean(word))
+        'aria-label="Less {shown}">Less</button></span>'
+    ).format(shown=shorten(word, 40), word=clean(word), key=key)
 
 
 def _render_steps(steps: Sequence[RefinementStep]) -> Markup:

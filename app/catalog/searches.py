@@ -1,0 +1,93 @@
+"""Saved and past searches of each person in the catalog."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID, uuid4, uuid5
+
+from sqlalchemy import Select, delete, func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.catalog.search_tables import PastSearchRow, SavedSearchRow
+from app.catalog.sessions import Sessions, insert_into
+from app.errors import ConflictError, NotFoundError
+from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
+
+_PAST = UUID("0b1f7f0a-2f7d-5f3f-8a1c-6f1f6f0e4a52")
+
+
+class SearchRecords(Sessions):
+    def saved_searches(self, owner: str) -> list[SavedSearch]:
+        with self._session(self._engine) as session:
+            return [row.as_saved_search() for row in session.scalars(_saved_of(owner).order_by(SavedSearchRow.name))]
+
+    def saved_search(self, owner: str, search_id: str) -> SavedSearch:
+        with self._session(self._engine) as session:
+            return _saved(session, owner, search_id).as_saved_search()
+
+    def save_search(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
+        try:
+            return self._save(owner, name, request)
+        except IntegrityError:  # the same person has just saved one of this name
+            return self._save(owner, name, request)
+
+    def _save(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
+        with self._session(self._writer) as session:
+            row = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name))
+            if row is None:
+                count = session.scalar(select(func.count()).where(SavedSearchRow.owner == owner)) or 0
+                if count >= MAX_SAVED_SEARCHES:
+                    raise ConflictError(
+                        f"{count:,} searches are saved, which is as many as are kept; delete one first."
+                    )
+                row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._clock())
+                session.add(row)
+            row.request_json = json.dumps(request)
+            session.flush()
+            return row.as_saved_search()
+
+    def delete_saved_search(self, owner: str, search_id: str) -> None:
+        with self._session(self._writer) as session:
+            session.delete(_saved(session, owner, search_id))
+
+    def past_searches(self, owner: str, *, limit: int) -> list[PastSearch]:
+        newest = select(PastSearchRow).where(PastSearchRow.owner == owner).order_by(PastSearchRow.asked_at.desc())
+        with self._session(self._engine) as session:
+            return [row.as_past_search() for row in session.scalars(newest.limit(limit))]
+
+    def record_search(self, owner: str, request: SearchQuestion, *, keep: int) -> None:
+        key = json.dumps([owner, *(request.get(name) for name in ("query", "instruction", "collection"))])
+        with self._session(self._writer) as session:
+            insert = insert_into(session, PastSearchRow)
+            replaced = {name: insert.excluded[name] for name in ("request_json", "asked_at")}
+            statement = insert.on_conflict_do_update(index_elements=["id"], set_=replaced)
+            values = {"id": str(uuid5(_PAST, key)), "owner": owner, "request_json": json.dumps(request)}
+            session.execute(statement, [{**values, "asked_at": self._clock()}])
+            newest = select(PastSearchRow.id).where(PastSearchRow.owner == owner)
+            old = newest.order_by(PastSearchRow.asked_at.desc(), PastSearchRow.id).offset(keep)
+            ids = session.scalars(old.limit(1_000)).all()
+            session.execute(delete(PastSearchRow).where(PastSearchRow.id.in_(ids)))
+
+    def forget_searches(self, owner: str, search_id: str | None = None) -> int:
+        statement = delete(PastSearchRow).where(PastSearchRow.owner == owner)
+        if search_id is not None:
+            statement = statement.where(PastSearchRow.id == search_id)
+        with self._session(self._writer) as session:
+            return len(session.scalars(statement.returning(PastSearchRow.id)).all())
+
+
+def delete_searches_of(session: Session, owner: str) -> None:
+    for table in (SavedSearchRow, PastSearchRow):
+        session.execute(delete(table).where(table.owner == owner))
+
+
+def _saved_of(owner: str) -> Select[SavedSearchRow]:
+    return select(SavedSearchRow).where(SavedSearchRow.owner == owner)
+
+
+def _saved(session: Session, owner: str, search_id: str) -> SavedSearchRow:
+    row = session.scalar(_saved_of(owner).where(SavedSearchRow.id == search_id))
+    if row is None:
+        raise NotFoundError(f"You have no saved search with the id {search_id!r}.")
+    return row

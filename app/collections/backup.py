@@ -1,0 +1,206 @@
+"""Packs a whole installation into one file while it serves, and puts it back: catalog, stored files, indexes if wanted.
+
+The catalog is of one moment. Files are held from before that moment on, so that none that it names can go meanwhile.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
+from app.collections.held_files import HeldFiles, holding_files
+from app.errors import ArchiveError, NotFoundError
+from app.ports.ledger import Ledger
+from app.ports.parts import BlobStore, VectorIndex
+from app.types.documents import Point
+from app.types.lens_indexes import LABEL_PREFIX
+
+Row = dict[str, object]
+Tell = Callable[[int], None]
+
+ABOUT_MEMBER = "backup.json"
+_INDEX = r"[a-z0-9][a-z0-9_-]*--[0-9]+"
+BACKUP = ArchiveFormat(
+    "gircse backup",
+    1,
+    re.compile(
+        rf"backup\.json|manifest\.json|catalog/[a-z_]+/\d{{6,9}}\.jsonl|files/[0-9a-f]{{64}}|texts/[0-9a-f]{{64}}"
+        rf"|points/{_INDEX}/\d{{6,9}}\.jsonl|vectors/{_INDEX}/\d{{6,9}}\.npy"
+    ),
+    "gircse backup",
+)
+_POINTS_AT_ONCE = 1_000
+
+
+class Snapshot(Protocol):
+    revision: str
+
+    def pages(self) -> Iterator[tuple[str, list[Row]]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFacts:
+    """What a backup says of itself; `lost` are uris of documents whose file was missing or altered already."""
+
+    revision: str
+    made_at: str
+    release: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    indexes: Mapping[str, int] = field(default_factory=dict)  # with their dimension
+    documents: int = 0
+    lost: tuple[str, ...] = ()
+
+
+class BackupWriter:
+    def __init__(
+        self,
+        *,
+        catalog: Ledger,
+        open_snapshot: Callable[[], AbstractContextManager[Snapshot]],
+        index: VectorIndex | None,
+        files: Path,
+    ) -> None:
+        """With `index` its points are packed, too."""
+        self._catalog = catalog
+        self._open_snapshot = open_snapshot
+        self._index = index
+        self._files = files
+
+    def write(
+        self,
+        path: Path,
+        *,
+        made_at: str,
+        release: str,
+        settings: Mapping[str, object],
+        tell: Tell = lambda documents: None,
+    ) -> BackupFacts:
+        """`tell` hears of how many documents the files are in."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ArchiveWriter(path, BACKUP) as archive, holding_files(self._files) as held:
+            with self._open_snapshot() as snapshot:
+                documents = _add_catalog(archive, snapshot)
+                revision = snapshot.revision
+            held.take()
+            lost = _add_files(archive, documents, held, tell)
+            indexes = dict(self._add_indexes(archive)) if self._index is not None else {}
+            facts = BackupFacts(revision, made_at, release, settings, indexes, len(documents), tuple(lost))
+            values = {name: getattr(facts, name) for name in BackupFacts.__slots__}
+            archive.add(ABOUT_MEMBER, json.dumps(values, indent=1).encode())
+        return facts
+
+    def _add_indexes(self, archive: ArchiveWriter) -> Iterator[tuple[str, int]]:
+        """As they are now: what has changed since the snapshot is told by comparison with the catalog."""
+        assert self._index is not None
+        for collection in self._catalog.collections():
+            name = collection.active_index
+            for number, chunks in enumerate(self._catalog.chunk_pages(name), start=1):
+                points = self._index.retrieve(name, [chunk.id for chunk in chunks])
+                lines = (json.dumps([point.id, _without_labels(point.payload)]) for point in points)
+                vectors = io.BytesIO()
+                np.save(vectors, np.asarray([point.vector for point in points], dtype=np.float32))
+                archive.add(f"points/{name}/{number:06}.jsonl", "\n".join(lines).encode("utf-8", "surrogatepass"))
+                archive.add(f"vectors/{name}/{number:06}.npy", vectors.getvalue())
+            yield name, collection.dimension
+
+
+class BackupReader:
+    """Of a file that is verified to the last byte before it can be asked for anything. Raises ArchiveError."""
+
+    def __init__(self, path: Path, *, tell: Tell = lambda position: None) -> None:
+        self._path = path
+        self._tell = tell
+        members = verify(path, BACKUP, tell=tell)
+        if ABOUT_MEMBER not in members:
+            raise ArchiveError(f"{path} has no {ABOUT_MEMBER}: it is no backup.")
+        self.facts = self._read_facts()
+
+    def catalog_pages(self) -> Iterator[tuple[str, list[Row]]]:
+        for member in self._members("catalog"):
+            yield member.name.split("/")[1], [json.loads(line) for line in member.read().splitlines()]
+
+    def put_files(self, blobs: BlobStore) -> int:
+        """Those that are missing or altered; how many. What is there stays."""
+        count = 0
+        for member in self._members("files", "texts"):
+            content_hash = member.name[-64:]
+            if member.kind == "files" and not blobs.is_sound(content_hash):
+                blobs.put_parts(content_hash, member.parts)
+                count += 1
+            elif member.kind == "texts" and not blobs.has_text(content_hash):
+                blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+        return count
+
+    def put_points(self, index: VectorIndex) -> int:
+        """Into indexes that are not there; how many points."""
+        missing = {name: dimension for name, dimension in self.facts.indexes.items() if not index.exists(name)}
+        for name, dimension in missing.items():
+            index.create(name, dimension=dimension)
+        count = 0
+        lines: list[tuple[str, dict[str, object]]] = []
+        for member in self._members("points", "vectors"):
+            name = member.name.split("/")[1]
+            if name not in missing:
+                continue
+            if member.kind == "points":
+                lines = [json.loads(line) for line in member.read().splitlines()]
+                continue
+            vectors = np.load(io.BytesIO(member.read()), allow_pickle=False)
+            index.upsert(
+                name, [Point(each, row.tolist(), held) for (each, held), row in zip(lines, vectors, strict=True)]
+            )
+            count += len(lines)
+        return count
+
+    def _read_facts(self) -> BackupFacts:
+        for member in self._members("backup.json"):
+            try:
+                values = json.loads(member.read())
+                return BackupFacts(**{**values, "lost": tuple(values["lost"])})
+            except (ValueError, TypeError, KeyError) as error:
+                raise ArchiveError(f"{ABOUT_MEMBER} of {self._path} cannot be read: {error}.") from error
+        raise NotFoundError(ABOUT_MEMBER)
+
+    def _members(self, *kinds: str) -> Iterator[Member]:
+        with closing(read_members(self._path, BACKUP, tell=self._tell)) as members:
+            yield from (member for member in members if member.kind in kinds)
+
+
+def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[str, bool]]:
+    """Content hash → uri of a document that has it, and whether that is read already."""
+    documents: dict[str, tuple[str, bool]] = {}
+    for number, (table, rows) in enumerate(snapshot.pages(), start=1):
+        if table == "document":
+            documents.update((str(row["content_hash"]), (str(row["uri"]), row["state"] == "ready")) for row in rows)
+        lines = (json.dumps(row, ensure_ascii=True) for row in rows)
+        archive.add(f"catalog/{table}/{number:06}.jsonl", "\n".join(lines).encode())
+    return documents
+
+
+def _add_files(
+    archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, tell: Tell
+) -> Iterable[str]:
+    """Uris of those that are missing or altered."""
+    lost = []
+    for number, (content_hash, (uri, is_read)) in enumerate(documents.items(), start=1):
+        file, text = held.file(content_hash), held.text(content_hash)
+        if not file.exists() or not archive.add_file(f"files/{content_hash}", file, content_hash=content_hash):
+            lost.append(uri)
+        if is_read and text.exists():
+            archive.add_file(f"texts/{content_hash}", text)
+        tell(number)
+    return lost
+
+
+def _without_labels(payload: Mapping[str, object]) -> dict[str, object]:
+    """Labels are made anew where they are wanted."""
+    return {key: value for key, value in payload.items() if not key.startswith(LABEL_PREFIX)}

@@ -1,0 +1,100 @@
+"""Asks an index whether it still holds what the catalog says, and can be searched: a sample of it, or all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from app.errors import EngineFaultError, NotFoundError
+from app.ports.ledger import Ledger
+from app.ports.parts import VectorIndex
+from app.types.documents import Collection
+
+SAMPLE = 32
+_PAGE = 256
+_ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDamage:
+    """`lacking` of its points are not there; what is there is as it was written. None: more than that is wrong, and
+    was seen of `ids`."""
+
+    reason: str
+    lacking: int | None = None
+    ids: tuple[str, ...] = ()
+
+
+def probe_index(
+    catalog: Ledger,
+    index: VectorIndex,
+    collection: Collection,
+    *,
+    sample: int | None = SAMPLE,
+    former: IndexDamage | None = None,
+) -> IndexDamage | None:
+    """What is wrong with the active index; None where nothing was found. Without `sample` every point is looked at.
+    What `former` saw is looked at again in any case.
+
+    Chunks of documents that are being ingested are left out, and while there are any, counts may differ. Raises
+    VectorIndexUnavailableError when the engine is away.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _look(catalog, index, collection, sample, former)
+        except NotFoundError:
+            present = catalog.collection(collection.name)  # raises when it was deleted meanwhile
+            if present.active_index == collection.active_index:
+                return IndexDamage("the vector index does not have it")
+            collection = present
+        except EngineFaultError as error:
+            fault = str(error)
+            if attempt < _ATTEMPTS - 1:
+                time.sleep(_PAUSE_S)
+    return IndexDamage(fault.partition(". If it goes on")[0])
+
+
+def _look(
+    catalog: Ledger, index: VectorIndex, collection: Collection, sample: int | None, former: IndexDamage | None
+) -> IndexDamage | None:
+    name = collection.active_index
+    there, wanted = index.count(name), catalog.chunk_count(name)
+    is_whole = sample is None or wanted <= max(sample, _PAGE)
+    lacking = 0
+    for ids in _pages(catalog, name) if is_whole else [_chosen(catalog, name, sample or 0, former)]:
+        missing = _missing(catalog, index, name, ids)
+        lacking += len(missing)
+        present = [each for each in ids if each not in missing]
+        # Asked again: a document may have been taken up between the two looks.
+        if present and index.inspect(name, present):
+            still = _at_rest(catalog, name, present)
+            if still and (found := index.inspect(name, still)):
+                return IndexDamage(found, ids=tuple(still))
+    if not is_whole and (lacking or (there < wanted and catalog.is_at_rest(collection.name))):
+        lacking = sum(len(each) for each in map(partial(_missing, catalog, index, name), _pages(catalog, name)))
+    return IndexDamage(f"{lacking} of its {wanted} chunks lack their points", lacking) if lacking else None
+
+
+def _chosen(catalog: Ledger, name: str, count: int, former: IndexDamage | None) -> list[str]:
+    return list({*catalog.sample_chunks(name, count=count), *(former.ids if former else ())})
+
+
+def _pages(catalog: Ledger, name: str) -> Iterator[list[str]]:
+    for page in catalog.chunk_pages(name):
+        for start in range(0, len(page), _PAGE):
+            yield [chunk.id for chunk in page[start : start + _PAGE]]
+
+
+def _at_rest(catalog: Ledger, name: str, ids: Sequence[str]) -> list[str]:
+    """Those of documents that no job is at work on."""
+    owners = catalog.chunk_owners(name, ids)
+    is_idle = catalog.unqueued_documents(list(set(owners.values())))
+    return [chunk_id for chunk_id, document_id in owners.items() if is_idle.get(document_id)]
+
+
+def _missing(catalog: Ledger, index: VectorIndex, name: str, ids: Sequence[str]) -> set[str]:
+    there = index.present_ids(name, ids)
+    absent = _at_rest(catalog, name, [each for each in ids if each not in there])
+    return set(absent) - index.present_ids(name, absent)

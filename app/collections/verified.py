@@ -1,0 +1,35 @@
+"""Remembers which stored files were seen to have their hash, until they change: by size, time and place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from app.runtime.lru import LRUCache
+
+_KEPT = 200_000  # files, at a hundred bytes each
+
+
+class Verified:
+    def __init__(self) -> None:
+        self._known: LRUCache[str, tuple[int, ...]] = LRUCache(_KEPT)
+
+    def holds(self, path: Path, content_hash: str) -> bool:
+        """Whether the file has this hash. Reads it, unless it was read since it last changed. Raises OSError."""
+        with path.open("rb") as file:
+            before = _signature(os.fstat(file.fileno()))
+            if self._known.get(content_hash) == before:
+                return True
+            is_right = hashlib.file_digest(file, "sha256").hexdigest() == content_hash
+            if is_right and _signature(os.fstat(file.fileno())) == before:
+                self._known.keep({content_hash: before})
+            return is_right
+
+    def is_known(self, found: os.stat_result, content_hash: str) -> bool:
+        """Whether the file that looks like this was seen to have this hash."""
+        return self._known.get(content_hash) == _signature(found)
+
+
+def _signature(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev

@@ -1,0 +1,90 @@
+"""What `gircse doctor` asks of what is stored: the catalog's file, indexes and files of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+
+from app.collections.backup_schedule import last_backup, scheduled_backups
+from app.collections.blobs import FolderBlobStore
+from app.collections.index_probe import probe_index
+from app.commands.composition import open_catalog, wiring
+from app.commands.findings import Finding
+from app.ports.ledger import Ledger
+from app.settings import Settings
+from app.types.documents import StoredFile, utc_now
+
+SAMPLE = 2_000  # chunks of an index that are looked at: a second or so
+LATE, GRACE = 1.5, timedelta(hours=1)  # times as old as wanted, and time to make it
+_MAX_TOLD = 5
+REBUILD = "Run: gircse doctor --rebuild"
+
+
+def check_damage(settings: Settings) -> Finding:
+    """Of every index a sample, or all of a small one: is each point there and as it was written, is it found?"""
+    with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
+        collections = catalog.collections()
+        found = {each.name: probe_index(catalog, index, each, sample=SAMPLE) for each in collections}
+    damaged = [f"{name}: {damage.reason}" for name, damage in found.items() if damage is not None]
+    if damaged:
+        return Finding(False, "; ".join(damaged), REBUILD)
+    return Finding(True, f"{len(found)} indexes hold what the catalog says, and are searched")
+
+
+def check_sizes(settings: Settings) -> Finding:
+    return _check_files(settings, reads=False)
+
+
+def check_hashes(settings: Settings) -> Finding:
+    return _check_files(settings, reads=True)
+
+
+def _check_files(settings: Settings, *, reads: bool) -> Finding:
+    blobs = FolderBlobStore(settings.home / "files")
+    with open_catalog(settings) as catalog:
+        files = list(_files(catalog))
+    damaged = [file for file in files if not _is_whole(blobs, file, reads=reads)]
+    textless = [file for file in files if file.is_read and not blobs.has_text(file.content_hash)]
+    errors, advice = [], []
+    if damaged:
+        told = ", ".join(file.uri for file in islice(damaged, _MAX_TOLD))
+        errors.append(f"{len(damaged)} stored files are missing or altered, as of {told}")
+        backup = last_backup(settings.backup_directory) or "FILE"
+        advice.append(f"Run: gircse restore {backup} --files. Or hand them in again, as by gircse ingest.")
+    if lost := [file for file in textless if file not in damaged]:
+        told = ", ".join(file.uri for file in islice(lost, _MAX_TOLD))
+        errors.append(f"{len(lost)} texts that were read are missing, as of {told}")
+        advice.append(f"{REBUILD}.")
+    if errors:
+        return Finding(False, "; ".join(errors), " ".join(advice))
+    looked = "have their hashes" if reads else "are there, by their sizes; --files compares their hashes"
+    return Finding(True, f"{len(files)} stored files {looked}")
+
+
+def check_backups(settings: Settings) -> Finding:
+    """Whether the last one is as new as the settings want it."""
+    if settings.backup_directory is None:
+        return Finding(True, "none scheduled (GIRCSE_BACKUP_DIRECTORY is not set)")
+    there = scheduled_backups(settings.backup_directory)
+    if there:
+        made_at, path = there[-1]
+        age = utc_now() - made_at
+        detail = f"{len(there)}, the last of {made_at:%Y-%m-%d %H:%M} UTC: {path}"
+        if age <= LATE * timedelta(hours=settings.backup_every_hours) + GRACE:
+            return Finding(True, detail)
+    else:
+        detail = f"none in {settings.backup_directory} yet"
+    return Finding(
+        False, detail, "A running worker makes them (gircse up, gircse worker); its log says why it could not."
+    )
+
+
+def _files(catalog: Ledger) -> Iterator[StoredFile]:
+    for collection in catalog.collections():
+        for page in catalog.stored_files(collection.name):
+            yield from page
+
+
+def _is_whole(blobs: FolderBlobStore, file: StoredFile, *, reads: bool) -> bool:
+    return blobs.is_sound(file.content_hash) if reads else blobs.byte_count(file.content_hash) == file.byte_count

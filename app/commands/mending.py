@@ -1,0 +1,134 @@
+"""What `gircse doctor --rebuild`, `check` and `restore` share: mends what differs, and makes damaged indexes anew."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from app.collections.consistency import UNMANAGED, ConsistencyCheck, Difference, Inconsistency
+from app.collections.index_probe import IndexDamage, probe_index
+from app.collections.reindex import Reindexer
+from app.commands import console
+from app.commands.composition import wiring
+from app.commands.working import own_worker
+from app.errors import FingerprintMismatchError
+from app.services import Services
+from app.types.documents import Collection, IndexRole, JobState
+
+POLL_S = 0.2
+MOST_IN_PLACE = 0.05  # of the points of an index; where more are lost, searches are refused until all are there again
+_MAX_TOLD = 50
+_OF_REBUILDS = frozenset(
+    {
+        Inconsistency.MISSING_INDEX,
+        Inconsistency.MISSING_POINTS,
+        Inconsistency.WRONG_POINTS,
+        Inconsistency.WRONG_ALIAS,
+    }
+)
+
+
+def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
+    """Damaged indexes beside what is left of them, one after the other; the rest in place. `mends_all`: also removes
+    points and indexes that the catalog does not know, as after it was put back from a backup."""
+    with wiring("ingestion").open_reindexer(services) as reindexer:
+        for collection in services.catalog.collections():
+            damage = probe_index(services.catalog, services.index, collection, sample=None)
+            if damage is not None and not _is_small(services, collection, damage):
+                typer.echo(f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew.")
+                _rebuild(reindexer, collection)
+            _drop_damaged_standby(services, collection.name)
+    _read_lost_texts(services)
+    kinds = frozenset(Inconsistency) - {Inconsistency.UNNEEDED_FILES} if mends_all else _OF_REBUILDS
+    left = mend_differences(services, lambda difference: difference.kind in kinds)
+    if left:
+        typer.echo("`gircse check --fix` mends the rest.", err=True)
+
+
+def _is_small(services: Services, collection: Collection, damage: IndexDamage) -> bool:
+    if damage.lacking is None:
+        return False
+    return damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
+
+
+def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
+    try:
+        target = reindexer.begin_rebuild(collection.name)
+    except FingerprintMismatchError as error:  # others can be made anew all the same
+        typer.echo(f"  not made anew: {error}", err=True)
+        return
+    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console.stderr) as progress:
+        bar = progress.add_task("indexing", total=None)
+        report = reindexer.build(target, tell=lambda done, total: progress.update(bar, completed=done, total=total))
+    reindexer.end_rebuild(collection.name)
+    typer.echo(f"{collection.name!r} is whole again: {report.documents} documents with {report.chunks} chunks.")
+    for uri, reason in list(report.unreadable.items())[:_MAX_TOLD]:
+        typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
+
+
+def _drop_damaged_standby(services: Services, name: str) -> None:
+    """An index to roll back to, or one that was half built."""
+    for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
+        standby = services.catalog.standby(name, role)
+        if standby is None or not services.index.exists(standby.active_index):
+            continue
+        damage = probe_index(services.catalog, services.index, standby)
+        if damage is not None and damage.lacking is None:
+            services.catalog.discard_index(name, role)
+            typer.echo(f"{standby.active_index} is damaged, too, and dropped.")
+    services.library.remove_unneeded()
+
+
+def _read_lost_texts(services: Services) -> None:
+    """By their ingestion, which keeps vectors that are there."""
+    for collection in services.catalog.collections():
+        for page in services.catalog.stored_files(collection.name):
+            for file in page:
+                if file.is_read and not services.blobs.has_text(file.content_hash):
+                    services.catalog.queue_again(file.document_id)
+    work_off(services)
+
+
+def mend_differences(
+    services: Services, is_to_mend: Callable[[Difference], bool], *, removes_unmanaged: bool = False
+) -> int:
+    """How many things of ours differ and were not mended."""
+    found: Counter[tuple[Inconsistency, str, str]] = Counter()
+    consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
+    for difference in consistency.differences():
+        is_mended = is_to_mend(difference) and consistency.mend(difference, removes_unmanaged=removes_unmanaged)
+        verdict = "mended" if is_mended else "left" if difference.kind in UNMANAGED else "found"
+        found[difference.kind, difference.index, verdict] += difference.count
+    if not found:
+        typer.echo("Catalog and vectors agree.")
+        return 0
+    rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
+    console.print_table(("count", "what", "index", ""), rows)
+    if any(verdict == "mended" for _, _, verdict in found):
+        work_off(services)
+    return sum(count for (_, _, verdict), count in found.items() if verdict == "found")
+
+
+def work_off(services: Services) -> None:
+    """Waits until all queued jobs are done, by a running worker or else by one of its own."""
+    total = _count_waiting(services)
+    if not total:
+        return
+    columns = (TextColumn("taking in again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
+        bar = progress.add_task("taking in again", total=total)
+        while waiting := _count_waiting(services):
+            ensure_working()
+            progress.update(bar, completed=max(0, total - waiting))
+            time.sleep(POLL_S)
+
+
+def _count_waiting(services: Services) -> int:
+    running = [each.name for each in services.catalog.collections() if not each.is_paused]
+    counts = map(services.catalog.job_counts, running)
+    return sum(count[JobState.QUEUED] + count[JobState.RUNNING] for count in counts)

@@ -1,0 +1,100 @@
+"""Several physical indexes read as one, by a name that joins theirs: each leg's points are the best of all of them.
+
+Cosines are the same in one index and in many. BM25 weighs a word by how rare it is in its own index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+
+from app.ports.parts import SearchedIndex
+from app.types.documents import Point, ScoredPoint
+
+_JOINED_BY = "+"  # stands in no name of an index
+INDEX_KEY = "index"  # in the payload of a point of several indexes: which one it is in
+
+T = TypeVar("T")
+
+
+def joined_name(indexes: Sequence[str]) -> str:
+    return _JOINED_BY.join(indexes)
+
+
+class JoinedIndexes:
+    """The port `SearchedIndex`. A name of one index goes through as it is."""
+
+    def __init__(self, index: SearchedIndex) -> None:
+        self._index = index
+
+    def search(self, index: str, vector: Sequence[float], *, limit: int, **options: Any) -> list[ScoredPoint]:
+        return self._best(index, lambda name: self._index.search(name, vector, limit=limit, **options), limit)
+
+    def search_sparse(self, index: str, text: str, *, limit: int, **options: Any) -> list[ScoredPoint]:
+        def ask(name: str) -> list[ScoredPoint]:
+            return self._index.search_sparse(name, text, limit=limit, **options)
+
+        with_words = [name for name in index.split(_JOINED_BY) if self._index.has_sparse(name)]
+        return self._best(joined_name(with_words) or index, ask, limit)
+
+    def search_legs(
+        self, index: str, vectors: Sequence[Sequence[float]], text: str, *, limit: int, **options: Any
+    ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
+        names = index.split(_JOINED_BY)
+        if len(names) == 1:
+            return self._index.search_legs(index, vectors, text, limit=limit, **options)
+        found = [
+            self._index.search_legs(name, vectors, text if self._index.has_sparse(name) else "", limit=limit, **options)
+            for name in names
+        ]
+        dense = [
+            [_of(name, legs[place]) for name, (legs, _) in zip(names, found, strict=True)]
+            for place in range(len(vectors))
+        ]
+        words = [_of(name, sparse) for name, (_, sparse) in zip(names, found, strict=True)]
+        return [_merged(each, limit) for each in dense], _merged(words, limit)
+
+    def has_sparse(self, index: str) -> bool:
+        return any(map(self._index.has_sparse, index.split(_JOINED_BY)))
+
+    def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
+        return list(chain.from_iterable(self._each(index, lambda name: self._index.retrieve(name, ids))))
+
+    def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        names = index.split(_JOINED_BY)
+        if len(names) == 1:
+            return self._index.payloads(index, ids)
+        found: dict[str, dict[str, object]] = {}
+        for name in names:
+            found |= {each: {**own, INDEX_KEY: name} for each, own in self._index.payloads(name, ids).items()}
+        return found
+
+    def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        found = self._each(index, lambda name: self._index.vectors(name, ids))
+        there = [vectors for known, vectors in found if known] or [found[0][1]]
+        return [each for known, _ in found for each in known], np.concatenate(there)
+
+    def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
+        return self._index.label_counts(index, field, filters=filters)  # a lens index is of one collection
+
+    def count(self, index: str) -> int:
+        return sum(self._each(index, self._index.count))
+
+    def _each(self, index: str, ask: Callable[[str], T]) -> list[T]:
+        return [ask(name) for name in index.split(_JOINED_BY)]
+
+    def _best(self, index: str, ask: Callable[[str], list[ScoredPoint]], limit: int) -> list[ScoredPoint]:
+        names = index.split(_JOINED_BY)
+        return ask(index) if len(names) == 1 else _merged([_of(name, ask(name)) for name in names], limit)
+
+
+def _of(index: str, points: Iterable[ScoredPoint]) -> Iterator[ScoredPoint]:
+    return (replace(each, payload={**each.payload, INDEX_KEY: index}) for each in points)
+
+
+def _merged(found: Iterable[Iterable[ScoredPoint]], limit: int) -> list[ScoredPoint]:
+    return sorted(chain.from_iterable(found), key=lambda each: (-each.score, each.id))[:limit]

@@ -1,0 +1,59 @@
+"""Which language a query is in, where it is clearly not English: for models that read English alone.
+
+By script, or by words that sentences of a language can hardly do without and English has not. Who is told in error that
+the model does not read their English is served worse than who is not told: short and mixed queries count as English.
+"""
+
+from __future__ import annotations
+
+import re
+
+from app.search.soft_tokens import STOP_WORDS
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_SCRIPTS = (
+    ("Japanese", re.compile(r"[\u3041-\u30ff]")),
+    ("Chinese", re.compile(r"[\u3400-\u9fff]")),
+    ("Korean", re.compile(r"[\uac00-\ud7af]")),
+    ("Russian or another language in Cyrillic", re.compile(r"[\u0400-\u04ff]")),
+    ("Arabic", re.compile(r"[\u0600-\u06ff]")),
+    ("Greek", re.compile(r"[\u0370-\u03ff]")),
+    ("Hebrew", re.compile(r"[\u0590-\u05ff]")),
+    ("Hindi or another language in Devanagari", re.compile(r"[\u0900-\u097f]")),
+)
+# Without those that are English words, too: die, war, was, des, on, me, pour, son.
+_WORDS = {
+    "German": "der das und ist nicht wie wenn ein eine einen einem einer für mit auf dem den zu von wird werden "
+    "wurde habe hat haben ich wir sie mein meine meinen sich auch aus bei nach über oder warum welche "
+    "welcher wo wann kann können muss soll sind im zum zur als durch gibt noch schon mehr keine kein vom "
+    "bis unter zwischen",
+    "French": "à quoi pour moi le la les un une du de et est que qui dans pas ne sont avec sur au aux ce cette ces "
+    "je nous vous il elle ont mon ma mes comment pourquoi quand quelle quel quels quelles où par pas été "
+    "être faire d l qu",
+    "Spanish": "el la los las un una de y es que en por para con no se cómo qué cuándo dónde quién mi mis su sus lo "
+    "al del está están son fue como más pero sobre",
+    "Italian": "il lo la gli le un una di e è che in per con non si come quando dove perché mio mia del della dei "
+    "delle sono nel nella più anche quale",
+    "Portuguese": "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais "
+    "foi está ao",
+    "Dutch": "de het een en is niet hoe wat waarom waar wanneer voor met op van te zijn wordt ik wij mijn deze dit "
+    "maar ook naar bij of als aan",
+}
+_FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
+_LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # of a language's function words, and of all words
+
+
+def other_language(text: str) -> str | None:
+    """Its name; None where the text may be English."""
+    letters = sum(map(len, _LETTERS.findall(text)))
+    for name, script in _SCRIPTS:
+        if 2 * len(script.findall(text)) > letters:
+            return name
+    words = [word.lower() for word in _LETTERS.findall(text)]
+    if not words:
+        return None
+    english = sum(word in STOP_WORDS for word in words)
+    accented = any(not word.isascii() for word in words)
+    found, name = max((sum(word in own for word in words), name) for name, own in _FUNCTION_WORDS.items())
+    least = _LEAST_WORDS - 1 if accented and not english else _LEAST_WORDS
+    return name if found >= least and found > english and found >= _LEAST_SHARE * len(words) else None

@@ -1,0 +1,307 @@
+"""`gircse backup` and `restore`: while documents are being ingested, onto an empty machine, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from damaged_stores import LIBRARY, Installation
+from fastapi.testclient import TestClient
+from postgres_server import create_database, postgres_server
+
+import app.wiring.embedders
+import app.wiring.services
+from app.access.accounts import Accounts
+from app.catalog.tables import Table
+from app.collections.archive import read_members
+from app.collections.backup import BACKUP, BackupReader
+from app.collections.backup_schedule import BackupSchedule, backup_name
+from app.collections.blobs import FolderBlobStore
+from app.collections.held_files import holding_files
+from app.commands.composition import open_services
+from app.commands.integrity_checks import check_backups
+from app.commands.serve import running_worker
+from app.commands.working import own_worker
+from app.errors import ArchiveError, UnavailableError
+from app.testing import ToyEmbedder, text_source
+from app.types.access import Role, WebSession
+from app.types.documents import DocumentState
+
+WORDS = ("owl", "eel", "bat", "fox", "yak", "ant", "hen", "cod")
+
+
+class SlowEmbedder(ToyEmbedder):
+    def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        time.sleep(0.02)
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy_model() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (app.wiring.embedders, app.wiring.services):
+            patch.setattr(module, "embedder_for", lambda settings, **_: SlowEmbedder())
+        yield
+
+
+def long_text(number: int) -> str:
+    """Too long to be ingested together with others."""
+    word = WORDS[number % len(WORDS)]
+    return f"{word}{number} " + "\n\n".join(
+        f"The {word} of chapter {part} met stone{number}x{part}." * 6 for part in range(40)
+    )
+
+
+def documents_of(installation: Installation) -> dict[str, tuple[object, ...]]:
+    with open_services(installation.load_settings()) as services:
+        found = services.catalog.documents(limit=1_000)
+        return {
+            each.uri: (each.id, each.title, each.content_hash, each.state, each.chunk_count, dict(each.metadata))
+            for each in found
+        }
+
+
+def hits(client: TestClient) -> list[Any]:
+    answers = [
+        client.post("/api/v1/search", json={"query": query, "collection": LIBRARY, "limit": 20, "mode": mode}).json()
+        for query in ("owl8 stone8x3", "the fox of chapter 7", "yak")
+        for mode in ("dense", "sparse", "hybrid")
+    ]
+    return [
+        [(hit["chunk"]["id"], hit["chunk"]["text"], round(hit["score"], 5)) for hit in each["hits"]] for each in answers
+    ]
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (home / "files").iterdir()}
+
+
+@pytest.mark.parametrize("with_indexes", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_backup_during_an_ingest_restored_on_an_empty_machine(tmp_path: Path, with_indexes: bool) -> None:
+    before, file = Installation(tmp_path / "before"), tmp_path / "backup.tar.zst"
+    with open_services(before.load_settings()) as services, own_worker(services) as ensure_working:
+        services.library.ensure_collection(LIBRARY)
+        for number in range(12):
+            services.library.add_document(LIBRARY, text_source(f"text://{number}", long_text(number)))
+        ensure_working()
+        while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 2:
+            time.sleep(0.01)
+        before.call("backup", str(file), *(["--indexes"] if with_indexes else []))
+        while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 12:
+            time.sleep(0.05)
+    states = [row["state"] for table, rows in BackupReader(file).catalog_pages() if table == "document" for row in rows]
+    assert set(states) == {"ready", "queued"}, "the ingestion was not under way"
+
+    after = Installation(tmp_path / "after")
+    after.call("restore", str(file))
+    assert documents_of(after) == documents_of(before)
+    assert files_of(after.home) == files_of(before.home)
+    with before.serving() as old, after.serving() as new:
+        assert hits(new) == hits(old)
+        assert new.get("/readyz").json()["damaged"] == {}
+    assert "agree" in after.call("check").stdout
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """Three documents, a user, somebody who is logged in, a lens, and a backup of it all."""
+    made = Installation(tmp_path_factory.mktemp("small") / "home")
+    with open_services(made.load_settings()) as services:
+        services.library.ensure_collection(LIBRARY)
+        for number in range(3):
+            services.library.add_document(LIBRARY, text_source(f"text://{number}", f"Ship {number} sails."))
+        Accounts(services.catalog).add_user("ada", role=Role.READER, password="a password that is long")
+        now = datetime.now(UTC)
+        services.catalog.add_session(WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1)))
+        with own_worker(services) as ensure_working:
+            ensure_working()
+            while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 3:
+                time.sleep(0.02)
+    made.call("lenses", "save", "Same ship", "-i", "Identify the ship.")
+    made.call("backup", str(made.home.parent / "small.tar.zst"))
+    return made
+
+
+@pytest.fixture
+def file(small: Installation) -> Path:
+    return small.home.parent / "small.tar.zst"
+
+
+def test_what_is_in_use_is_not_overwritten_by_mistake(small: Installation, file: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small.home, home)
+    installation = Installation(home)
+    assert "--force" in installation.call("backup", str(file), code=1).output
+    with closing(sqlite3.connect(home / "catalog.db")) as database:
+        database.execute("DELETE FROM lens")
+        database.commit()
+    assert "--force" in installation.call("restore", str(file), code=1).output
+    assert "Same ship" not in installation.call("lenses", "list").stdout
+    with open_services(installation.load_settings()) as services, running_worker(services):
+        assert "stop it before" in installation.call("restore", str(file), "--force", code=1).output
+    installation.call("restore", str(file), "--force")
+    assert "Same ship" in installation.call("lenses", "list").stdout
+    [former] = home.glob("catalog.db.*.replaced")
+    with closing(sqlite3.connect(former / "catalog.db")) as database:
+        assert database.execute("SELECT count(*) FROM lens").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut", "no archive", "another format"])
+def test_a_damaged_backup_changes_nothing(damage: str, small: Installation, file: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.tar.zst"
+    data = bytearray(file.read_bytes())
+    if damage == "a bit":
+        data[len(data) // 2] ^= 4
+    broken.write_bytes(b"text" if damage == "no archive" else data[:-40] if damage == "cut" else data)
+    if damage == "another format":
+        broken.unlink()
+        small.call("export", LIBRARY, str(broken))
+    with pytest.raises(ArchiveError):
+        BackupReader(broken)
+    empty = Installation(tmp_path / "home")
+    assert empty.call("restore", str(broken), code=1).output
+    assert not (empty.home / "catalog.db").exists()
+    assert not (empty.home / "files").exists()
+
+
+def test_no_secret_is_in_a_backup(tmp_path: Path, small: Installation) -> None:
+    file = tmp_path / "backup.tar.gz"
+    secrets = {
+        "GIRCSE_ADMIN_SECRET": "a secret of the admin, of 32 characters",
+        "GIRCSE_EMBEDDER_API_KEY": "key-of-the-embedder",
+        "GIRCSE_RERANK_URL": "http://someone:in-the-address@localhost:1/rerank?key=in-the-query",
+        "GIRCSE_RERANK_BY": "server",
+    }
+    Installation(small.home, secrets).call("backup", str(file))
+    contents = {member.name: member.read() for member in read_members(file, BACKUP)}
+    for secret in (*secrets.values(), "in-the-address", "in-the-query", "a password that is long"):
+        if secret != "server":
+            assert not any(secret.encode() in content for content in contents.values())
+    about = json.loads(contents["backup.json"])
+    assert about["settings"]["rerank_url"] == "http://localhost:1/rerank"
+    tables = {name.split("/")[1] for name in contents if name.startswith("catalog/")}
+    assert {"user_account", "document", "lens"} <= tables <= {table.name for table in Table.metadata.tables.values()}
+    assert tables.isdisjoint({"web_session", "login_attempt"})
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_is_discarded_meanwhile_is_still_packed(tmp_path: Path) -> None:
+    blobs = FolderBlobStore(tmp_path / "files")
+    early = blobs.put(b"early")
+    with holding_files(tmp_path / "files") as held:
+        late = blobs.put(b"late")
+        held.take()
+        blobs.discard(early, is_needed=lambda: False)
+        blobs.discard(late, is_needed=lambda: False)
+        assert (held.file(early).read_bytes(), held.file(late).read_bytes()) == (b"early", b"late")
+        assert list(blobs.hashes()) == []
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def test_a_backup_tells_of_files_that_are_lost_already(small: Installation, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small.home, home)
+    [*stored] = (path for path in (home / "files").iterdir() if len(path.name) == 64)
+    stored[0].write_bytes(b"altered")
+    stored[1].unlink()
+    told = Installation(home).call("backup", str(tmp_path / "b.tar.zst"), code=1).output
+    assert told.count("text://") == 2
+    assert len(BackupReader(tmp_path / "b.tar.zst").facts.lost) == 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_backup_moves_between_databases(small: Installation, file: Path, tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        server = opened.enter_context(postgres_server())
+        create_database(server, "moved_test")
+        there = Installation(tmp_path / "there", {"GIRCSE_DATABASE_URL": f"{server}/moved_test"})
+        there.call("restore", str(file))
+        assert documents_of(there) == documents_of(small)
+        assert "--force" in there.call("restore", str(file), code=1).output
+        there.call("restore", str(file), "--force")
+        there.call("backup", str(tmp_path / "back.tar.zst"))
+        back = Installation(tmp_path / "back")
+        back.call("restore", str(tmp_path / "back.tar.zst"))
+        assert documents_of(back) == documents_of(small)
+        with small.serving() as one, there.serving() as other, back.serving() as third:
+            assert hits(one) == hits(other) == hits(third)
+        with open_services(there.load_settings()) as services:  # what counts rows goes on
+            Accounts(services.catalog).add_user("bob", role=Role.READER, password="another password, long")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def test_scheduled_backups_come_in_time_and_the_oldest_go(tmp_path: Path) -> None:
+    clock = Clock()
+    schedule = BackupSchedule(
+        tmp_path / "b", timedelta(hours=24), 2, lambda path, tell: path.write_text("backup"), clock
+    )
+    made = []
+    for _ in range(4):
+        made.append(schedule.run_once())
+        assert schedule.run_once() is None
+        clock.now += timedelta(hours=23)
+        assert schedule.run_once() is None
+        (tmp_path / "b" / "my-own.tar.zst").touch()
+        clock.now += timedelta(hours=1)
+    assert all(made)
+    kept = sorted(path.name for path in (tmp_path / "b").glob("*.zst"))
+    assert kept == sorted([*(path.name for path in made[-2:] if path), "my-own.tar.zst"])
+    (tmp_path / "b" / backup_name(clock.now + timedelta(days=400))).touch()  # made while the clock was wrong
+    assert schedule.run_once() is not None
+
+
+def test_a_scheduled_backup_that_fails_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    asked = threading.Event()
+
+    def fail(path: Path, tell: object) -> None:
+        asked.set()
+        raise UnavailableError("the disk is full")
+
+    (tmp_path / backup_name(clock.now - timedelta(days=9))).touch()
+    stop = threading.Event()
+    schedule = BackupSchedule(tmp_path, timedelta(hours=1), 1, fail, clock)
+    thread = threading.Thread(target=schedule.run, args=(stop,))
+    thread.start()
+    assert asked.wait(10)
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert "the disk is full" in caplog.text
+    assert len(list(tmp_path.glob("*.zst"))) == 1
+
+
+def test_the_worker_makes_them_and_doctor_looks_after_them(small: Installation, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small.home, home)
+    installation = Installation(home, {"GIRCSE_BACKUP_DIRECTORY": str(tmp_path / "b"), "GIRCSE_BACKUP_KEEP": "1"})
+    settings = installation.load_settings()
+    assert not check_backups(settings).is_well
+    with open_services(settings) as services, running_worker(services):
+        deadline = time.monotonic() + 30
+        while not list((tmp_path / "b").glob("gircse-*.tar.zst")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    [made] = (tmp_path / "b").glob("gircse-*.tar.zst")
+    assert BackupReader(made).facts.documents == 3
+    assert str(made) in check_backups(settings).detail
+    assert check_backups(settings).is_well
+    old = made.with_name(backup_name(datetime.now(UTC) - timedelta(days=5)))
+    made.rename(old)
+    assert not check_backups(settings).is_well

@@ -1,0 +1,272 @@
+"""Damage is named by doctor and /readyz, explained by searches, and mended by the command that is named."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from damaged_stores import (
+    FILE_DAMAGE,
+    INDEX_DAMAGE,
+    LIBRARY,
+    OTHER,
+    POSTGRES_DAMAGE,
+    SQLITE_DAMAGE,
+    Installation,
+    alter,
+    text_of,
+)
+from fastapi.testclient import TestClient
+from postgres_server import create_database, postgres_server
+
+import app.wiring.embedders
+import app.wiring.services
+from app.commands.composition import open_catalog, open_services
+from app.testing import ToyEmbedder
+
+pytestmark = [pytest.mark.xdist_group("damage"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy_model() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (app.wiring.embedders, app.wiring.services):
+            patch.setattr(module, "embedder_for", lambda settings, **_: ToyEmbedder())
+        yield
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An installation that is never damaged itself; its sources and a backup lie beside it."""
+
+    installation: Installation
+    documents: int
+    backup: Path
+    server: str = ""
+
+    @property
+    def source(self) -> Path:
+        return self.installation.home.parent / "source"
+
+    def copy(self, home: Path) -> Installation:
+        # Files of the engine are mostly holes.
+        subprocess.run(["cp", "-a", "--sparse=always", str(self.installation.home), str(home)], check=True)
+        settings = {"GIRCSE_BACKUP_DIRECTORY": str(self.backup.parent)}
+        if self.server:
+            name = f"{uuid.uuid4().hex}_test"
+            create_database(self.server, name, template="whole_test")
+            settings["GIRCSE_DATABASE_URL"] = f"{self.server}/{name}"
+        return Installation(home, settings)
+
+
+@pytest.fixture(scope="module", params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.long)])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    documents = 200 if request.config.getoption("--long") else 30
+    folder = tmp_path_factory.mktemp("whole")
+    backup = folder / "backups" / "gircse-20260101T000000Z.tar.zst"
+    with ExitStack() as opened:
+        server, settings = "", {}
+        if request.param == "PostgreSQL":
+            server = opened.enter_context(postgres_server())
+            create_database(server, "whole_test")
+            settings = {"GIRCSE_DATABASE_URL": f"{server}/whole_test"}
+        made = Installation(folder / "home", settings)
+        made.fill(documents, folder / "source")
+        made.call("backup", str(backup))
+        yield Whole(made, documents, backup, server)
+
+
+@pytest.fixture
+def installation(whole: Whole, tmp_path: Path) -> Iterator[Installation]:
+    made = whole.copy(tmp_path / "home")
+    yield made
+    made.engine.stop()
+
+
+def damaged_parts(installation: Installation, *options: str) -> dict[str, str]:
+    """What doctor fails, and what it says to do; of parts that these tests are about."""
+    told = installation.call("doctor", *options, code=1).output
+    lines = re.findall(r"^FAIL (\w+)\s+(.*)$", told, re.MULTILINE)
+    return {part: " ".join(said.split()) for part, said in lines if part in ("damage", "files", "catalog")}
+
+
+def require_whole(installation: Installation, documents: int) -> None:
+    told = installation.call("doctor", "--files", code=None).output
+    failed = re.findall(r"^FAIL (\w+)", told, re.MULTILINE)
+    assert set(failed) <= {"backups"}, told  # which are old
+    with installation.serving() as client:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["damaged"]) == (200, {}), answer.text
+        assert found_documents(client, documents) == documents
+        assert search(client, "ship", OTHER).status_code == 200
+
+
+def found_documents(client: TestClient, documents: int) -> int:
+    """How many are the first that their own text finds."""
+    count = 0
+    for number in range(documents):
+        hits = search(client, text_of(number)).json()["hits"]
+        count += bool(hits) and hits[0]["chunk"]["text"] == text_of(number)
+    return count
+
+
+def search(client: TestClient, query: str, collection: str = LIBRARY) -> Any:
+    return client.post("/api/v1/search", json={"query": query, "collection": collection, "limit": 3})
+
+
+def named_command(said: str) -> list[str]:
+    """The first one."""
+    found = re.search(r"gircse ((?:doctor|restore \S+) --\w+)", said)
+    assert found, said
+    return shlex.split(found[1])
+
+
+def kinds(damage: Mapping[str, object], quick: str) -> list[Any]:
+    """One that is always run, and the others."""
+    return [pytest.param(kind, marks=() if kind == quick else pytest.mark.long) for kind in damage]
+
+
+@pytest.mark.parametrize("kind", kinds(INDEX_DAMAGE, "vectors cut"))
+def test_a_damaged_index(kind: str, installation: Installation, whole: Whole) -> None:
+    INDEX_DAMAGE[kind](installation)
+    installation.start_engine()
+    is_all_lost = kind in ("edge/ removed", "the table of indexes cut")
+    with installation.serving() as client:
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert set(ready.json()["damaged"]) == ({LIBRARY, OTHER} if is_all_lost else {LIBRARY})
+        refused = search(client, "owl")
+        assert (refused.status_code, refused.json()["title"]) == (503, "DamagedIndexError")
+        assert f"{LIBRARY!r} is damaged" in refused.json()["detail"]
+        assert "gircse doctor --rebuild" in refused.json()["detail"]
+        if not is_all_lost:
+            assert search(client, "ship", OTHER).json()["hits"]
+    said = damaged_parts(installation)
+    assert list(said) == ["damage"]
+    assert LIBRARY in said["damage"]
+    installation.call(*named_command(said["damage"]))
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.parametrize("kind", kinds(FILE_DAMAGE, "a stored file overwritten"))
+def test_a_damaged_stored_file(kind: str, installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    path = installation.stored_file()
+    before = path.read_bytes()
+    with open_catalog(installation.load_settings()) as catalog:
+        document_id = next(each.id for each in catalog.documents(limit=100) if each.content_hash == path.name)
+    FILE_DAMAGE[kind](installation)
+    said = damaged_parts(installation, "--files")
+    assert list(said) == ["files"]
+    with installation.serving() as client:
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert any("1 stored files are missing or altered" in each for each in ready.json()["damaged"].values())
+        content = client.get(f"/api/v1/documents/{document_id}/content")
+        assert content.status_code in (404, 500)
+        assert "restore" in content.json()["detail"]
+        assert search(client, "owl").status_code == 200  # what is found needs no files
+        assert named_command(said["files"]) == ["restore", str(whole.backup), "--files"]
+        installation.call(*named_command(said["files"]))  # while it is served
+        assert client.get(f"/api/v1/documents/{document_id}/content").content == before
+        assert client.get("/readyz").status_code == 200
+    assert path.read_bytes() == before
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.long
+def test_a_damaged_file_is_mended_by_handing_it_in_again(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    damaged = [path for path in (installation.home / "files").iterdir() if len(path.name) == 64]
+    for path in damaged:
+        alter(path)
+    installation.call("ingest", str(whole.source), "-c", LIBRARY)
+    with installation.serving() as client:
+        for number in range(3):
+            assert client.post(
+                "/api/v1/documents",
+                json={"text": f"Ship {number} sails.", "uri": f"text://{number}", "collection": OTHER},
+            ).is_success
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.long
+def test_a_lost_text_is_read_again(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    for path in (installation.home / "files").glob("*.txt"):
+        path.unlink()
+    said = damaged_parts(installation)
+    assert f"{whole.documents + 4} texts that were read are missing" in said["files"]
+    installation.call(*named_command(said["files"]))
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_a_damaged_catalog(number: int, installation: Installation, whole: Whole) -> None:
+    damage = [*(POSTGRES_DAMAGE if whole.server else SQLITE_DAMAGE).values()][number]
+    damage(installation)
+    assert "is damaged" in installation.call("documents", "list", "-c", LIBRARY, code=1).output
+    if not whole.server:  # of which each command sees the tables that it reads
+        for command in (("search", "owl", "-c", LIBRARY, "--local"), ("worker",)):
+            assert "is damaged" in installation.call(*command, code=1).output
+    said = damaged_parts(installation)
+    assert named_command(said["catalog"]) == ["restore", str(whole.backup), "--force"]
+    installation.call(*named_command(said["catalog"]))
+    assert whole.server or list(installation.home.glob("catalog.db.*.replaced/catalog.db"))
+    require_whole(installation, whole.documents)
+
+
+def test_damage_to_a_catalog_that_is_open_is_noticed(installation: Installation, whole: Whole) -> None:
+    if whole.server:
+        pytest.skip("a server looks after its own files")
+    with installation.serving() as client:
+        assert client.get("/readyz").status_code == 200
+    with open_services(installation.load_settings()) as services:
+        SQLITE_DAMAGE["pages of the catalog zeroed"](installation)
+        services.integrity.look_at_catalog()
+        assert not services.integrity.is_sound()
+        assert "gircse doctor" in services.integrity.damage()["the catalog"]
+
+
+@pytest.mark.long
+def test_an_index_that_is_damaged_under_a_running_service(installation: Installation, whole: Whole) -> None:
+    with installation.serving() as client:
+        assert search(client, "owl").status_code == 200
+        INDEX_DAMAGE["vectors cut"](installation)
+        refused = search(client, "owl")
+        assert (refused.status_code, refused.json()["title"]) == (503, "DamagedIndexError")
+        assert search(client, "ship", OTHER).json()["hits"]
+        assert client.get("/readyz").json()["damaged"].keys() == {LIBRARY}
+        installation.call("doctor", "--rebuild")  # which finds the engine of the service
+        assert search(client, "owl").status_code == 200
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.long
+def test_some_lost_points_are_made_again_in_place(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    with open_services(installation.load_settings()) as services:
+        name = services.catalog.collection(LIBRARY).active_index
+        services.index.delete_points(name, [next(services.index.point_ids(name))])
+    said = damaged_parts(installation)
+    assert f"1 of its {whole.documents} chunks lack their points" in said["damage"]
+    installation.call(*named_command(said["damage"]))
+    with open_services(installation.load_settings()) as services:
+        assert services.catalog.collection(LIBRARY).active_index == name
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.long
+def test_a_home_whose_files_are_all_gone_is_restored(installation: Installation, whole: Whole) -> None:
+    shutil.rmtree(installation.home)
+    installation.call("restore", "--force", str(whole.backup))
+    require_whole(installation, whole.documents)

@@ -1,0 +1,109 @@
+"""German, French and Chinese queries are told from English ones, and English ones are left alone."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from app.search.query_language import other_language
+
+GERMAN = """Wie reagieren die Preise, wenn die Nachfrage sinkt?
+Warum wurde mein Konto gesperrt?
+Ich habe meine neue Karte noch nicht erhalten
+Was macht der Hippocampus im Gehirn?
+Welche Länder exportieren Erdöl?
+Regeln für die Benennung von Variablen
+Erinnere mich morgen an den Anruf bei meiner Mutter
+Wie entstehen Sterne?
+Die Fähre war zu spät und niemand hat uns etwas gesagt
+Streitkräfte der Pazifikinseln
+Wo kann ich mich über eine Rechnung beschweren?
+Ursachen der Inflation in Westafrika
+Wer regiert das Land nach der Wahl?
+Rezept für Apfelkuchen mit Zimt
+Gibt es eine Frist für die Rückgabe?
+Sprachen, die auf der Insel gesprochen werden
+Unterschied zwischen Lohn und Gehalt
+Der Fischfang ernährt die meisten Familien
+Zweifel am Ergebnis der Studie
+Wann fährt der nächste Zug nach Hamburg?""".splitlines()
+FRENCH = """Comment réagissent les prix quand la demande baisse ?
+Pourquoi mon compte a-t-il été bloqué ?
+Je n'ai pas encore reçu ma nouvelle carte
+À quoi sert l'hippocampe ?
+Quels pays exportent du pétrole ?
+Règles pour nommer les variables
+Rappelle-moi d'appeler ma mère demain
+Comment naissent les étoiles ?
+Le ferry était en retard et personne ne nous a rien dit
+Forces armées des îles du Pacifique
+Où puis-je me plaindre d'une facture ?
+Les causes de l'inflation en Afrique de l'Ouest
+Qui gouverne le pays après les élections ?
+Recette de tarte aux pommes
+Y a-t-il un délai pour le retour ?
+Langues parlées sur l'île
+La différence entre un salaire et une prime
+La pêche nourrit la plupart des familles
+Doutes sur le résultat de l'étude
+Quand part le prochain train pour Lyon ?""".splitlines()
+CHINESE = """需求下降时价格如何反应
+为什么我的账户被冻结
+我还没有收到新卡
+海马体有什么作用
+哪些国家出口石油
+变量命名规则
+明天提醒我给妈妈打电话
+恒星是如何形成的
+渡轮晚点了
+太平洋岛国的军队
+我可以在哪里投诉账单
+西非通货膨胀的原因
+选举后谁统治国家
+苹果派食谱
+退货期限是多久
+岛上使用的语言
+工资和薪水的区别
+渔业养活了大多数家庭
+对研究结果的怀疑
+GPT 模型的训练方法""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("language", "queries"),
+    [("German", GERMAN), ("French", FRENCH), ("Chinese", CHINESE)],
+    ids=lambda each: str(each)[:7],
+)
+def test_most_queries_of_a_language_are_told(language: str, queries: list[str]) -> None:
+    missed = [query for query in queries if other_language(query) != language]
+    assert len(missed) <= 3, missed
+
+
+def test_english_is_left_alone() -> None:
+    sample = files("sample")
+    rows = [json.loads(line) for line in sample.joinpath("library.jsonl").read_text("utf-8").splitlines()]
+    planted = json.loads(sample.joinpath("planted.json").read_text("utf-8"))
+    texts = [*(row["text"] for row in rows), *(row["title"] for row in rows), *(each["query"] for each in planted)]
+    alarms = [text[:80] for text in texts if other_language(text)]
+    assert len(texts) > 1000
+    assert len(alarms) <= len(texts) / 200, alarms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "42",
+        "café",
+        "São Paulo hotels",
+        "Die Hard and Das Boot",
+        "El Salvador",
+        "la carte menu",
+        "naïve résumé",
+        "Müller v Meier",
+    ],
+)
+def test_short_and_mixed_queries_count_as_english(text: str) -> None:
+    assert other_language(text) is None

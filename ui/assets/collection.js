@@ -1,0 +1,53 @@
+/* The collection that was chosen last, in a cookie, since the server has to know it when a page is opened; and in the
+   links between the pages, so that what is copied from them says it, too. Logging out forgets it. */
+"use strict";
+(() => {
+  const COOKIE = "gircse-collection", YEAR_S = 365 * 24 * 3600;
+  const LINKS = ".site-header nav a, .site-header a.brand";
+
+  const kept = () => {
+    const found = document.cookie.split("; ").find((each) => each.startsWith(COOKIE + "="));
+    try { return found ? decodeURIComponent(found.slice(COOKIE.length + 1)) : ""; } catch { return ""; }
+  };
+  const write = (name, seconds) => {
+    document.cookie = `${COOKIE}=${encodeURIComponent(name)}; path=/; max-age=${seconds}; samesite=lax`;
+  };
+
+  function carry() {
+    const name = new URLSearchParams(location.search).get("collection") || kept();
+    for (const link of document.querySelectorAll(LINKS)) {
+      const path = link.getAttribute("href").split("?")[0];
+      const address = name ? `${path}?${new URLSearchParams({ collection: name })}` : path;
+      if (link.getAttribute("href") !== address) link.setAttribute("href", address);
+    }
+  }
+
+  function keepCollection(name) {
+    if (typeof name !== "string" || !name) return;
+    write(name, YEAR_S);
+    if (new URLSearchParams(location.search).has("collection")) {
+      const address = new URL(location.href);
+      address.searchParams.set("collection", name);
+      history.replaceState(history.state, "", address);
+    }
+    carry();
+  }
+
+  /* The collections of this moment as options of a <select>, but for one. */
+  async function fillCollections(select, except) {
+    const answer = await fetch("/api/v1/collections?limit=1000");
+    if (!answer.ok) return;
+    const names = (await answer.json()).map((each) => each.name).filter((name) => name !== except);
+    const chosen = select.value;
+    select.replaceChildren(...names.map((name) => new Option(name, name)));
+    if (names.includes(chosen)) select.value = chosen;
+  }
+
+  document.addEventListener("submit", (event) => { if (event.target.matches("form.account")) write("", 0); });
+  new MutationObserver((_, observer) => {
+    if (!document.querySelector(LINKS)) return;
+    observer.disconnect();
+    carry();
+  }).observe(document.documentElement, { childList: true, subtree: true });
+  Object.assign(window.gircse, { keepCollection, fillCollections });
+})();

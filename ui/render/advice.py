@@ -1,0 +1,71 @@
+"""What to try where nothing fits, and what a model cannot read."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from app.types.search import SearchMode, SearchResult
+from ui.choices import Choices
+from ui.contract import DOCUMENTS
+from ui.render.lens_values import name_value
+from ui.render.text import join, shorten
+
+
+def render_weak(result: SearchResult, chosen: Choices) -> Markup:
+    return Markup(
+        '<details class="notice"><summary>Nothing here seems to answer this.</summary><p>'
+        "These passages are the nearest, but no nearer than what questions about other things find.</p>{}</details>"
+    ).format(_what_to_try(result, chosen))
+
+
+def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:
+    return Markup('<div class="notice" role="status"><p dir="auto">{}</p>{}</div>').format(
+        _nothing_found(result, chosen), _what_to_try(result, chosen)
+    )
+
+
+def render_language(language: str | None, own: str) -> Markup:
+    """`language` of a query that is not the one that the model reads; nothing without."""
+    if not language:
+        return Markup("")
+    return Markup(
+        '<div class="notice is-short" role="note"><p>This model reads {}, and this looks like {}. Ask in {}, or find '
+        "by words (in the settings).</p></div>"
+    ).format(own, language, own)
+
+
+def _nothing_found(result: SearchResult, chosen: Choices) -> str:
+    if chosen.value and result.values is not None and result.values.passages:
+        named = name_value(chosen.value)
+        return f"None of the {result.values.passages} passages is “{named}”. Choose another value above."
+    if chosen.filters:
+        return "No passage has all of these filters."
+    if result.mode is SearchMode.SPARSE:
+        return "No passage holds these words."
+    return f"The collection “{shorten(result.collection, 80)}” gave no passages."
+
+
+def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
+    """The nearest causes first."""
+    tries = []
+    if not chosen.is_empty:
+        tries.append(
+            Markup(
+                '<button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
+                "Clear all</button> that is chosen above: {}"
+            ).format("fewer filters find more" if chosen.filters else "it moves the query away")
+        )
+    if result.mode is SearchMode.SPARSE:
+        tries.append(Markup("Find by meaning, or by both, in the settings: other ways to say it are found, too"))
+    elif result.mode is SearchMode.DENSE:
+        tries.append(Markup("Find by words, or by both, in the settings: names and numbers are found by their letters"))
+    else:
+        tries.append(Markup("Say it in the words that the document itself would use; one matter at a time"))
+    if result.instruction:
+        tries.append(Markup("Choose <i>No lens</i>: questions are answered best without one"))
+    tries.append(
+        Markup('Choose another collection, or <a href="{}">add documents</a> to “{}”').format(
+            DOCUMENTS.path, shorten(result.collection, 80)
+        )
+    )
+    return Markup("<ul>{}</ul>").format(join(Markup("<li>{}</li>").format(each) for each in tries))

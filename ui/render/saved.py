@@ -1,0 +1,84 @@
+"""Saved searches and the history of searches, each a link that asks it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from markupsafe import Markup
+
+from ui.render.text import clean, join, shorten
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSearch:
+    """`name` is empty for one of the history."""
+
+    id: str
+    name: str
+    query: str
+    collection: str
+    details: str  # what else was asked for, in words
+    address: str
+    at: datetime
+
+
+def render_saved(searches: Sequence[KeptSearch]) -> str:
+    if not searches:
+        return Markup(
+            '<p class="kept">None yet. Save one of the history below, or, on the search page, what is shown there.</p>'
+        )
+    return _render_list(searches)
+
+
+def render_history(searches: Sequence[KeptSearch], *, limit: int) -> str:
+    if not limit:
+        return Markup('<p class="kept">No history is kept here (GIRCSE_SEARCH_HISTORY is 0).</p>')
+    hint = Markup('<p class="hint">Only you see it. The newest {:,} are kept.</p>').format(limit)
+    if not searches:
+        return hint + Markup('<p class="kept">Nothing yet. What you search for on the search page is listed here.</p>')
+    clear = _button("clear", "Clear the history", confirm="Forget all of it?")
+    return hint + _render_list(searches) + Markup('<p class="settings-buttons">{}</p>').format(clear)
+
+
+def _render_list(searches: Sequence[KeptSearch]) -> Markup:
+    return Markup('<ul class="kept-searches">{}</ul>').format(join(map(_render, searches)))
+
+
+def _render(search: KeptSearch) -> Markup:
+    title = shorten(search.name or search.query, 120)
+    buttons = (
+        _button("delete", "Delete", of=title, search=search.id)
+        if search.name
+        else _button("save", "Save", of=title, search=search.id)
+        + _button("forget", "Forget", of=title, search=search.id)
+    )
+    return Markup(
+        '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span class="kept-details" dir="auto">in '
+        '{collection} · {details}{at}</span></div><span class="kept-buttons">{buttons}</span></li>'
+    ).format(
+        address=clean(search.address),
+        title=title,
+        query=Markup('<span class="kept-query" dir="auto">{}</span>').format(shorten(search.query, 200))
+        if search.name and search.name != search.query
+        else "",
+        collection=clean(search.collection),
+        details=f"{shorten(search.details, 300)} · " if search.details else "",
+        at=f"{search.at:%Y-%m-%d %H:%M}",
+        buttons=buttons,
+    )
+
+
+def _button(action: str, label: str, *, of: str = "", search: str = "", confirm: str = "") -> Markup:
+    return Markup(
+        '<button type="button" class="plain-button{}" data-event="act" data-action="{}" data-subject="{}"{}{}>{}'
+        "</button>"
+    ).format(
+        Markup(" is-danger") if action in ("delete", "forget", "clear") else "",
+        action,
+        clean(search),
+        Markup(' data-confirm="{}"').format(confirm) if confirm else "",
+        Markup(' aria-label="{}"').format(f"{label} {of}") if of else "",
+        label,
+    )

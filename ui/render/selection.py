@@ -1,0 +1,15 @@
+"""What can be done with several documents at once; shown while some are selected, by ui/assets/selection.js."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+
+def render_selection() -> str:
+    return Markup(
+        '<div class="selection" role="region" aria-label="Selected documents" hidden><b role="status"></b>'
+        '<span class="selection-move"><label>Move to <select></select></label>'
+        '<button type="button" class="plain-button" data-do="move">Move</button></span>'
+        '<button type="button" class="plain-button is-danger" data-do="delete">Delete</button>'
+        '<button type="button" class="plain-button" data-do="clear">Select none</button></div>'
+    )
