@@ -27,7 +27,7 @@ NOTES: Mapping[str, tuple[str, str]] = {
     "choir.txt": (
         "The choir",
         "Rehearsals of the choir are on Thursdays in the old school. The altos sit by the window. "
-        "Whoever misses two rehearsals in a row does not sing at the concert.",
+        "Singers who miss two rehearsals in a row do not sing at the concert.",
     ),
     "garden.txt": (
         "The garden",

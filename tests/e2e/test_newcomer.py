@@ -33,7 +33,7 @@ class Person:
         self.clicks += 1
         target.click()
 
-    def visit(self, name: str) -> None:
+    def go_to(self, name: str) -> None:
         self.clicks += 1
         self.opened.follow(self.page.locator(".site-header nav").get_by_role("link", name=name))
         self.opened.wait_until_still()
@@ -46,7 +46,7 @@ class Person:
 
 def add_files(person: Person, files: list[Path]) -> None:
     page = person.page
-    person.visit("Documents")
+    person.go_to("Documents")
     field = page.locator("#documents-collection input")
     person.click(field)
     field.fill(COLLECTION)
@@ -100,7 +100,7 @@ def test_a_newcomer_gets_answers_from_own_files(
         page.add_init_script(SHIFTS)
         opened.go("/")
         add_files(person, files)
-        person.visit("Search")
+        person.go_to("Search")
         first, taken = True, 0.0
         for question, (_, passage) in QUESTIONS.items():
             opened.search(question)
@@ -132,7 +132,7 @@ def test_a_newcomer_gets_answers_from_own_files(
         opened.search("recipe for apple pie")
         expect(page.locator("#passages")).to_contain_text("Nothing here seems to answer this.")
 
-        person.visit("Documents")
+        person.go_to("Documents")
         row = page.locator("table.documents tbody tr", has_text="cheese.html")
         person.click(row.get_by_role("button", name="Delete"))
         expect(row.locator(".state")).to_have_text("being deleted")
