@@ -141,6 +141,7 @@ _VALUES: Mapping[str, Any] = {
     "NewKeyAnswer.id": "4f6c2a9d01be",
     "secret": "gk_4f6c2a9d01be_the-secret-that-is-told-only-once-here",
     "expires_at": None,
+    "SessionAnswer.expires_at": _TIME,
     "revoked_at": None,
     "OpenAIError.error": {
         "message": "The model 'other' is not served here; 'gircse-mini' is.",

@@ -23,6 +23,7 @@ def edge_application(toy_services_factory: Any, tmp_path: Path) -> Iterator[Any]
         index.close()
 
 
+@pytest.mark.long
 def test_no_request_is_answered_with_an_error_of_ours(edge_application: Any) -> None:
     api_fuzz.fill(edge_application.services)
     edge_application.work_off()

@@ -187,7 +187,17 @@ def test_collections_and_lenses_are_paged(client: TestClient, toy_services: Any)
 
 
 # Of what is at hand for a while only, or belongs to one thing.
-WHOLE = frozenset({"list_evaluations", "list_sources", "list_fetches", "compare_variants", "list_lens_indexes"})
+WHOLE = frozenset(
+    {
+        "list_evaluations",
+        "list_sources",
+        "list_fetches",
+        "compare_variants",
+        "list_lens_indexes",
+        "show_own_usage",
+        "show_usage",
+    }
+)
 
 
 def test_every_list_has_pages(client: TestClient) -> None:
