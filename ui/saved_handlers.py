@@ -14,6 +14,7 @@ from app.search.lenses import lenses_of
 from app.types.search import SearchRequest
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, PastSearch, SavedSearch, SearchQuestion, question_of
 from ui.handler_inputs import read_choice, read_text
+from ui.language import _, later
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_note
 from ui.search_links import search_address
@@ -36,19 +37,19 @@ class SavedHandlers:
         action = data.get("action")
         if action == "clear":
             self.searches.forget()
-            return render_note("The history is empty.")
+            return render_note(_("The history is empty."))
         if action not in ("delete", "save", "forget"):
-            raise InputError("That button does not exist. Load the page again.")
+            raise InputError(_("That button does not exist. Load the page again."))
         search_id = read_choice(data.get("subject"), name="search")
         if action == "delete":
             self.searches.delete(search_id)
-            return render_note("Deleted.")
+            return render_note(_("Deleted."))
         if action == "forget":
             self.searches.forget(search_id)
             return ""
         past = next((each for each in self.searches.history() if each.id == search_id), None)
         if past is None:
-            raise InputError("That search is not in your history any more. Load the page again.")
+            raise InputError(_("That search is not in your history any more. Load the page again."))
         return self._save("", past.request)
 
     def save(self, name: object, read_request: Callable[[], SearchRequest]) -> str:
@@ -60,7 +61,7 @@ class SavedHandlers:
 
     def _save(self, name: str, question: SearchQuestion) -> str:
         saved = self.searches.save(name or self._free_name(question), question)
-        return render_note(f"Saved as “{saved.name}”. You find it under Saved.")
+        return render_note(_("Saved as “{name}”. You find it under Saved.").format(name=saved.name))
 
     def _free_name(self, question: SearchQuestion) -> str:
         """Its query; with a number where another search has that name."""
@@ -83,11 +84,14 @@ class SavedHandlers:
         )
 
 
+_MODES = {"dense": later("by meaning"), "sparse": later("by words"), "hybrid": later("by meaning and words")}
+
+
 def _details(asked: Mapping[str, Any], lenses: Mapping[str, str]) -> str:
     """`lenses` are names by instruction."""
     instruction = asked.get("instruction") or ""
     found = [asked.get("lens") or lenses.get(instruction, instruction)]
     found += [f"{key}: {value}" for key, value in asked.get("filters", {}).items()]
-    found += [f"not about {phrase}" for phrase in asked.get("exclude", [])]
-    found += [f"by {asked['mode']}"] if "mode" in asked else []
+    found += [_("not about {phrase}").format(phrase=phrase) for phrase in asked.get("exclude", [])]
+    found += [_(_MODES[asked["mode"]])] if "mode" in asked else []
     return " · ".join(filter(None, found))

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from app.types.documents import Document
 from app.types.file_names import shown_title
 from app.types.search import HitDocument
+from ui.language import _
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -29,9 +30,9 @@ def join(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def render_error(message: str, *, title: str = "Please check this") -> str:
+def render_error(message: str, *, title: str = "") -> str:
     return Markup('<div class="notice is-error" role="alert"><h2>{}</h2><p dir="auto">{}</p></div>').format(
-        clean(title), shorten(message, 1000)
+        clean(title or _("Please check this")), shorten(message, 1000)
     )
 
 
