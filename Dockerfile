@@ -32,6 +32,12 @@ RUN pip install --no-deps --no-build-isolation /src \
     && find /opt/gircse/lib/python3*/site-packages/numpy /opt/gircse/lib/python3*/site-packages/scipy \
         /opt/gircse/lib/python3*/site-packages/sympy /opt/gircse/lib/python3*/site-packages/pandas \
         -type d -name tests -prune -exec rm -rf {} +
+# What is in the image, for scanners: /opt/gircse/share/sbom.cdx.json. The program that lists it stays behind.
+ARG SBOM_VERSION=7.5.0
+RUN python3 -m venv /opt/sbom \
+    && /opt/sbom/bin/pip install "cyclonedx-bom==${SBOM_VERSION}" \
+    && mkdir -p /opt/gircse/share \
+    && /opt/sbom/bin/cyclonedx-py environment --of JSON --output-file /opt/gircse/share/sbom.cdx.json /opt/gircse/bin/python
 
 FROM ${BASE}
 ARG VERSION=0.1.0

@@ -35,7 +35,7 @@ DEBIAN_MIRROR ?= http://deb.debian.org/debian
 LOCK := docker/requirements.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock clean
+.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -117,6 +117,15 @@ lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the i
 		--extra office --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
 		--override docker/overrides.txt --no-emit-package torch --custom-compile-command "make lock" \
 		--output-file $(LOCK) $(LOCK_ARGS)
+
+SBOM ?= build/sbom.cdx.json
+
+sbom: $(VENV)/dev.stamp ## write build/sbom.cdx.json (CycloneDX): the locked packages; the image holds one of what it has
+	@mkdir -p $(dir $(SBOM))
+	$(BIN)/cyclonedx-py requirements $(LOCK) --pyproject pyproject.toml --output-reproducible --of JSON --output-file $(SBOM)
+
+audit: $(VENV)/dev.stamp ## look up known vulnerabilities of the locked packages, and say so where no source answers
+	@$(BIN)/python scripts/audit.py $(ARGS)
 
 clean: ## remove the environment and caches; GIRCSE_HOME stays
 	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

@@ -141,6 +141,7 @@ COMMANDS: Mapping[str, _Command] = {
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
     "users": _Command("access:users", SERVING, "Add, change and remove the people and programs that may come in."),
     "keys": _Command("access:keys", SERVING, "Make, list and revoke API keys."),
+    "sessions": _Command("sessions:sessions", SERVING, "List where people are logged in, and log them out."),
 }
 
 

@@ -21,6 +21,8 @@ GircseError
 ├── LoginRequiredError         the request is not authenticated                       401
 ├── ForbiddenError             the caller may not do this                             403
 ├── ThrottledError             too many attempts; wait                                429
+│   └── RequestQuotaError      a user has asked as often as they may in this minute
+├── QuotaExceededError         a user stores as much as they may                      413
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
     │   ├── EngineFaultError   the engine answers, with an error of its own
@@ -118,6 +120,14 @@ class ThrottledError(GircseError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class RequestQuotaError(ThrottledError):
+    pass
+
+
+class QuotaExceededError(GircseError):
+    status = 413
 
 
 class ConflictError(GircseError):

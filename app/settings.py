@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -168,6 +169,21 @@ class Settings(LogSettings):
     admin_secret: SecretStr | None = Field(
         default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
     )
+    session_hours: float = Field(default=12, gt=0, le=24 * 365, description="After so long people log in again.")
+    session_idle_minutes: float = Field(
+        default=120,
+        ge=0,
+        le=60 * 24 * 365,
+        description="A session that was not used for so long ends before its time; 0: none does.",
+    )
+    quota_mb: float | None = Field(
+        default=None, ge=0, description="What a user may store, in MB; admins give single users more or less."
+    )
+    quota_documents: int | None = Field(default=None, ge=0, description="How many documents a user may store.")
+    quota_requests: int | None = Field(default=None, ge=1, description="How many requests a minute a user may send.")
+    quota_contact: str = Field(
+        default="an admin of this server", description="Whom people ask for more, as told where a quota is reached."
+    )
     ask_service: bool = Field(
         default=True,
         description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
@@ -289,6 +305,10 @@ class Settings(LogSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, SecretFiles(settings_cls)
+
+    @property
+    def session_idle(self) -> timedelta | None:
+        return timedelta(minutes=self.session_idle_minutes) if self.session_idle_minutes else None
 
     @property
     def catalog_url(self) -> str:

@@ -84,7 +84,7 @@ def find_faults(language: str, folder: Path) -> list[str]:
         strings = each.string if isinstance(each.string, (list, tuple)) else (each.string,)
         if not all(strings):
             faults.append(f"{language}.po: {each.id!r} has no translation; write one")
-        elif any(placeholders(string) != placeholders(originals[-1]) for string in strings):
+        elif any(placeholders(string) not in [placeholders(one) for one in originals] for string in strings):
             faults.append(f"{language}.po: the translation of {each.id!r} has other placeholders")
     return faults
 

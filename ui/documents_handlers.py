@@ -155,16 +155,20 @@ class DocumentHandlers:
                 ).format(count=number(len(restored)))
             )
         documents = [read_document(self.catalog, name, each) for each in ids]
-        what = f"“{name_of(documents[0])}”" if len(documents) == 1 else ""
-        what = what or _("{count} documents").format(count=number(len(documents)))
+        what, count = name_of(documents[0]), len(documents)
         if action == "delete":
             for each in documents:
                 self.documents.delete_document(each.id, delay=timedelta(seconds=UNDO_S))
-            message = _("Deleted: {what}. For {seconds} seconds this can be undone.").format(what=what, seconds=UNDO_S)
+            said = ngettext("“{title}” is deleted.", "{count} documents are deleted.", count)
+            undo = _("For {seconds} seconds this can be undone.").format(seconds=UNDO_S)
+            message = f"{said.format(title=what, count=number(count))} {undo}"
             return render_undo(message, ids, action="restore", collection=name)
         to = self._collection(data.get("to")).name
         moved = [document.id for document, _ in self.documents.move_documents(ids, to)]
-        message = _("Moved into collection “{to}”: {what}.").format(to=to, what=what)
+        said = ngettext(
+            "“{title}” is moved into collection “{to}”.", "{count} documents are moved into collection “{to}”.", count
+        )
+        message = said.format(title=what, count=number(count), to=to)
         return render_undo(message, moved, action="move", collection=to, to=name)
 
     def _deleted(self, collection: str, document_id: str) -> Document:

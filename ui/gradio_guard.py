@@ -3,6 +3,7 @@ let in by its CORS headers, and what a queue gives goes to those alone who asked
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Collection
 from urllib.parse import parse_qs
@@ -17,9 +18,11 @@ KEPT_SESSIONS = 10_000
 _FILES = ("/assets/", "/static/", "/svelte/")
 _ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
 _QUEUE = "/gradio_api/queue/data"
+_CANCEL = "/gradio_api/cancel"  # names the session in its body; `reset` does nothing any more
 _QUEUE_ROUTES = frozenset(
-    {_QUEUE, "/gradio_api/queue/join", "/gradio_api/cancel", "/gradio_api/reset", "/gradio_api/startup-events"}
+    {_QUEUE, _CANCEL, "/gradio_api/queue/join", "/gradio_api/reset", "/gradio_api/startup-events"}
 )
+_MAX_BODY_BYTES = 64 * 1024
 _HEARTBEAT = "/gradio_api/heartbeat/"
 _CORS = "access-control-"
 
@@ -55,6 +58,12 @@ class GradioGuard:
             await self._app(scope, receive, send)
         elif not self._is_served(scope["path"]) or not self._is_own_queue(scope):
             await _REFUSAL(scope, receive, send)
+        elif scope["path"] == _CANCEL:
+            body = await _whole_body(receive)
+            if not self._is_own_body(body, scope):
+                await _REFUSAL(scope, receive, send)
+                return
+            await self._app(scope, _again(body, receive), _without_cors(send))
         else:
             await self._app(scope, receive, _without_cors(send))
 
@@ -68,7 +77,40 @@ class GradioGuard:
             session = next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [])), "")
         elif path.startswith(_HEARTBEAT):
             session = path.removeprefix(_HEARTBEAT)
-        return not session or self._sessions.belongs_to(session, scope.get("state", {}).get("principal"))
+        return not session or self._sessions.belongs_to(session, _principal_of(scope))
+
+    def _is_own_body(self, body: bytes, scope: Scope) -> bool:
+        """A body that names no session ends nobody's work."""
+        try:
+            session = json.loads(body)["session_hash"]
+        except (ValueError, LookupError, TypeError):
+            return False
+        return isinstance(session, str) and self._sessions.belongs_to(session, _principal_of(scope))
+
+
+def _principal_of(scope: Scope) -> Principal | None:
+    principal: Principal | None = scope.get("state", {}).get("principal")
+    return principal
+
+
+async def _whole_body(receive: Receive) -> bytes:
+    """Nothing where it is longer than one that names a session."""
+    body = b""
+    while len(body) <= _MAX_BODY_BYTES:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return body if len(body) <= _MAX_BODY_BYTES else b""
+    return b""
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    waiting = [body]
+
+    async def receive_again() -> Message:
+        return {"type": "http.request", "body": waiting.pop()} if waiting else await receive()
+
+    return receive_again
 
 
 def _without_cors(send: Send) -> Send:

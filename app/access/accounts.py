@@ -15,6 +15,7 @@ from app.ports.access import AccessLedger
 from app.runtime.lru import LRUCache
 from app.types.access import EVERYTHING, ApiKey, Principal, Role, Scope, User
 from app.types.documents import utc_now
+from app.types.quotas import Quotas
 
 ADMIN = "admin"
 KEY_PREFIX = "gk_"
@@ -75,6 +76,7 @@ class Accounts:
         collections: Iterable[str] | None = None,
         is_disabled: bool | None = None,
         password: str | None = None,
+        quotas: Quotas | None = None,
     ) -> User:
         """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
         user = self._changeable(name)
@@ -86,6 +88,8 @@ class Accounts:
             user = replace(user, disabled_at=self._clock() if is_disabled else None)
         if password is not None:
             user = replace(user, password_hash=_hashed(password))
+        if quotas is not None:
+            user = replace(user, quotas=quotas)
         self._ledger.change_user(user)
         return user
 
@@ -189,7 +193,7 @@ class Accounts:
             raise LoginRequiredError(_NO_SUCH_KEY) from None
         if user.disabled_at is not None:
             raise LoginRequiredError(_NO_SUCH_KEY)
-        return Principal(user.name, user.role, user.collections)
+        return Principal(user.name, user.role, user.collections, quotas=user.quotas)
 
     def check_password(self, name: str, password: str) -> bool:
         """Unknown users take as long as wrong passwords."""

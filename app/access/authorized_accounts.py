@@ -4,21 +4,35 @@ own keys, and a key itself."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
 from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
+from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.types.access import ApiKey, AuditEntry, Principal, Role, Scope, User
+from app.types.access import ApiKey, AuditEntry, Principal, Role, Scope, User, WebSession
+from app.types.documents import utc_now
+from app.types.quotas import Quotas, QuotaUse
 
 
 class AuthorizedAccounts:
-    def __init__(self, accounts: Accounts, ledger: AccessLedger, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        ledger: AccessLedger,
+        authorizer: Authorizer,
+        *,
+        quotas: UserQuotas,
+        idle: timedelta | None = None,
+    ) -> None:
+        """`idle` is that of `Logins`."""
+        self._quotas = quotas
         self._accounts = accounts
         self._ledger = ledger
         self._authorizer = authorizer
+        self._idle = idle
 
     def me(self) -> Principal:
         return self._authorizer.require_role()
@@ -52,6 +66,7 @@ class AuthorizedAccounts:
         collections: Iterable[str] | None = None,
         is_disabled: bool | None = None,
         password: str | None = None,
+        quotas: Quotas | None = None,
     ) -> User:
         """Raises UnknownUserError for one who may do more than the caller, ForbiddenError where they then could."""
         admin = self._require_manager(Role.ADMIN)
@@ -59,7 +74,7 @@ class AuthorizedAccounts:
         granted = None if collections is None else tuple(collections)
         require_grant(admin, before.role if role is None else role, granted or ())
         user = self._accounts.change_user(
-            name, role=role, collections=granted, is_disabled=is_disabled, password=password
+            name, role=role, collections=granted, is_disabled=is_disabled, password=password, quotas=quotas
         )
         state = "disabled" if user.disabled_at else "enabled"
         self._authorizer.note("user.changed", name, {"role": user.role.label, "state": state})
@@ -93,6 +108,53 @@ class AuthorizedAccounts:
                 "A key manages itself alone. Log in, or show one made for this: `gircse keys add --scope access`."
             )
         return principal
+
+    # Quotas
+
+    def quota_use(self, name: str | None = None) -> list[QuotaUse]:
+        """Of the caller; admins name another user, who may do no more than they."""
+        principal = self._authorizer.require_role()
+        if name is None or name == principal.name:
+            return self._quotas.use(principal)
+        user = self.user(name)
+        return self._quotas.use(Principal(user.name, user.role, quotas=user.quotas))
+
+    # Sessions
+
+    def sessions(self, user: str | None = None) -> list[WebSession]:
+        """People see their own, admins those of all who may do no more than they; a key without the scope `access`
+        sees none. The last used first."""
+        principal = self._authorizer.require_role()
+        if not principal.has_scope(Scope.ACCESS):
+            return []
+        is_admin = principal.role is Role.ADMIN
+        visible = {each.name for each in self._accounts.users() if is_admin and is_user_within(principal, each)}
+        visible.add(principal.name)
+        found = self._ledger.web_sessions(user if is_admin else principal.name)
+        shown = [each for each in found if each.user in visible and user in (None, each.user)]
+        return [each for each in shown if not each.has_ended(utc_now(), self._idle)]
+
+    def end_session(self, session_id: str) -> None:
+        """One that the caller cannot see is as one that is not there. Raises NotFoundError."""
+        ended = [each for each in self.sessions() if each.id == session_id]
+        if not ended:
+            raise NotFoundError(f"No session has the id {session_id[:80]!r}. `gircse sessions list` shows them.")
+        self._end(ended)
+
+    def end_other_sessions(self, user: str | None = None) -> int:
+        """All of the caller's, or of `user`, but the one that asks; how many they were."""
+        principal = self._require_manager()
+        if principal.role is not Role.ADMIN and user not in (None, principal.name):
+            raise ForbiddenError("Only admins end the sessions of others.")
+        wanted = principal.name if user is None else self._within_or_own(principal, user).name
+        ended = [each for each in self.sessions(wanted) if each.id != principal.session_id]
+        self._end(ended)
+        return len(ended)
+
+    def _end(self, sessions: Sequence[WebSession]) -> None:
+        self._ledger.end_sessions([each.token_hash for each in sessions])
+        for each in sessions:
+            self._authorizer.note("session.ended", each.id, {"user": each.user})
 
     # Keys
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError
 from app.ports.catalog import Catalog
 from app.ports.services import Documents
@@ -18,7 +20,8 @@ READER, EDITOR = Role.READER, Role.EDITOR
 
 
 class AuthorizedLibrary:
-    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer) -> None:
+    def __init__(self, library: Documents, catalog: Catalog, authorizer: Authorizer, quotas: UserQuotas) -> None:
+        self._quotas = quotas
         self._library = library
         self._catalog = catalog
         self._authorizer = authorizer
@@ -57,8 +60,8 @@ class AuthorizedLibrary:
             self._library.delete_collection(name)
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]:
-        with self._authorizer.require_access(EDITOR, collection):
-            return self._library.add_document(collection, source)
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            return self._library.add_document(collection, replace(source, allowance=self._quotas.allowance(principal)))
 
     def delete_document(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         document = self._catalog.document(document_id)

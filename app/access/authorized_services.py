@@ -12,6 +12,7 @@ from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorized_library import AuthorizedLibrary
 from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
@@ -37,6 +38,7 @@ from app.types.evaluation import (
 )
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
+from app.types.quotas import Allowance
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.weights import CollectionWeights, WeightTuning
 
@@ -54,21 +56,22 @@ class AuthorizedProposals:
 
 
 class AuthorizedFetching:
-    def __init__(self, fetching: Fetching, authorizer: Authorizer) -> None:
+    def __init__(self, fetching: Fetching, authorizer: Authorizer, quotas: UserQuotas) -> None:
+        self._quotas = quotas
         self._fetching = fetching
         self._authorizer = authorizer
 
-    def add(self, collection: str, urls: Sequence[str]) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._fetching.add(collection, urls)
+    def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            self._fetching.add(collection, urls, allowance=self._quotas.allowance(principal))
 
     def fetches(self, collection: str) -> list[Fetch]:
         with self._authorizer.require_access(READER, collection):
             return self._fetching.fetches(collection)
 
-    def retry(self, collection: str, url: str) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._fetching.retry(collection, url)
+    def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
+        with self._authorizer.require_access(EDITOR, collection) as principal:
+            self._fetching.retry(collection, url, allowance=self._quotas.allowance(principal))
 
     def forget(self, collection: str, url: str) -> None:
         with self._authorizer.require_access(EDITOR, collection):
@@ -246,6 +249,7 @@ class AuthorizedServices:
     evaluations: Evaluations
     tuning: Tuning
     accounts: AuthorizedAccounts
+    quotas: UserQuotas
     application_metrics: AuthorizedMetrics
     damage: Callable[[], Mapping[str, str]]
     fetching: Fetching
@@ -259,6 +263,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
     """The one place where guards are built. Vectors and files are reached through searches and documents."""
     authorizer = Authorizer(services.catalog)
     catalog = AuthorizedCatalog(services.catalog, authorizer)
+    quotas = UserQuotas(services.catalog, services.settings)
     return AuthorizedServices(
         settings=services.settings,
         embedder=services.embedder,
@@ -267,14 +272,21 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
-        library=AuthorizedLibrary(services.library, catalog, authorizer),
+        library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
-        accounts=AuthorizedAccounts(Accounts(services.catalog), services.catalog, authorizer),
+        accounts=AuthorizedAccounts(
+            Accounts(services.catalog),
+            services.catalog,
+            authorizer,
+            quotas=quotas,
+            idle=services.settings.session_idle,
+        ),
+        quotas=quotas,
         application_metrics=AuthorizedMetrics(services, authorizer),
         damage=partial(_damage, services),
-        fetching=AuthorizedFetching(fetching, authorizer),
+        fetching=AuthorizedFetching(fetching, authorizer, quotas),
         reindexing=AuthorizedReindexing(reindexing, authorizer),
         lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
         value_tables=AuthorizedValueTables(services.value_tables, authorizer),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
@@ -15,7 +16,7 @@ from app.ports.access import AccessLedger
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
 
-SESSION_LIFETIME = timedelta(hours=12)
+NOTED_EVERY = timedelta(minutes=1)  # a use of a session within it costs no write
 KNOWN_FOR = timedelta(days=30)  # so long an address from which somebody logged in is known for them
 LOGGED_IN, FAILED, KEY_REFUSED = "login", "login.failed", "key.refused"
 
@@ -23,23 +24,47 @@ LOGGED_IN, FAILED, KEY_REFUSED = "login", "login.failed", "key.refused"
 class Logins:
     """An address is that of the client. A failure beyond the limits costs no hash, and is not noted."""
 
-    def __init__(self, accounts: Accounts, ledger: AccessLedger, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        ledger: AccessLedger,
+        *,
+        lifetime: timedelta = timedelta(hours=12),
+        idle: timedelta | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """A session ends after `lifetime`, and where it was not used for `idle`."""
+        self.lifetime = lifetime
+        self._idle = idle
         self._accounts = accounts
         self._ledger = ledger
         self._clock = clock
         self._passwords = Throttle("login", ledger, clock=clock)
         self._keys = Throttle("key", ledger, clock=clock)
 
-    def log_in(self, name: str, password: str, *, address: str) -> str:
+    def log_in(self, name: str, password: str, *, address: str, browser: str = "") -> str:
         """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
         with self._passwords.attempt(address, name=name, is_known=lambda: self._is_known(name, address)):
             if not self._accounts.check_password(name, password):
                 self._note(FAILED, actor=name, address=address)
                 raise LoginRequiredError("Name or password is wrong.")
+        return self.begin_session(name, address=address, browser=browser)
+
+    def begin_session(self, name: str, *, address: str, browser: str = "") -> str:
+        """The token of a new session of a user who has shown who they are."""
         token, now = secrets.token_urlsafe(32), self._clock()
-        self._ledger.add_session(
-            WebSession(digest(token), name, self._accounts.credential_of(name), now, now + SESSION_LIFETIME)
+        session = WebSession(
+            token_hash=digest(token),
+            user=name,
+            credential=self._accounts.credential_of(name),
+            created_at=now,
+            expires_at=now + self.lifetime,
+            id=secrets.token_hex(6),
+            used_at=now,
+            address=address,
+            browser=browser,
         )
+        self._ledger.add_session(session)
         self._note(LOGGED_IN, actor=name, address=address)
         return token
 
@@ -47,18 +72,21 @@ class Logins:
         """Nothing happens when there is no such session."""
         session = self._ledger.web_session(digest(token))
         if session is not None:
-            self._ledger.end_session(session.token_hash)
+            self._ledger.end_sessions([session.token_hash])
             self._note("logout", actor=session.user, address="")
 
-    def principal_of_session(self, token: str) -> Principal:
-        """Raises LoginRequiredError when it has ended, or its user may not come in any more."""
-        session = self._ledger.web_session(digest(token))
-        if session is None or session.expires_at <= self._clock():
+    def principal_of_session(self, token: str, *, is_use: bool = True) -> Principal:
+        """Raises LoginRequiredError when it has ended, or its user may not come in any more. Without `is_use` it
+        goes on lying unused: an open page is no person who does something."""
+        session, now = self._ledger.web_session(digest(token)), self._clock()
+        if session is None or session.has_ended(now, self._idle):
             raise LoginRequiredError("Your session has ended. Log in again.")
         principal = self._accounts.principal_of_user(session.user)
         if not is_same(session.credential, self._accounts.credential_of(session.user)):
             raise LoginRequiredError("Your session has ended. Log in again.")
-        return principal
+        if is_use and session.used_at + NOTED_EVERY <= now:
+            self._ledger.use_session(session.token_hash, now)
+        return replace(principal, session_id=session.id)
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
         """Raises LoginRequiredError, and ThrottledError after too many wrong ones from this address: whatever comes

@@ -22,6 +22,7 @@ LOGIN = "/login"
 # Open to monitoring and to clients that are not logged in. Gradio's own files are the same everywhere.
 PUBLIC_PATHS = frozenset({LOGIN, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
 PUBLIC_FOLDERS = ("/assets/", "/static/")
+HEARTBEAT = "/gradio_api/heartbeat/"
 PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
 _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")
 
@@ -65,7 +66,7 @@ class AccessControl:
             async def is_still_allowed() -> bool:
                 """As the same principal, too: who may do less now asks anew. A catalog that is away decides nothing."""
                 try:
-                    return await run_in_threadpool(self._identify, logins, scope) == principal
+                    return await run_in_threadpool(self._identify, logins, scope, is_use=False) == principal
                 except LoginRequiredError:
                     return False
                 except GircseError:
@@ -74,7 +75,7 @@ class AccessControl:
             await WatchedStream(self._app, is_still_allowed).answer(scope, receive, send)
 
     @staticmethod
-    def _identify(logins: Logins, scope: Scope) -> Principal:
+    def _identify(logins: Logins, scope: Scope, *, is_use: bool = True) -> Principal:
         headers = Headers(scope=scope)
         shown = _shown_key(headers)
         if shown is not None:
@@ -84,7 +85,8 @@ class AccessControl:
             raise LoginRequiredError(
                 "Log in, or show an API key as `Authorization: Bearer KEY`; `gircse keys add` makes one."
             )
-        return logins.principal_of_session(token)
+        # A page that is open beats its heart by itself.
+        return logins.principal_of_session(token, is_use=is_use and not scope["path"].startswith(HEARTBEAT))
 
 
 class AsOperator:

@@ -9,17 +9,21 @@ from fastapi import APIRouter, Query
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.api.account_schemas import (
     AuditAnswer,
+    EndedSessions,
     KeyAnswer,
     MeAnswer,
     NewKey,
     NewKeyAnswer,
     NewPassword,
     NewUser,
+    QuotaUseAnswer,
+    SessionAnswer,
     UserAnswer,
     UserChange,
 )
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
 from app.types.access import AuditEntry, RoleName, Scope
+from app.types.quotas import QuotaUse
 
 
 def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
@@ -38,6 +42,11 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
             access_control=access_control,
         )
 
+    @routes.get("/me/usage", response_model=list[QuotaUseAnswer])
+    def show_own_usage() -> list[QuotaUse]:
+        """How much you store and have asked in this minute, and how much you may."""
+        return accounts.quota_use()
+
     @routes.post("/me/password", status_code=204)
     def change_own_password(new: NewPassword) -> None:
         """Changes your password, which ends all of your sessions."""
@@ -45,6 +54,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 
     _add_user_routes(routes, accounts)
     _add_key_routes(routes, accounts)
+    _add_session_routes(routes, accounts)
 
     @routes.get("/audit", response_model=list[AuditAnswer])
     def list_audit(
@@ -76,6 +86,12 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
         """What a user may do."""
         return UserAnswer.of(accounts.user(name))
 
+    @routes.get("/users/{name}/usage", response_model=list[QuotaUseAnswer])
+    def show_usage(name: str) -> list[QuotaUse]:
+        """How much a user stores and has asked in this minute, and how much they may."""
+        accounts.user(name)  # for admins
+        return accounts.quota_use(name)
+
     @routes.patch("/users/{name}", response_model=UserAnswer)
     def change_user(name: str, change: UserChange) -> UserAnswer:
         """Changes what a user may do; what is left out stays."""
@@ -85,6 +101,7 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
             collections=change.collections,
             is_disabled=change.is_disabled,
             password=change.password,
+            quotas=change.quotas.applied_to(accounts.user(name).quotas) if change.quotas else None,
         )
         return UserAnswer.of(user)
 
@@ -121,3 +138,24 @@ def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     def revoke_key(key_id: str) -> None:
         """Revokes a key that you are shown in the list, at once and for ever."""
         accounts.revoke_key(key_id)
+
+
+def _add_session_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
+    @routes.get("/sessions", response_model=list[SessionAnswer], responses=PAGE_HEADERS)
+    def list_sessions(page: Page, user: str | None = None) -> list[SessionAnswer]:
+        """Where you are logged in; for admins where all are who may do no more than they, or `user` alone.
+
+        A key without the scope `access` is shown none.
+        """
+        current = accounts.me().session_id
+        return [SessionAnswer.of(session, current=current) for session in page.of(accounts.sessions(user))]
+
+    @routes.delete("/sessions/{session_id}", status_code=204)
+    def end_session(session_id: str) -> None:
+        """Logs out a session that you are shown in the list, at once."""
+        accounts.end_session(session_id)
+
+    @routes.delete("/sessions", response_model=EndedSessions)
+    def end_other_sessions(user: str | None = None) -> EndedSessions:
+        """Logs you out everywhere but here; admins name another `user`, who is then logged out everywhere."""
+        return EndedSessions(ended=accounts.end_other_sessions(user))

@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from app.access.logins import SESSION_LIFETIME, Logins
+from app.access.browsers import browser_in_words
+from app.access.logins import Logins
 from app.api.access import COOKIE, LOGIN, client_address, session_token
 from app.errors import LoginRequiredError, ThrottledError
 
@@ -22,7 +23,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
 
     @routes.get(LOGIN, response_class=HTMLResponse)
     def show_login(next: str = "/") -> HTMLResponse:
-        return _page(draw(_local(next), ""), 200)
+        return _page(draw(local(next), ""), 200)
 
     @routes.post(LOGIN, response_class=HTMLResponse)
     def log_in(
@@ -32,22 +33,18 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
         next: Annotated[str, Form(max_length=10 * MAX_CHARACTERS)] = "/",
     ) -> Response:
         try:
-            token = logins.log_in(name.strip(), password, address=client_address(request.scope))
+            token = logins.log_in(
+                name.strip(),
+                password,
+                address=client_address(request.scope),
+                browser=browser_in_words(request.headers.get("user-agent", "")),
+            )
         except (LoginRequiredError, ThrottledError) as error:
-            refused = _page(draw(_local(next), str(error)), error.status)
+            refused = _page(draw(local(next), str(error)), error.status)
             if isinstance(error, ThrottledError):
                 refused.headers["Retry-After"] = str(error.retry_after_s)
             return refused
-        answer = RedirectResponse(_local(next), 303)
-        answer.set_cookie(
-            COOKIE,
-            token,
-            max_age=int(SESSION_LIFETIME.total_seconds()),
-            httponly=True,
-            samesite="lax",
-            secure=request.url.scheme == "https",
-        )
-        return answer
+        return logged_in(request, token, local(next), logins)
 
     @routes.post("/logout")
     def log_out(request: Request) -> Response:
@@ -61,7 +58,20 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
     return routes
 
 
-def _local(address: str) -> str:
+def logged_in(request: Request, token: str, way: str, logins: Logins) -> Response:
+    answer = RedirectResponse(way, 303)
+    answer.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(logins.lifetime.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+def local(address: str) -> str:
     """A way on this server: browsers take `//host` and `/\\host` for another one."""
     is_local = address.startswith("/") and not address.startswith(("//", "/\\"))
     return address if is_local and address.isprintable() else "/"

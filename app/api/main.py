@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from app.access.authorized_services import AuthorizedServices
 from app.access.logins import Logins
 from app.api.access import AccessControl
+from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
 from app.api.admission import Admission
 from app.api.bodies import BodyGuard, BodyLimits
@@ -31,6 +32,7 @@ from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, describe, operation_id
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
+from app.api.quotas import QuotaGuard
 from app.api.reading import reading_routes
 from app.api.reindexing import reindex_routes
 from app.api.rerank import rerank_routes
@@ -50,6 +52,7 @@ def create_app(
     read_url: ReadUrl | None = None,
     logins: Logins | None = None,
     draw_login: DrawLogin | None = None,
+    draw_account: DrawAccount | None = None,
     embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
@@ -67,6 +70,7 @@ def create_app(
         redoc_url=None,
     )
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
+    api.add_middleware(QuotaGuard, quotas=services.quotas)
     api.add_middleware(AccessControl, logins=logins)
     api.add_middleware(CrossSiteGuard)
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
@@ -91,6 +95,8 @@ def create_app(
     api.include_router(account_routes(services.accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
+    if draw_account is not None:
+        api.include_router(account_page_routes(services.accounts, draw=draw_account))
     api.include_router(health_routes(services.checks, services.damage))
     api.include_router(metrics_routes(services.application_metrics))
     api.include_router(docs_routes(lambda: api.openapi()))

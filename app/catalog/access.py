@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
+from app.catalog.quotas import StoredAmounts
 from app.catalog.searches import delete_searches_of
-from app.catalog.sessions import Sessions, insert_into
+from app.catalog.sessions import insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
 
 
-class AccessLedger(Sessions):
+class AccessLedger(StoredAmounts):
     def users(self) -> list[User]:
         with self._session(self._engine) as session:
             return [row.as_user() for row in session.scalars(select(UserRow).order_by(UserRow.name))]
@@ -78,9 +80,20 @@ class AccessLedger(Sessions):
             row = session.get(WebSessionRow, token_hash)
             return None if row is None else row.as_session()
 
-    def end_session(self, token_hash: str) -> None:
+    def web_sessions(self, user: str | None = None) -> list[WebSession]:
+        latest = select(WebSessionRow).order_by(WebSessionRow.used_at.desc(), WebSessionRow.id)
+        with self._session(self._engine) as session:
+            rows = session.scalars(latest if user is None else latest.where(WebSessionRow.user == user))
+            return [row.as_session() for row in rows]
+
+    def use_session(self, token_hash: str, at: datetime) -> None:
+        used = update(WebSessionRow).where(WebSessionRow.token_hash == token_hash).values(used_at=at)
         with self._session(self._writer) as session:
-            session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash == token_hash))
+            session.execute(used)
+
+    def end_sessions(self, token_hashes: Sequence[str]) -> None:
+        with self._session(self._writer) as session:
+            session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash.in_(token_hashes)))
 
     def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
         found = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
@@ -152,6 +165,8 @@ def _user_row(session: Session, name: str) -> UserRow:
     return row
 
 
-def _values(kept: User | ApiKey) -> dict[str, object]:
-    values = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
-    return values | {"scopes": list(kept.scopes)} if isinstance(kept, ApiKey) else values
+def _values(kept: User | ApiKey) -> dict[str, Any]:
+    values: dict[str, Any] = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
+    if isinstance(kept, ApiKey):
+        return values | {"scopes": list(kept.scopes)}
+    return values | {f"quota_{name}": limit for name, limit in values.pop("quotas").items()}

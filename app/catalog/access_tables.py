@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.catalog.tables import Table
 from app.types.access import ApiKey, AuditEntry, Role, Scope, User, WebSession
+from app.types.quotas import Quotas
 
 
 class UserRow(Table):
@@ -21,6 +22,9 @@ class UserRow(Table):
     password_hash: Mapped[str | None]
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
+    quota_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    quota_documents: Mapped[int | None] = mapped_column(BigInteger)
+    quota_requests: Mapped[int | None] = mapped_column(BigInteger)
 
     def as_user(self) -> User:
         return User(
@@ -30,6 +34,7 @@ class UserRow(Table):
             tuple(self.collections),
             self.password_hash,
             self.disabled_at,
+            Quotas(self.quota_bytes, self.quota_documents, self.quota_requests),
         )
 
 
@@ -70,9 +75,23 @@ class WebSessionRow(Table):
     credential: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime] = mapped_column(index=True)
+    id: Mapped[str] = mapped_column(String(36), index=True)
+    used_at: Mapped[datetime]
+    address: Mapped[str]
+    browser: Mapped[str]
 
     def as_session(self) -> WebSession:
-        return WebSession(self.token_hash, self.user, self.credential, self.created_at, self.expires_at)
+        return WebSession(
+            self.token_hash,
+            self.user,
+            self.credential,
+            self.created_at,
+            self.expires_at,
+            self.id,
+            self.used_at,
+            self.address,
+            self.browser,
+        )
 
 
 class AttemptRow(Table):

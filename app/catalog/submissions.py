@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
 from app.catalog.notifications import notify
+from app.catalog.quotas import require_room
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import DocumentRow, storable
 from app.errors import ConflictError, UnknownDocumentError
@@ -53,6 +54,7 @@ class Submissions(Sessions):
                 batch = _Batch(session, collection, priority, now, _concerned(collection, uris, moved))
                 submitted = [batch.submit(document) for document in changed]
                 batch.finish()
+                require_room(session, changed)
         results = iter(submitted)
         return [
             (unchanged[uri], None) if (uri := storable(document.uri)) in unchanged else next(results)
@@ -231,6 +233,8 @@ def _replace_input(row: DocumentRow, document: NewDocument) -> None:
     row.title, row.document_metadata = title, metadata
     row.media_type, row.content_hash = storable(document.media_type), document.content_hash
     row.byte_count = document.byte_count
+    if document.allowance is not None:
+        row.added_by = document.allowance.user
 
 
 def _is_same(row: DocumentRow, document: NewDocument) -> bool:

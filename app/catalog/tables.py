@@ -173,6 +173,7 @@ class DocumentRow(Table):
         UniqueConstraint("collection", "uri"),
         Index("ix_document_created_at_id", "created_at", "id"),
         Index("ix_document_content_hash", "content_hash"),
+        Index("ix_document_added_by_byte_count", "added_by", "byte_count"),
     )
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -191,6 +192,7 @@ class DocumentRow(Table):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     revision: Mapped[int] = mapped_column(default=1, server_default="1")
+    added_by: Mapped[str | None] = mapped_column(String(64))  # the user on whose account its bytes are
 
     def as_document(self) -> Document:
         return Document(

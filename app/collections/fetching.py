@@ -9,12 +9,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from app.collections.library import Library
 from app.errors import GircseError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.types.documents import Source, require_short_uri, require_text
+from app.types.quotas import Allowance
 from app.types.upkeep import MAX_URLS, Fetch, FetchState
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ class Fetching:
         self._lock = threading.Lock()
         self._fetches: dict[str, dict[str, Fetch]] = {}  # by collection and url, in the order of asking
 
-    def add(self, collection: str, urls: Sequence[str]) -> None:
+    def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
         """Has them fetched. Raises InputError, and fetches none, when one of them can be no document's address."""
         name = self._catalog.collection(collection).name
         wanted = list(dict.fromkeys(url.strip() for url in urls))
@@ -52,16 +54,17 @@ class Fetching:
             for url in new:
                 fetches[url] = Fetch(url, FetchState.WAITING)
         for url in new:
-            self._pool.submit(self._fetch, name, url).add_done_callback(partial(self._note_end, name, url))
+            fetch = self._pool.submit(self._fetch, name, url, allowance)
+            fetch.add_done_callback(partial(self._note_end, name, url))
 
     def fetches(self, collection: str) -> list[Fetch]:
         with self._lock:
             return list(self._fetches.get(collection, {}).values())
 
-    def retry(self, collection: str, url: str) -> None:
+    def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
         """Raises NotFoundError for what did not fail here."""
         self._require_failed(collection, url)
-        self.add(collection, [url])
+        self.add(collection, [url], allowance=allowance)
 
     def forget(self, collection: str, url: str) -> None:
         """Takes what failed from the list. Raises NotFoundError."""
@@ -78,10 +81,10 @@ class Fetching:
         if fetch is None or fetch.state is not FetchState.FAILED:
             raise NotFoundError("This address is not among those that failed. Load the page again.")
 
-    def _fetch(self, collection: str, url: str) -> None:
+    def _fetch(self, collection: str, url: str, allowance: Allowance | None) -> None:
         with self._lock:
             self._fetches[collection][url] = Fetch(url, FetchState.FETCHING)
-        self._library.add_document(collection, self._read_url(url))
+        self._library.add_document(collection, replace(self._read_url(url), allowance=allowance))
 
     def _note_end(self, collection: str, url: str, future: Future[None]) -> None:
         if future.cancelled():

@@ -265,6 +265,7 @@ def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | 
         byte_count=stored.byte_count,
         metadata=metadata,
         moved_from=moved_from(stored.content_hash),
+        allowance=source.allowance,
     )
 
 

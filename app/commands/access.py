@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -12,11 +13,15 @@ import typer
 from app.access.accounts import ADMIN, Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
 from app.api.account_schemas import KeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
+from app.errors import InputError
+from app.settings import load_settings
 from app.types.access import OPERATOR, ApiKey, RoleName, Scope, acting_as
 from app.types.documents import utc_now
+from app.types.quotas import QUOTA_NAMES, UNLIMITED, Quotas
 
 users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
@@ -36,7 +41,9 @@ def open_accounts() -> Iterator[AuthorizedAccounts]:
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
-        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog))
+        settings = load_settings()
+        quotas = UserQuotas(catalog, settings)
+        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog), quotas=quotas, idle=settings.session_idle)
 
 
 @users.command("list")
@@ -83,6 +90,10 @@ def change_user(
     role: Annotated[RoleName | None, typer.Option(help="From now on, for their keys, too.")] = None,
     collections: Collections = None,
     password: Password = False,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(help="As bytes=5000000, documents=100, requests=60, or =unlimited, =default; may be repeated."),
+    ] = None,
     disable: Annotated[
         bool | None, typer.Option("--disable/--enable", help="Sessions end, and keys are refused, at once.")
     ] = None,
@@ -90,10 +101,28 @@ def change_user(
     """Change a user. What is left out stays; --collection replaces all that were given before."""
     word = _ask_password() if password else None
     with open_accounts() as accounts:
+        quotas = with_quotas(accounts.user(name).quotas, quota) if quota else None
         accounts.change_user(
-            name, role=role.role if role else None, collections=collections, is_disabled=disable, password=word
+            name,
+            role=role.role if role else None,
+            collections=collections,
+            is_disabled=disable,
+            password=word,
+            quotas=quotas,
         )
     typer.echo(f"Changed {name}.")
+
+
+@users.command("usage")
+def show_usage(name: UserName, as_json: console.JsonLines = False) -> None:
+    """Show how much a user stores and has asked in this minute, and how much they may."""
+    with open_accounts() as accounts:
+        found = accounts.quota_use(name)
+    if as_json:
+        console.print_json_lines(found)
+        return
+    rows = [(each.quota, f"{each.used:,}", "no limit" if each.limit is None else f"{each.limit:,}") for each in found]
+    console.print_table(("quota", "used", "limit"), rows)
 
 
 @users.command("remove")
@@ -196,6 +225,19 @@ def _state_of(key: ApiKey) -> str:
     if key.expires_at is None:
         return "valid"
     return f"until {key.expires_at:%Y-%m-%d}" if key.is_valid(utc_now()) else "expired"
+
+
+def with_quotas(quotas: Quotas, given: Sequence[str]) -> Quotas:
+    """`given` as the command line has them. Raises InputError."""
+    words = {"unlimited": UNLIMITED, "default": None}
+    for each in given:
+        name, _, value = each.partition("=")
+        if name not in QUOTA_NAMES or not (value in words or (value.isascii() and value.isdecimal())):
+            raise InputError(
+                f"{each!r} is no quota: write bytes=, documents= or requests= and a number, as bytes=5000."
+            )
+        quotas = replace(quotas, **{name: words[value] if value in words else int(value)})
+    return quotas
 
 
 def _ask_password() -> str:

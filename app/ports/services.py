@@ -14,6 +14,7 @@ from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
+from app.types.quotas import Allowance
 from app.types.search import SearchRequest, SearchResult
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
@@ -95,9 +96,12 @@ class Documents(Texts, Collections, Protocol):
 class Fetching(Protocol):
     """Brings web pages in, whether or not anybody watches."""
 
-    def add(self, collection: str, urls: Sequence[str]) -> None: ...
+    def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
+        """What is fetched is stored on the account that `allowance` names."""
+        ...
+
     def fetches(self, collection: str) -> list[Fetch]: ...
-    def retry(self, collection: str, url: str) -> None: ...
+    def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None: ...
     def forget(self, collection: str, url: str) -> None: ...
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
+
+from app.types.quotas import AS_SET, Quotas
 
 EVERYTHING = ("*",)
 
@@ -53,6 +55,8 @@ class Principal:
     key_id: str | None = None  # None: a person's session
     key_collections: tuple[str, ...] = EVERYTHING
     scopes: tuple[Scope, ...] = ()  # of the key
+    session_id: str | None = None
+    quotas: Quotas = AS_SET
 
     @property
     def sees_everything(self) -> bool:
@@ -81,6 +85,7 @@ class User:
     collections: tuple[str, ...] = EVERYTHING
     password_hash: str | None = None
     disabled_at: datetime | None = None
+    quotas: Quotas = AS_SET
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +109,22 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """`token_hash` is the SHA-256 of the cookie; `credential` that of what was logged in with, which may change."""
+    """`token_hash` is the SHA-256 of the cookie; `credential` that of what was logged in with, which may change. People
+    name it by `id`; `browser` is in words, and `used_at` up to a minute old."""
 
     token_hash: str
     user: str
     credential: str
     created_at: datetime
     expires_at: datetime
+    id: str
+    used_at: datetime
+    address: str = ""
+    browser: str = ""
+
+    def has_ended(self, now: datetime, idle: timedelta | None) -> bool:
+        """`idle`: so long it may lie unused."""
+        return self.expires_at <= now or (idle is not None and self.used_at + idle <= now)
 
 
 @dataclass(frozen=True, slots=True)

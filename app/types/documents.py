@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.errors import InputError
+from app.types.quotas import Allowance
 from app.types.uris import name_in
 
 MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
@@ -171,6 +172,7 @@ class NewDocument:
     byte_count: int
     metadata: Metadata = field(default_factory=dict)
     moved_from: str | None = None  # id of the document that had this content under another uri
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class Source:
     file: BinaryIO | None = None  # one that can seek, as an upload; it is left open
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
+    allowance: Allowance | None = None
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:

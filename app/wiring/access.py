@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from app.access.accounts import Accounts
 from app.access.logins import Logins
 from app.access.secret_file import load_admin_secret
@@ -14,4 +16,9 @@ def open_logins(services: Services) -> Logins | None:
         return None
     accounts = Accounts(services.catalog, admin_secret=load_admin_secret(services.settings).secret)
     accounts.ensure_admin()
-    return Logins(accounts, services.catalog)
+    return Logins(
+        accounts,
+        services.catalog,
+        lifetime=timedelta(hours=services.settings.session_hours),
+        idle=services.settings.session_idle,
+    )

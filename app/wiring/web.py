@@ -23,6 +23,7 @@ from app.wiring.ingestion import open_reindexer
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.sources import url_reader
+from ui.account_page import account_drawer
 from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
 
@@ -64,6 +65,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             embeddings=embeddings,
             logins=logins,
             draw_login=login_drawer() if logins is not None else None,
+            draw_account=account_drawer() if logins is not None else None,
         )
         if logins is None:
             named = services.settings.allowed_hosts.split(",")

@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from embedder.engine.engine import Engine
+from embedder.server.docs_page import add_docs
 from embedder.server.failures import failure_at, refused_by
 from embedder.server.guard import Guard
 from embedder.server.openai_routes import openai_routes
@@ -42,6 +43,8 @@ def create_application(
         version=version("gircse-search"),
         description="Embeddings that follow an instruction: OpenAI's API, and refinement step by step.",
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's own take their scripts from elsewhere
+        redoc_url=None,
     )
     application.state.engine = engine
     application.add_middleware(
@@ -74,4 +77,5 @@ def create_application(
     async def answer_http(request: Request, error: HTTPException) -> Response:
         return failure_at(request.url.path)(refused_by(error))
 
+    add_docs(application)
     return application

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from catalog_samples import Clock
+from catalog_samples import LIBRARY, Clock, new_document
 
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, NotFoundError, UnknownUserError
+from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, Role, Scope, User, WebSession
+from app.types.quotas import Allowance, StoredAmount
 
 
 @pytest.fixture
@@ -25,6 +26,13 @@ def key_of(user: User, clock: Clock, **changes: object) -> ApiKey:
     return replace(
         ApiKey("k1", user.name, "export", "hash", Role.READER, clock(), ("shared",), scopes=(Scope.ACCESS,)), **changes
     )  # type: ignore[arg-type]
+
+
+def session_of(user: str, token: str, clock: Clock) -> WebSession:
+    end = clock() + timedelta(hours=1)
+    return WebSession(
+        token, user, "c" * 64, clock(), end, f"id of {token[:9]}", clock(), "10.0.0.1", "Firefox on Linux"
+    )
 
 
 def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
@@ -45,7 +53,7 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
 
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     catalog.add_key(key_of(anna, clock))
-    catalog.add_session(WebSession("t" * 64, "anna", "c" * 64, clock(), clock() + timedelta(hours=1)))
+    catalog.add_session(session_of("anna", "t" * 64, clock))
     assert catalog.key("k1") == key_of(anna, clock)
     assert catalog.web_session("t" * 64) is not None
     catalog.delete_user("anna")
@@ -68,16 +76,59 @@ def test_keys_are_listed_the_newest_first_and_stay_when_revoked(catalog: SqlCata
 
 def test_sessions_that_have_ended_are_forgotten(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     def begin(token: str) -> None:
-        catalog.add_session(WebSession(token, "anna", "c", clock(), clock() + timedelta(hours=1)))
+        catalog.add_session(session_of("anna", token, clock))
 
     begin("first")
     clock.now += timedelta(hours=1)
     begin("second")
     assert catalog.web_session("first") is None
     assert catalog.web_session("second") is not None
-    catalog.end_session("second")
-    catalog.end_session("second")
+    catalog.end_sessions(["second"])
+    catalog.end_sessions(["second"])
     assert catalog.web_session("second") is None
+
+
+def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> None:
+    for name in ("one", "two"):
+        catalog.create_collection(replace(LIBRARY, name=name, active_index=f"{name}--1"))
+    allowance = Allowance("anna", max_bytes=50, max_documents=5, contact="the desk")
+
+    def upload(number: int) -> str:
+        document = replace(new_document(f"{number}.txt"), byte_count=8, allowance=allowance)
+        try:
+            catalog.submit(("one", "two")[number % 2], document)
+        except QuotaExceededError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(6) as threads:
+        stored = list(threads.map(upload, range(12)))
+    refused = {each for each in stored if each}
+    assert stored.count("") == 5
+    assert refused == {"anna may store 5 documents, and this is one more. Delete documents, or ask the desk."}
+    assert catalog.stored_amount("anna") == StoredAmount(bytes=40, documents=5, largest=8)
+    assert catalog.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
+    there = stored.index("")
+    larger = replace(new_document(f"{there}.txt", content="b"), byte_count=19, allowance=allowance)
+    with pytest.raises(QuotaExceededError, match="would hold 51 bytes"):
+        catalog.submit(("one", "two")[there % 2], larger)
+    catalog.submit(("one", "two")[there % 2], replace(larger, byte_count=18))
+    assert catalog.stored_amount("anna").bytes == 50
+
+
+def test_sessions_are_listed_the_last_used_first(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    catalog.add_user(User("bert", Role.READER, clock()))
+    tokens = {"first": "anna", "second": "anna", "third": "bert"}
+    kept = {token: session_of(user, token, clock) for token, user in tokens.items()}
+    for session in kept.values():
+        catalog.add_session(session)
+    later = clock() + timedelta(minutes=5)
+    catalog.use_session("second", later)
+    used = replace(kept["second"], used_at=later)
+    assert catalog.web_sessions("anna") == [used, kept["first"]]
+    assert {each.user for each in catalog.web_sessions()} == {"anna", "bert"}
+    catalog.end_sessions(["first", "second"])
+    assert catalog.web_sessions() == [kept["third"]]
 
 
 def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock) -> None:

@@ -20,12 +20,8 @@ from hypothesis import strategies as st
 from app.access import hashing
 from app.access.accounts import Accounts, check_collections
 from app.access.authorizer import Authorizer
-from app.access.logins import (
-    FAILED,
-    KEY_REFUSED,
-    SESSION_LIFETIME,
-    Logins,
-)
+from app.access.browsers import browser_in_words
+from app.access.logins import FAILED, KEY_REFUSED, Logins
 from app.access.secret_file import FILE_NAME, load_admin_secret
 from app.access.throttle import MAX_FAILURES_OF_ADDRESS, MAX_FAILURES_OF_NAME, MAX_FAILURES_OF_UNKNOWN_ADDRESS, WINDOW
 from app.errors import (
@@ -245,12 +241,46 @@ def test_patterns_that_no_collection_can_match_are_refused(pattern: str) -> None
 # Sessions
 
 
-def test_a_session_lasts_until_its_time_is_over(logins: Logins, clock: Clock) -> None:
+def test_a_session_lasts_until_its_time_is_over(logins: Logins, clock: Clock, toy_services: Any) -> None:
     token = logins.log_in("anna", PASSWORD, address="10.0.0.1")
-    assert logins.principal_of_session(token) == Principal("anna", Role.EDITOR, ("team-*", "shared"))
-    clock.now += SESSION_LIFETIME
+    (session,) = toy_services.services.catalog.web_sessions("anna")
+    assert logins.principal_of_session(token) == Principal(
+        "anna", Role.EDITOR, ("team-*", "shared"), session_id=session.id
+    )
+    clock.now += logins.lifetime
     with pytest.raises(LoginRequiredError):
         logins.principal_of_session(token)
+
+
+def test_a_session_that_is_not_used_ends_sooner(accounts: Accounts, toy_services: Any, clock: Clock) -> None:
+    catalog = toy_services.services.catalog
+    logins = Logins(accounts, catalog, idle=timedelta(hours=2), clock=clock)
+    token = logins.log_in("anna", PASSWORD, address="10.0.0.1", browser="Firefox on Linux")
+    for _ in range(3):
+        clock.now += timedelta(minutes=90)
+        logins.principal_of_session(token)
+    (session,) = catalog.web_sessions("anna")
+    assert (session.used_at, session.address, session.browser) == (clock.now, "10.0.0.1", "Firefox on Linux")
+    clock.now += timedelta(minutes=90)
+    logins.principal_of_session(token, is_use=False)  # as the stream of an open page is looked at
+    clock.now += timedelta(minutes=30)
+    with pytest.raises(LoginRequiredError):
+        logins.principal_of_session(token)
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "words"),
+    [
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605 Version/18 Safari/605", "Safari on macOS"),
+        ("Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("curl/8.5.0", "curl"),
+        ("<script>alert(1)</script>", "an unknown browser"),
+        ("", "an unknown browser"),
+    ],
+)
+def test_browsers_are_named_in_words(user_agent: str, words: str) -> None:
+    assert browser_in_words(user_agent) == words
 
 
 def log_out(logins: Logins, accounts: Accounts, token: str) -> None:

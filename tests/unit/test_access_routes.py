@@ -16,6 +16,7 @@ from access_application import HIDDEN, MARKER, OWN, WHO, AccessApplication, open
 from fastapi import FastAPI
 from starlette.routing import Mount
 
+from app.access.logins import Logins
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
 from app.types.access import Role
@@ -46,6 +47,12 @@ class Scene:
     @cached_property
     def key_id(self) -> str:
         return self.application.accounts.add_key(self.user)[0].id
+
+    @cached_property
+    def session_id(self) -> str:
+        catalog = self.application.application.services.catalog
+        Logins(self.application.accounts, catalog).begin_session(self.user, address="10.0.0.1")
+        return catalog.web_sessions(self.user)[0].id
 
     @property
     def job(self) -> str:
@@ -89,6 +96,7 @@ def at(path: str, **options: Any) -> Ask:
                 ("{chunk}", scene.chunk),
                 ("{user}", lambda: scene.user),
                 ("{key}", lambda: scene.key_id),
+                ("{session}", lambda: scene.session_id),
             ):
                 if name in value:
                     value = value.replace(name, known())
@@ -262,6 +270,24 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/api/v1/keys"): Case(READER, at("/api/v1/keys"), of_collection=False),
     ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
     ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
+    ("GET", "/api/v1/me/usage"): Case(READER, at("/api/v1/me/usage"), of_collection=False),
+    ("GET", "/api/v1/users/{name}/usage"): Case(ADMIN, at("/api/v1/users/{user}/usage"), of_collection=False),
+    ("GET", "/api/v1/sessions"): Case(READER, at("/api/v1/sessions"), of_collection=False),
+    ("DELETE", "/api/v1/sessions/{session_id}"): Case(
+        ADMIN, at("/api/v1/sessions/{session}"), of_collection=False, too_low=404
+    ),
+    ("DELETE", "/api/v1/sessions"): Case(ADMIN, at("/api/v1/sessions?user={user}"), of_collection=False),
+    ("GET", "/account"): Case(READER, at("/account"), of_collection=False),
+    ("POST", "/account/sessions/end"): Case(
+        ADMIN,
+        at("/account/sessions/end", data={"session_id": "{session}"}),
+        of_collection=False,
+        may_fail=(303,),
+        too_low=404,
+    ),
+    ("POST", "/account/sessions/end-others"): Case(
+        ADMIN, at("/account/sessions/end-others"), of_collection=False, may_fail=(303,)
+    ),
     ("GET", "/api/v1/audit"): Case(ADMIN, at("/api/v1/audit"), of_collection=False),
     # The embedding server of this application is away, and an agent says first who it is.
     ("POST", "/v1/embeddings"): Case(
@@ -543,6 +569,52 @@ def test_keys_are_made_by_people_and_admins_only(application: AccessApplication)
     assert client.get("/api/v1/me", headers=shown).json()["name"] == "user-1"
     assert client.delete(f"/api/v1/keys/{made.json()['id']}", headers=cookie).status_code == 204
     assert client.get("/api/v1/me", headers=shown).status_code == 401
+
+
+def logged_in_as(application: AccessApplication, name: str, password: str, browser: str) -> dict[str, str]:
+    answer = application.client.post(
+        "/login", data={"name": name, "password": password}, headers={"user-agent": browser}
+    )
+    application.client.cookies.clear()
+    return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605 Version/18.0 Mobile Safari/604"
+
+
+def test_people_see_their_sessions_and_end_them(application: AccessApplication) -> None:
+    client = application.client
+    other = logged_in_as(application, "user-0", "password of 0", SAFARI)
+    phone, desk = (logged_in_as(application, "user-2", "password of 2", each) for each in (SAFARI, FIREFOX))
+    listed = client.get("/api/v1/sessions", headers=desk).json()
+    assert {(each["user"], each["browser"], each["is_current"]) for each in listed} == {
+        ("user-2", "Firefox on Linux", True),
+        ("user-2", "Safari on iPhone", False),
+    }
+    page = client.get("/account", headers=desk).text
+    assert "Safari on iPhone" in page
+    assert page.count('/account/sessions/end"') == 1
+    of_phone = next(each["id"] for each in listed if not each["is_current"])
+    of_other = client.get("/api/v1/sessions", headers=other).json()[0]["id"]
+    assert client.delete(f"/api/v1/sessions/{of_other}", headers=desk).status_code == 404
+    assert client.post("/account/sessions/end", data={"session_id": of_other}, headers=desk).status_code == 404
+    assert client.delete("/api/v1/sessions?user=user-0", headers=desk).status_code == 403
+    assert client.post("/account/sessions/end", data={"session_id": of_phone}, headers=desk).status_code == 303
+    assert [client.get("/api/v1/me", headers=each).status_code for each in (phone, desk, other)] == [401, 200, 200]
+    phone = logged_in_as(application, "user-2", "password of 2", SAFARI)
+    assert client.delete("/api/v1/sessions", headers=phone).json() == {"ended": 1}
+    assert [client.get("/api/v1/me", headers=each).status_code for each in (phone, desk)] == [200, 401]
+
+
+def test_admins_see_and_end_the_sessions_of_all(application: AccessApplication) -> None:
+    session = logged_in_as(application, "user-0", "password of 0", FIREFOX)
+    admin, client = application.as_("admin"), application.client
+    found = client.get("/api/v1/sessions?user=user-0", headers=admin).json()
+    assert {each["user"] for each in found} == {"user-0"}
+    assert client.delete("/api/v1/sessions?user=user-0", headers=admin).json() == {"ended": len(found)}
+    assert client.get("/api/v1/me", headers=session).status_code == 401
+    assert client.get("/api/v1/sessions", headers=application.as_("reader of all")).json() == []  # a key
 
 
 def test_saved_and_past_searches_are_their_persons(application: AccessApplication) -> None:

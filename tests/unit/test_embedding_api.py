@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -255,6 +257,17 @@ def test_the_application_gets_vectors_in_binary(client: TestClient, encoder: Enc
     found = np.frombuffer(answer.content, dtype="<f4").reshape(2, 32)
     np.testing.assert_allclose(found, encoder.encode_documents(["a river", "the sea"], steps=2), atol=1e-6)
     assert client.post("/api/v1/embed", json=question | {"texts": []}).status_code == 422
+
+
+def test_the_page_about_the_server_takes_nothing_from_elsewhere(client: TestClient) -> None:
+    answer = client.get("/docs")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.findall(r"<script|https?://|src=|<link|@import|url\(", answer.text)
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f"<code>{html.escape(path)}</code>" in answer.text
+    assert client.get("/redoc").status_code == client.get("/docs/oauth2-redirect").status_code == 404
 
 
 def test_a_server_with_a_key_shows_only_its_health(encoder: Encoder, model: str, name: str) -> None:

@@ -210,6 +210,7 @@ def test_without_a_card_there_is_no_kernel() -> None:
     assert fused_mean(head, embedding, otherwise) is otherwise
 
 
+@pytest.mark.long  # 14 s of a processor, for a kernel that runs on GPUs alone
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed; it comes with torch for CUDA")
 @pytest.mark.parametrize(("how", "interprets"), [("interpreted", "1"), ("compiled", "0")])
 def test_the_kernel_of_triton(tmp_path: Path, how: str, interprets: str) -> None:

@@ -13,8 +13,8 @@ from ui.render.text import clean, join
 
 # Who is logged in, the page's script asks: this is drawn once for all users.
 _ACCOUNT = (
-    '<form class="account" method="post" action="/logout"><span data-account></span><button '
-    'type="submit" class="plain-button">[[Log out]]</button></form>'
+    '<form class="account" method="post" action="/logout"><a href="/account" data-account title="[[Your account]]"></a>'
+    '<button type="submit" class="plain-button">[[Log out]]</button></form>'
 )
 
 _SHORTCUTS = (

@@ -1,0 +1,40 @@
+"""Names a browser and its system in words, of what it says of itself (User-Agent)."""
+
+from __future__ import annotations
+
+import re
+
+# The first that stands in it: others call themselves Chrome and Safari, too.
+_BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("Vivaldi/", "Vivaldi"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+_PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
+
+
+def browser_in_words(user_agent: str) -> str:
+    """As “Firefox on Linux”; of a program its name, as “curl”."""
+    told = user_agent[:1_000]
+    browser = next((name for mark, name in _BROWSERS if mark in told), "")
+    if not browser:
+        program = _PROGRAM.match(told.partition("/")[0].strip())
+        return program[0] if program and program[0] != "Mozilla" else "an unknown browser"
+    system = next((name for mark, name in _SYSTEMS if mark in told), "")
+    return f"{browser} on {system}" if system else browser

@@ -1,0 +1,54 @@
+"""How much users store: counted where it is stored, so that no number of uploads at once passes a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.catalog.sessions import Sessions
+from app.catalog.tables import DocumentRow
+from app.errors import QuotaExceededError
+from app.types.documents import NewDocument
+from app.types.quotas import Allowance, StoredAmount, in_bytes
+
+_LOCK_SPACE = 4712  # of the advisory locks that are taken here
+
+
+class StoredAmounts(Sessions):
+    def stored_amount(self, user: str) -> StoredAmount:
+        with self._session(self._engine) as session:
+            return _amount(session, user)
+
+
+def require_room(session: Session, documents: Sequence[NewDocument]) -> None:
+    """To be asked at the end of the transaction that stores them. On PostgreSQL a user's transactions wait for each
+    other here; SQLite has one writer. Raises QuotaExceededError."""
+    allowances = {each.allowance.user: each.allowance for each in documents if each.allowance is not None}
+    for user, allowance in sorted(allowances.items()):
+        if allowance.max_bytes is None and allowance.max_documents is None:
+            continue
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, func.hashtext(user))))
+        _check(allowance, _amount(session, user))
+
+
+def _check(allowance: Allowance, with_these: StoredAmount) -> None:
+    user, ask = allowance.user, f"Delete documents, or ask {allowance.contact}."
+    if allowance.max_documents is not None and with_these.documents > allowance.max_documents:
+        raise QuotaExceededError(f"{user} may store {allowance.max_documents:,} documents, and this is one more. {ask}")
+    if allowance.max_bytes is not None and with_these.bytes > allowance.max_bytes:
+        raise QuotaExceededError(
+            f"{user} may store {in_bytes(allowance.max_bytes)}, and would hold {in_bytes(with_these.bytes)}. {ask}"
+        )
+
+
+def _amount(session: Session, user: str) -> StoredAmount:
+    of_user = select(
+        func.coalesce(func.sum(DocumentRow.byte_count), 0),
+        func.count(),
+        func.coalesce(func.max(DocumentRow.byte_count), 0),
+    ).where(DocumentRow.added_by == user)
+    total, count, largest = session.execute(of_user).one()
+    return StoredAmount(int(total), count, int(largest))

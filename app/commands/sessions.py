@@ -1,0 +1,54 @@
+"""`gircse sessions`: where people are logged in, and how to log them out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.api.account_schemas import SessionAnswer
+from app.commands import console
+from app.commands.access import open_accounts
+
+sessions = typer.Typer(no_args_is_help=True, help="List where people are logged in, and log them out.")
+
+
+@sessions.command("list")
+def list_sessions(
+    user: Annotated[str | None, typer.Option(help="Only those of this user.")] = None,
+    as_json: console.JsonLines = False,
+) -> None:
+    """List the sessions of people, the last used first."""
+    with open_accounts() as accounts:
+        found = accounts.sessions(user)
+    if as_json:
+        console.print_json_lines(SessionAnswer.of(each, current=None) for each in found)
+        return
+    rows = [
+        (
+            each.id,
+            each.user,
+            f"{each.created_at:%Y-%m-%d %H:%M}",
+            f"{each.used_at:%Y-%m-%d %H:%M}",
+            each.address,
+            each.browser,
+        )
+        for each in found
+    ]
+    console.print_table(("id", "user", "since (UTC)", "last used", "from", "with"), rows)
+
+
+@sessions.command("end")
+def end_session(session_id: Annotated[str, typer.Argument(help="The id that `gircse sessions list` shows.")]) -> None:
+    """Log one session out, at once."""
+    with open_accounts() as accounts:
+        accounts.end_session(session_id)
+    typer.echo(f"The session {session_id} has ended.")
+
+
+@sessions.command("end-all")
+def end_all_sessions(user: Annotated[str, typer.Argument(help="Whose sessions.")]) -> None:
+    """Log a user out everywhere. Keys stay; `gircse users change NAME --disable` refuses those, too."""
+    with open_accounts() as accounts:
+        ended = accounts.end_other_sessions(user)
+    typer.echo(f"{ended} {'session' if ended == 1 else 'sessions'} of {user} ended.")
