@@ -9,6 +9,10 @@ import gradio as gr
 
 from app.errors import GircseError
 from app.ports.catalog import Catalog
+from app.types.search import ALL_COLLECTIONS
+from ui.language import _, later
+
+ALL_LABEL = later("All collections")
 
 
 def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:
@@ -22,10 +26,15 @@ def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr
     return field
 
 
-def choose_collection(catalog: Catalog, *wanted: object) -> gr.Dropdown:
-    """The field with all collections of this moment, and the first of the wanted ones that exists, else the first."""
+def choose_collection(catalog: Catalog, *wanted: object, offers_all: bool = False) -> gr.Dropdown:
+    """The field with all collections of this moment, and the first of the wanted ones that exists, else the first.
+    `offers_all`: where there are several, all of them at once can be chosen, too."""
     try:
         names = [each.name for each in catalog.collections()]
     except GircseError:  # the first use of the page says what is wrong
         names = []
-    return gr.Dropdown(choices=names, value=next((name for name in (*wanted, *names) if name in names), None))
+    choices = [(name, name) for name in names]
+    if offers_all and len(names) > 1:
+        choices.append((_(ALL_LABEL), ALL_COLLECTIONS))
+    offered = [value for _label, value in choices]
+    return gr.Dropdown(choices=choices, value=next((name for name in (*wanted, *names) if name in offered), None))

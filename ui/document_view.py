@@ -13,6 +13,7 @@ from app.errors import InputError, UnknownDocumentError
 from app.ports.catalog import Catalog
 from app.ports.services import Texts
 from app.types.documents import Document, DocumentState
+from app.types.search import ALL_COLLECTIONS
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data, read_choice
 from ui.language import _
@@ -64,16 +65,19 @@ class DocumentViewHandlers:
 
 
 def read_document(catalog: Catalog, collection: object, document_id: object) -> Document:
-    """The document, where it belongs to the collection. Raises InputError and NotFoundError."""
-    name = catalog.collection(read_choice(collection, name="collection")).name
+    """The document, where it belongs to the collection, or to any where all are searched at once. Raises InputError
+    and NotFoundError."""
+    asked = read_choice(collection, name="collection")
+    name = None if asked == ALL_COLLECTIONS else catalog.collection(asked).name
     try:
         document = catalog.document(read_choice(document_id, name="document"))
     except UnknownDocumentError:
         raise UnknownDocumentError(_("This document was deleted. Load the page again.")) from None
     is_deleted = document.state is DocumentState.DELETING
-    if is_deleted or document.collection != name:  # authorization was checked for this collection alone
+    # Authorization was checked for this collection alone, or, without one, by the catalog for the document's.
+    if is_deleted or name not in (None, document.collection):
         raise UnknownDocumentError(
-            _("The collection {name!r} has no such document. Load the page again.").format(name=name)
+            _("The collection {name!r} has no such document. Load the page again.").format(name=asked)
         )
     return document
 

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.types.evaluation import EvaluationRun, Measure
-from app.types.search import DEFAULT_MODE
+from app.types.search import ALL_COLLECTIONS, DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import PageParts
@@ -216,7 +216,8 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     }
 
     def choices(request: gr.Request) -> tuple[Any, ...]:
-        wanted = asked_collection(request) or handlers.first_judged()
+        asked = asked_collection(request)
+        wanted = asked if asked and asked != ALL_COLLECTIONS else handlers.first_judged()
         return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_names())
 
     remember_collection(judged.collection)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.ports.services import Proposals
 from app.search.value_syntax import join_values
+from app.types.search import ALL_COLLECTIONS
 from ui.handler_inputs import read_choice, read_text
 from ui.lens_handlers import MAX_VALUES_CHARS, LensHandlers, read_values
 from ui.render.proposals import render_proposals
@@ -20,10 +21,13 @@ class ProposalHandlers(LensHandlers):
     proposals: Proposals
 
     def propose(self, instruction: object, collection: object, values: object) -> str:
-        """What could be told apart under the instruction; nothing for one that has the values of its lens."""
+        """What could be told apart under the instruction, in one collection; nothing for one that has the values of its
+        lens."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         given = read_text(values, name="values", max_chars=MAX_VALUES_CHARS)
-        if len(words) < LEAST_CHARS or not collection or (given and given == self.values_of(self.lens_of(words))):
+        if len(words) < LEAST_CHARS or not collection or collection == ALL_COLLECTIONS:
+            return ""
+        if given and given == self.values_of(self.lens_of(words)):
             return ""
         found = self.proposals.propose(words, read_choice(collection, name="collection"))
         return render_proposals(found, given)

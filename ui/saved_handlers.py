@@ -11,7 +11,7 @@ from app.errors import InputError
 from app.ports.catalog import LensesAndJudgements
 from app.ports.searches import OwnSearches
 from app.search.lenses import lenses_of
-from app.types.search import SearchRequest
+from app.types.search import ALL_COLLECTIONS, SearchRequest
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, PastSearch, SavedSearch, SearchQuestion, question_of
 from ui.handler_inputs import read_choice, read_text
 from ui.language import _, later
@@ -77,7 +77,7 @@ class SavedHandlers:
             id=search.id,
             name=search.name if isinstance(search, SavedSearch) else "",
             query=str(asked["query"]),
-            collection=str(asked["collection"]),
+            collection=_("all collections") if asked["collection"] == ALL_COLLECTIONS else str(asked["collection"]),
             details=_details(asked, lenses),
             address=search_address(self.catalog, asked),
             at=search.created_at if isinstance(search, SavedSearch) else search.asked_at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from markupsafe import Markup
@@ -17,7 +17,8 @@ from app.search.query_language import other_language
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
-from app.types.search import SearchMode, SearchRequest, SearchResult
+from app.types.search import ALL_COLLECTIONS, SearchMode, SearchRequest, SearchResult
+from app.types.searches import question_of
 from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.document_view import read_document
@@ -78,7 +79,7 @@ class SearchHandlers(LensHandlers):
         named = read_values(values)
         return SearchRequest(
             query=text,
-            collection=self.catalog.collection(read_choice(collection, name="collection")).name,
+            collection=self._read_collection(collection),
             instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
             steps=read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps),
             limit=read_whole_number(limit, name="number of results", minimum=1, maximum=MAX_RESULTS),
@@ -115,11 +116,21 @@ class SearchHandlers(LensHandlers):
                 yield *_view(first, chosen, written, asked, note, total_steps=request.steps), None
             else:
                 yield *_view(stage.result, chosen, written, asked, note, before=first), None
-        facets = self.catalog.facets(request.collection, chosen.filters)
+        yield None, None, self._beside(request)
+        self.own_searches.record(request)
+
+    def _read_collection(self, collection: object) -> str:
+        name = read_choice(collection, name="collection")
+        return name if name == ALL_COLLECTIONS else self.catalog.collection(name).name
+
+    def _beside(self, request: SearchRequest) -> str:
+        """What belongs to one collection: the state of its lens index, and what its documents have in common."""
+        if request.collection == ALL_COLLECTIONS:
+            return ""
+        facets = self.catalog.facets(request.collection, request.filters)
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
-        yield None, None, own + render_facets(facets, chosen.filters)
-        self.own_searches.record(request)
+        return own + render_facets(facets, request.filters)
 
     def _other_language(self, request: SearchRequest) -> str | None:
         return other_language(request.query) if self.language == ENGLISH else None
@@ -238,11 +249,6 @@ def read_mode(value: object) -> SearchMode:
         raise InputError(
             _("Search by {value}, not {value2!r}.").format(value=", ".join(SearchMode), value2=str(value)[:40])
         ) from None
-
-
-def question_of(request: SearchRequest) -> dict[str, object]:
-    """The request as `POST /api/v1/search` takes it."""
-    return {**asdict(request), "values": [str(each) for each in request.values]}
 
 
 def _view(

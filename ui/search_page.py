@@ -381,7 +381,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
         instruction if "i" in asked else handlers.instruction_of(lens),
         whole_number_or(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
-        choose_collection(parts.catalog, asked_collection(request)),
+        choose_collection(parts.catalog, asked_collection(request), offers_all=True),
         whole_number_or(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,

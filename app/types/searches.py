@@ -37,9 +37,9 @@ class PastSearch:
 
 
 def question_of(request: SearchRequest) -> SearchQuestion:
-    """The request as the API takes it, without what is at its default."""
+    """The request as the API takes it, without what is at its default, and without what authorization adds to it."""
     usual = SearchRequest(query="", collection="")
-    given = {each.name: getattr(request, each.name) for each in fields(request)}
+    given = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "among"}
     question = {name: _plain(value) for name, value in given.items() if value != getattr(usual, name)}
     return {"query": request.query, "collection": request.collection, **question}
 

@@ -19,6 +19,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    Locator,
     Page,
     Request,
     ViewportSize,
@@ -122,6 +123,14 @@ class OpenPage:
         self.page.locator(".site-header").wait_for()
         self.page.locator(".site-footer").wait_for()
         return self.page
+
+    def follow(self, link: Locator) -> None:
+        """A click on a link to another page."""
+        self._is_leaving = True
+        with self.page.expect_navigation():
+            link.click()
+        self._is_leaving = False
+        self.page.locator(".site-footer").wait_for()
 
     def accept_next_dialog(self) -> None:
         """The question that the next click asks is answered with yes; any other dialog is a fault."""

@@ -288,7 +288,9 @@ def test_up_serves_works_shares_its_home_and_stops_cleanly(
     running_up: tuple[subprocess.Popen[str], str], run: Run, notes: Path, home: Path
 ) -> None:
     process, url = running_up
-    assert json.loads(ask(f"{url}/readyz"))["checks"] == dict.fromkeys(("catalog", "index", "embedder", "worker"), True)
+    assert json.loads(ask(f"{url}/readyz"))["checks"] == dict.fromkeys(
+        ("catalog", "index", "embedder", "integrity", "worker"), True
+    )
     assert b"gircse" in ask(f"{url}/")
     # A second process finds the engine and the worker of the first.
     assert "2 added or updated" in run("ingest", str(notes)).stdout

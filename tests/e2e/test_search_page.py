@@ -11,8 +11,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, OpenPage
-from page_application import LETTERS, PDF_PAGES, PDF_TITLE, TEXTS, PageApplication
+from page_application import LETTERS, PDF_PAGES, PDF_TITLE, RECIPES, TEXTS, PageApplication
 from playwright.sync_api import Page, Route, ViewportSize, expect
+
+from app.types.search import ALL_COLLECTIONS
 
 pytestmark = pytest.mark.xdist_group("pages")
 
@@ -424,6 +426,46 @@ def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(
     opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
     expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
     assert page_application.incidents() == []
+
+
+@ON_PHONE
+def test_all_collections_are_searched_at_once_and_every_hit_opens_in_its_own(
+    open_page: Open, page_application: PageApplication, axe: Axe, size: ViewportSize
+) -> None:
+    opened = open_page(address("Bake a flat bread", i="-"), size=size)
+    page = complete(opened)
+    page.locator("#collection input").click()
+    page.get_by_role("option", name="All collections").click()
+    page.wait_for_function("new URLSearchParams(location.search).get('c') === '*'")
+    complete(opened)
+    expected = ask(page_application, query="Bake a flat bread", instruction="", collection=ALL_COLLECTIONS)
+    assert shown(page) == answered(expected)
+    places = [hit["document"]["collection"] for hit in expected["hits"]]
+    assert {LETTERS, RECIPES} <= set(places)
+    assert page.locator(".hit .hit-source .place").all_text_contents() == places
+    expect(page.locator("#facets")).to_be_empty()
+    assert opened.overflows() == []
+    axe(opened)
+    page.locator(".hit", has_text="Flat bread").locator(".open").first.click()
+    expect(page.locator("dialog[open] #passage")).to_contain_text("Bake each side in a hot pan.")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Export").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    rows = csv.DictReader(download.value.path().read_text(encoding="utf-8-sig").splitlines())
+    assert sorted(row["collection"] for row in rows) == sorted(places)
+    page.locator(".hit").first.get_by_role("button", name="Does not answer the query", exact=True).click()
+    expect(page.locator("#message")).to_contain_text("Noted")
+
+    # A page that looks at one collection falls back to one, and the choice stays.
+    page.locator(".site-header nav").get_by_role("link", name="Documents").click()
+    expect(page.locator("#documents-collection input")).to_have_value(re.compile("."))
+    opened.wait_until_still()
+    page.locator(".site-header nav").get_by_role("link", name="Saved").click()
+    link = page.locator("#search-history li", has_text="in all collections").get_by_role("link", name="Bake a flat")
+    expect(link).to_be_visible()
+    page.locator(".site-header nav").get_by_role("link", name="Search").click()
+    expect(page.locator("#collection input")).to_have_value("All collections")
 
 
 @ON_DESKTOP

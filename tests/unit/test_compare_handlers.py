@@ -98,7 +98,7 @@ def test_values_of_one_side_count_and_mark_its_passages_alone(handlers: CompareH
     assert scores_of(last[3])[-len(found.hits) :] == [f"{hit.score:.3f}" for hit in found.hits]
     left, right = Seen(last[1]), Seen(last[2])
     assert "by value" not in left.text
-    assert f"{found.values.passages} passages by value" in right.text
+    assert f"All {found.values.passages}" in right.text
     assert last[3].count('class="value"') == len(found.hits)
 
 

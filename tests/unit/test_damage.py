@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -94,9 +95,9 @@ def installation(whole: Whole, tmp_path: Path) -> Iterator[Installation]:
 
 def damaged_parts(installation: Installation, *options: str) -> dict[str, str]:
     """What doctor fails, and what it says to do; of parts that these tests are about."""
-    told = installation.call("doctor", *options, code=1).output
-    lines = re.findall(r"^FAIL (\w+)\s+(.*)$", told, re.MULTILINE)
-    return {part: " ".join(said.split()) for part, said in lines if part in ("damage", "files", "catalog")}
+    told = json.loads(installation.call("doctor", "--json", *options, code=1).stdout)["parts"]
+    failed = {part: f"{found['detail']} {found['advice']}" for part, found in told.items() if not found["is_well"]}
+    return {part: said for part, said in failed.items() if part in ("damage", "files", "catalog")}
 
 
 def require_whole(installation: Installation, documents: int) -> None:

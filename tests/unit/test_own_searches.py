@@ -46,6 +46,12 @@ def test_a_request_is_kept_as_the_api_takes_it(request: SearchRequest) -> None:
     assert question.as_request(question.instruction, parse_values(question.values or [])) == request
 
 
+def test_what_authorization_adds_to_a_request_is_not_part_of_the_question() -> None:
+    question = question_of(SearchRequest("cat", "*", among=frozenset({"zoo"})))
+    assert question == {"query": "cat", "collection": "*"}
+    SearchQuestion.model_validate(question)
+
+
 @pytest.fixture
 def client(toy_services: Any) -> TestClient:
     toy_services.add("The cat sleeps.")

@@ -49,6 +49,7 @@ async def test_parts_that_hang_are_asked_side_by_side_and_not_waited_for(part: P
         assert (await client.get("/readyz")).json() == {
             "status": "ready",
             "checks": {"well": True, "one": True, "other": True},
+            "damaged": {},
         }
 
 

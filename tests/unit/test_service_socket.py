@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,22 +42,29 @@ def test_only_the_owner_can_enter_and_connect(tmp_path: Path) -> None:
         assert modes == {0o600}
 
 
-def test_what_others_could_have_put_there_is_not_asked(tmp_path: Path) -> None:
-    with open_service_socket(tmp_path, version="1", settings={}) as opened:
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """The path of a socket has at most a hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="g") as folder:
+        yield Path(folder)
+
+
+def test_what_others_could_have_put_there_is_not_asked(short_path: Path) -> None:
+    with open_service_socket(short_path, version="1", settings={}) as opened:
         assert opened is not None
         opened.announce()
-        [record] = find_services(tmp_path)
-        (tmp_path / FOLDER).chmod(0o770)
-        assert find_services(tmp_path) == []
+        [record] = find_services(short_path)
+        (short_path / FOLDER).chmod(0o770)
+        assert find_services(short_path) == []
         assert connect(record) is None
-        (tmp_path / FOLDER).chmod(0o700)
-        (tmp_path / "elsewhere").mkdir()
-        (tmp_path / "elsewhere" / FOLDER).symlink_to(tmp_path / FOLDER)
-        assert find_services(tmp_path / "elsewhere") == []
+        (short_path / FOLDER).chmod(0o700)
+        (short_path / "elsewhere").mkdir()
+        (short_path / "elsewhere" / FOLDER).symlink_to(short_path / FOLDER)
+        assert find_services(short_path / "elsewhere") == []
 
 
-def test_what_a_killed_service_left_is_recognised_and_removed_by_the_next(tmp_path: Path) -> None:
-    folder = tmp_path / FOLDER
+def test_what_a_killed_service_left_is_recognised_and_removed_by_the_next(short_path: Path) -> None:
+    folder = short_path / FOLDER
     folder.mkdir(mode=0o700)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "old.sock"))
@@ -63,9 +72,9 @@ def test_what_a_killed_service_left_is_recognised_and_removed_by_the_next(tmp_pa
     left = {"socket": str(folder / "old.sock"), "pid": 1, "version": "1", "settings": {}}
     (folder / "old.json").write_text(json.dumps(left), "utf-8")
     (folder / "damaged.json").write_text("{", "utf-8")
-    [record] = find_services(tmp_path)
+    [record] = find_services(short_path)
     assert connect(record) is None
-    with open_service_socket(tmp_path, version="1", settings={}) as opened:
+    with open_service_socket(short_path, version="1", settings={}) as opened:
         assert opened is not None
         assert [each.name for each in folder.iterdir()] == [Path(opened.record.socket).name]
 

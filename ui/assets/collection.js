@@ -3,6 +3,7 @@
 "use strict";
 (() => {
   const COOKIE = "gircse-collection", YEAR_S = 365 * 24 * 3600;
+  const ALL = "*"; /* of them at once, which the search page alone offers */
   const LINKS = ".site-header nav a, .site-header a.brand";
 
   const kept = () => {
@@ -13,8 +14,10 @@
     document.cookie = `${COOKIE}=${encodeURIComponent(name)}; path=/; max-age=${seconds}; samesite=lax`;
   };
 
+  const asked = () => new URLSearchParams(location.search).get("collection") || kept();
+
   function carry() {
-    const name = new URLSearchParams(location.search).get("collection") || kept();
+    const name = asked();
     for (const link of document.querySelectorAll(LINKS)) {
       const path = link.getAttribute("href").split("?")[0];
       const address = name ? `${path}?${new URLSearchParams({ collection: name })}` : path;
@@ -22,8 +25,12 @@
     }
   }
 
+  let isOpening = true;
   function keepCollection(name) {
     if (typeof name !== "string" || !name) return;
+    const isInPlace = isOpening && asked() === ALL && !new URLSearchParams(location.search).has("c"); /* of all: nobody chose it */
+    isOpening = false;
+    if (isInPlace && name !== ALL) return;
     write(name, YEAR_S);
     if (new URLSearchParams(location.search).has("collection")) {
       const address = new URL(location.href);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from app.types.search import SearchMode, SearchResult
+from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult
 from ui.choices import Choices
 from ui.contract import DOCUMENTS
 from ui.language import _, html, number
@@ -18,6 +18,12 @@ def render_weak(result: SearchResult, chosen: Choices) -> Markup:
         "passages are the nearest, but no nearer than what questions about other things "
         "find.]]</p>{}</details>"
     ).format(_what_to_try(result, chosen))
+
+
+def render_notes(result: SearchResult) -> Markup:
+    """What a search of all collections could not look into."""
+    notes = result.notes if result.collection == ALL_COLLECTIONS else ()
+    return join(Markup('<p class="hint" dir="auto">{}</p>').format(shorten(each, 1000)) for each in notes)
 
 
 def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from app.search.export import citation
 from app.types.documents import ChunkKind
 from app.types.search import (
+    ALL_COLLECTIONS,
     Exclusion,
     ExclusionEffect,
     Highlight,
@@ -22,10 +23,10 @@ from app.types.search import (
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.language import _, html, later, ngettext, number
-from ui.render.advice import render_nothing_found, render_weak
+from ui.render.advice import render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
-from ui.render.text import clean, join, name_of, render_source_link, shorten
+from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -63,6 +64,7 @@ def render_results(
             move=_render_move(hit, ranks),
             is_chosen=hit.chunk.id in chunks,
             is_alone=is_alone,
+            names_collection=result.collection == ALL_COLLECTIONS,
             more=_render_more([render(each) for each in others]),
         )
 
@@ -72,6 +74,7 @@ def render_results(
     return (
         choices
         + _render_summary(result, chosen, total_steps, values, request)
+        + render_notes(result)
         + (note or (render_weak(result, chosen) if result.match is Match.WEAK else Markup("")))
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
@@ -150,13 +153,13 @@ def _render_summary(
         steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
-        '{}</span><span class="cost"> · {} · {} [[ms]]</span> · <a href="{}">[[Compare]]</a>{}</p>'
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
         steps,
         number(round(_total_ms(result.timings_ms))),
-        _compare_address(result, chosen, values),
+        _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
     )
 
@@ -168,6 +171,13 @@ _EXPORT = (
     'class="plain-button" data-format="json">JSON</button> <button type="button" '
     'class="plain-button" data-format="md">Markdown</button></span>'
 )
+
+
+def _render_compare_link(result: SearchResult, chosen: Choices, values: str) -> Markup:
+    """A side of a comparison looks in one collection."""
+    if result.collection == ALL_COLLECTIONS:
+        return Markup("")
+    return html(' · <a href="{}">[[Compare]]</a>').format(_compare_address(result, chosen, values))
 
 
 def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
@@ -208,7 +218,9 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
     )
 
 
-def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is_alone: bool, more: Markup) -> Markup:
+def _render_hit(
+    hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is_alone: bool, names_collection: bool, more: Markup
+) -> Markup:
     """`is_alone`: no other document is searched."""
     why = hit.why
     return Markup(
@@ -224,12 +236,12 @@ def _render_hit(hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is
         chunk=clean(hit.chunk.id),
         title=shorten(name_of(hit.document), 160),
         sentence=f"{hit.chunk.start + why.start}-{hit.chunk.start + why.end}" if why else "",
-        source=render_source(hit),
+        source=render_source(hit, names_collection=names_collection),
         section=render_section(hit),
         snippet=_render_snippet(hit.chunk.text, why),
         chips=_render_chips(hit),
         actions=_render_actions(hit, is_alone=is_alone),
-        duplicates=_render_duplicates(hit.duplicates),
+        duplicates=_render_duplicates(hit.duplicates, names_collection=names_collection),
         score=render_score(hit, mode),
         more=more,
     )
@@ -247,19 +259,20 @@ def _render_more(others: Sequence[Markup]) -> Markup:
     )
 
 
-def _render_duplicates(duplicates: Sequence[NearDuplicate]) -> Markup:
+def _render_duplicates(duplicates: Sequence[NearDuplicate], *, names_collection: bool) -> Markup:
     if not duplicates:
         return Markup("")
     count = len(duplicates)
     listed = join(
         Markup(
             '<li dir="auto"><button type="button" data-event="open" data-document="{}" data-chunk="{}">{}'
-            "</button> {}</li>"
+            "</button> {}{}</li>"
         ).format(
             clean(each.document.id),
             clean(each.chunk.id),
             shorten(name_of(each.document), 120),
             render_source_link(each.document.uri, 90),
+            render_place(each.document) if names_collection else "",
         )
         for each in duplicates
     )
@@ -301,11 +314,12 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
     )
 
 
-def render_source(hit: Hit) -> Markup:
+def render_source(hit: Hit, *, names_collection: bool = False) -> Markup:
     source = render_source_link(hit.document.uri, 90)
     kind = f" · {_(_KINDS[hit.chunk.kind])}" if _KINDS[hit.chunk.kind] else ""
     page = html(" · [[page]] {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
-    return Markup('<p class="hit-source">{}{}{}</p>').format(source, page, kind)
+    place = render_place(hit.document) if names_collection else ""
+    return Markup('<p class="hit-source">{}{}{}{}</p>').format(source, page, kind, place)
 
 
 def render_section(hit: Hit) -> Markup:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from markupsafe import Markup
 
 from app.types.documents import Document
 from app.types.file_names import shown_title
 from app.types.search import HitDocument
-from ui.language import _
+from ui.contract import DOCUMENTS
+from ui.language import _, html
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -51,6 +52,12 @@ def render_source_link(uri: str, max_chars: int) -> Markup:
     if not is_web_address(uri):
         return Markup("<span>{}</span>").format(shown)
     return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)
+
+
+def render_place(document: HitDocument) -> Markup:
+    """The collection of a hit among those of all collections, as a link to its documents."""
+    address = f"{DOCUMENTS.path}?{urlencode({'collection': document.collection}, errors='replace')}"
+    return html(' · [[in]] <a class="place" href="{}">{}</a>').format(address, shorten(document.collection, 63))
 
 
 def is_web_address(uri: str) -> bool:

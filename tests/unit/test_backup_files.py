@@ -121,7 +121,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
             services.library.add_document(LIBRARY, text_source(f"text://{number}", f"Ship {number} sails."))
         Accounts(services.catalog).add_user("ada", role=Role.READER, password="a password that is long")
         now = datetime.now(UTC)
-        services.catalog.add_session(WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1)))
+        services.catalog.add_session(WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1), "one", now))
         with own_worker(services) as ensure_working:
             ensure_working()
             while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 3:
