@@ -291,7 +291,13 @@ def render_reading(look: Look, outcome: Outcome) -> str:
         return ""
     result, steps = outcome.result, outcome.result.refinement
     reading = (
-        render_refinement(group_refinement(steps), steps, look.chosen, is_ranking=result.is_ranked_by_refinement)
+        render_refinement(
+            group_refinement(steps),
+            steps,
+            look.chosen,
+            is_ranking=result.is_ranked_by_refinement,
+            part=look.name.lower(),
+        )
         if steps
         else render_note("This look goes by the words of the query alone: the model did not read it.")
     )

@@ -66,10 +66,11 @@ def render_refinement(
     *,
     is_complete: bool = True,
     is_ranking: bool = True,
+    part: str = "all",
 ) -> str:
     """`chosen` marks words that are boosted or suppressed; without it (a page that only shows) none can be.
 
-    is_ranking: whether the words took part in the ranking.
+    is_ranking: whether the words took part in the ranking. part: of a page that shows several refinements, in ids.
     """
     if not groups:
         return ""
@@ -86,7 +87,7 @@ def render_refinement(
             _render_group(
                 group,
                 None if chosen is None else chosen.bias,
-                number=index,
+                key=f"{part}-{index}",
                 is_first=index == 0,
                 heaviest=_heaviest(groups),
             )
@@ -108,13 +109,12 @@ def _step_count(group: RefinementGroup) -> int:
 
 
 def _render_group(
-    group: RefinementGroup, bias: Mapping[str, float] | None, *, number: int, is_first: bool, heaviest: float
+    group: RefinementGroup, bias: Mapping[str, float] | None, *, key: str, is_first: bool, heaviest: float
 ) -> Markup:
     words_of_substance = [token for token in group.added if not token.is_stop_word][:TOKENS_PER_GROUP]
     shown = [*words_of_substance, *[token for token in group.added if token.is_stop_word][:STOP_WORDS_PER_GROUP]]
     words = join(
-        _render_token(token, heaviest * _step_count(group), bias, f"group-{number}-{place}")
-        for place, token in enumerate(shown)
+        _render_token(token, heaviest * _step_count(group), bias, f"{key}-{place}") for place, token in enumerate(shown)
     )
     kept = ", ".join(clean(token.token) for token in group.kept if not token.is_stop_word)
     return Markup('<div class="group"><h3>{} <span>{}</span></h3>{}{}</div>').format(
