@@ -189,6 +189,12 @@ class Settings(LogSettings):
         description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
     )
     mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    language: str = Field(
+        default="auto",
+        pattern="^[a-z]{2,3}(-[A-Z]{2})?$|^auto$",
+        description="Of the pages: `en`, `de`, or `auto`, which is what the browser asks for. A person's own choice "
+        "goes before it.",
+    )
     search_history: int = Field(
         default=200, ge=0, le=10_000, description="Searches on the pages that each person finds again; 0 keeps none."
     )

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 import gradio.blocks
 from fastapi import FastAPI
+from gradio.context import Context
+from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from ui.about_page import build_about_page
@@ -21,6 +24,8 @@ from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
+from ui.language import AUTOMATIC, ENGLISH, languages, speaking
+from ui.page_language import ConfigByLanguage, LanguageOfDocument, LanguageOfRequest
 from ui.render.frame import render_footer, render_header
 from ui.saved_page import build_saved_page
 from ui.search_page import build_search_page
@@ -29,6 +34,15 @@ from ui.theme import SCRIPTS, STYLESHEETS, build_theme
 __all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
 
 MAX_WAITING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The pages in English, and their components in the other languages."""
+
+    english: gr.Blocks
+    components: Mapping[str, list[Any]]
+
 
 # In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
 PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
@@ -41,8 +55,20 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
 )
 
 
-def build_pages(parts: PageParts) -> gr.Blocks:
-    """All pages, not yet served."""
+def build_pages(parts: PageParts) -> Site:
+    """All pages, not yet served, once for each language; with the same numbers, so that one queue serves all."""
+    first = Context.id
+    english = _build_pages(parts)
+    components = {}
+    for language in languages():
+        if language != ENGLISH:
+            Context.id = first
+            with speaking(language):
+                components[language] = _build_pages(parts).get_config_file()["components"]
+    return Site(english, components)
+
+
+def _build_pages(parts: PageParts) -> gr.Blocks:
     with _one_application():
         site = gr.Blocks(title="gircse-search", analytics_enabled=False)
         for link, build in PAGES:
@@ -88,17 +114,21 @@ def _keep_no_statistics(site: gr.Blocks) -> None:
     site._queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
 
 
-def mount_pages(api: FastAPI, site: gr.Blocks) -> FastAPI:
+def mount_pages(api: FastAPI, pages: Site, *, language: str = AUTOMATIC) -> FastAPI:
     """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
+    site = pages.english
     sessions = QueueSessions()
     check_inputs(site, sessions=sessions)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
         _mount(api, site)
+    site.config = ConfigByLanguage(dict(site.config), pages.components)  # type: ignore[assignment]
     mounted = api.routes[-1]
     assert isinstance(mounted, Mount)
     assert isinstance(mounted.app, FastAPI)
+    mounted.app.user_middleware.append(Middleware(LanguageOfDocument))
     mounted.app.add_middleware(GradioGuard, pages=[link.path for link, _ in PAGES], sessions=sessions)
+    api.add_middleware(LanguageOfRequest, default=language)
     return api
 
 

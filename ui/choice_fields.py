@@ -10,8 +10,9 @@ import gradio as gr
 from app.errors import GircseError
 from app.ports.catalog import Catalog
 from app.types.search import ALL_COLLECTIONS
+from ui.language import _, later
 
-ALL_LABEL = "All collections"
+ALL_LABEL = later("All collections")
 
 
 def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:
@@ -34,6 +35,6 @@ def choose_collection(catalog: Catalog, *wanted: object, offers_all: bool = Fals
         names = []
     choices = [(name, name) for name in names]
     if offers_all and len(names) > 1:
-        choices.append((ALL_LABEL, ALL_COLLECTIONS))
-    offered = [value for _, value in choices]
+        choices.append((_(ALL_LABEL), ALL_COLLECTIONS))
+    offered = [value for _label, value in choices]
     return gr.Dropdown(choices=choices, value=next((name for name in (*wanted, *names) if name in offered), None))

@@ -11,6 +11,7 @@ from app.ports.services import Collections, Reindexing
 from app.types.documents import Collection
 from app.types.upkeep import ContractChange
 from ui.handler_inputs import read_choice, read_text, read_whole_number
+from ui.language import _
 from ui.render.text import render_note
 
 MAX_NAME_CHARS = 63
@@ -31,17 +32,21 @@ class CollectionHandlers:
         """What was done, and the name. Settings are instruction, steps, tokens and overlap; empty: as usual."""
         wanted = read_text(name, name="name", max_chars=MAX_NAME_CHARS)
         if not wanted:
-            raise InputError("Write a name for the collection first, as letters or papers-2024.")
+            raise InputError(_("Write a name for the collection first, as letters or papers-2024."))
         given = self._read_settings(settings).given()
         made = self.collections.create_collection(wanted, **given)  # type: ignore[arg-type]
-        return render_note(f"The collection “{made.name}” is there. Add documents to it above."), made.name
+        return render_note(
+            _("The collection “{name}” is there. Add documents to it above.").format(name=made.name)
+        ), made.name
 
     def delete(self, collection: object, typed: object) -> str:
         name = self._collection(collection).name
         if read_text(typed, name="name", max_chars=MAX_NAME_CHARS) != name:
-            raise InputError(f"To delete the collection with all of its documents, type its name, {name}.")
+            raise InputError(
+                _("To delete the collection with all of its documents, type its name, {name}.").format(name=name)
+            )
         self.collections.delete_collection(name)
-        return render_note(f"The collection “{name}” is deleted.")
+        return render_note(_("The collection “{name}” is deleted.").format(name=name))
 
     def settings_of(self, collection: object) -> tuple[str, str, str, str]:
         """For the fields in which they can be changed."""
@@ -56,25 +61,31 @@ class CollectionHandlers:
         wanted = self._read_settings(settings)
         changed = {name: value for name, value in wanted.given().items() if value != getattr(present, name)}
         self.reindexing.start(present.name, ContractChange(**changed))  # type: ignore[arg-type]
-        return render_note(f"“{present.name}” is indexed anew. Searches use the former index until that is done.")
+        return render_note(
+            _("“{name}” is indexed anew. Searches use the former index until that is done.").format(name=present.name)
+        )
 
     def manage(self, collection: object, data: Mapping[str, object]) -> str:
         """What a button in the settings asks for."""
         name, action = self._collection(collection).name, data.get("action")
         if action == "pause":
             self.catalog.pause(name)
-            return render_note(f"The reading of “{name}” is paused.")
+            return render_note(_("The reading of “{name}” is paused.").format(name=name))
         if action == "resume":
             self.catalog.resume(name)
-            return render_note(f"The reading of “{name}” goes on.")
+            return render_note(_("The reading of “{name}” goes on.").format(name=name))
         if action in ("go-on", "start-over"):
             change = self._half_built(name) if action == "start-over" else ContractChange()
             self.reindexing.start(name, change, restart=action == "start-over")
-            return render_note(f"“{name}” is indexed anew. Searches use the former index until that is done.")
+            return render_note(
+                _("“{name}” is indexed anew. Searches use the former index until that is done.").format(name=name)
+            )
         if action == "roll-back":
             index = self.reindexing.roll_back(name).active_index
-            return render_note(f"“{name}” is searched in its former index again, {index}.")
-        raise InputError("That button does not exist. Load the page again.")
+            return render_note(
+                _("“{name}” is searched in its former index again, {index}.").format(name=name, index=index)
+            )
+        raise InputError(_("That button does not exist. Load the page again."))
 
     def _half_built(self, name: str) -> ContractChange:
         """To begin again what was begun, from nothing."""
@@ -84,7 +95,7 @@ class CollectionHandlers:
 
     def _read_settings(self, settings: tuple[object, ...]) -> ContractChange:
         if len(settings) != SETTINGS:
-            raise InputError("The settings are not complete. Load the page again.")
+            raise InputError(_("The settings are not complete. Load the page again."))
         instruction, steps, tokens, overlap = settings
         return ContractChange(
             document_instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),

@@ -12,11 +12,12 @@ from ui.choice_fields import choose_collection
 from ui.collection_handlers import LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, SETTINGS, CollectionHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
+from ui.language import _, html
 
 FACTS_SCRIPT = "gircse.listen(element, trigger, ['manage']); gircse.keepFocus(element)"
 _BESIDE = (
-    "<p class='hint'>The new index is built beside the present one, which answers until the switch. You can leave this "
-    "page meanwhile.</p>"
+    "<p class='hint'>[[The new index is built beside the present one, which answers until the switch. You can leave "
+    "this page meanwhile.]]</p>"
 )
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -44,22 +45,22 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
         min_steps=parts.min_steps,
         max_steps=parts.max_steps,
     )
-    with gr.Accordion("Collection settings", open=False, elem_id="collection-settings"):
+    with gr.Accordion(_("Collection settings"), open=False, elem_id="collection-settings"):
         facts = gr.HTML("", elem_id="settings-facts", js_on_load=FACTS_SCRIPT)
         change = _build_contract("change", parts)
-        reindex = gr.Button("Index anew with these", elem_id="reindex", size="md")
-        gr.HTML(_BESIDE, js_on_load=None)
+        reindex = gr.Button(_("Index anew with these"), elem_id="reindex", size="md")
+        gr.HTML(html(_BESIDE), js_on_load=None)
         with gr.Row(elem_classes="ask-row"):
             typed = gr.Textbox(
-                label="To delete this collection, type its name", max_lines=1, scale=4, elem_id="delete-name"
+                label=_("To delete this collection, type its name"), max_lines=1, scale=4, elem_id="delete-name"
             )
             delete = gr.Button(
-                "Delete collection", variant="stop", size="md", scale=0, min_width=170, elem_id="delete-collection"
+                _("Delete collection"), variant="stop", size="md", scale=0, min_width=170, elem_id="delete-collection"
             )
-    with gr.Accordion("New collection", open=False, elem_id="new-collection"):
-        name = gr.Textbox(label="Name", placeholder="papers-2024", max_lines=1, elem_id="new-name")
+    with gr.Accordion(_("New collection"), open=False, elem_id="new-collection"):
+        name = gr.Textbox(label=_("Name"), placeholder="papers-2024", max_lines=1, elem_id="new-name")
         given = _build_contract("new", parts)
-        create = gr.Button("Make the collection", elem_id="create", size="md")
+        create = gr.Button(_("Make the collection"), elem_id="create", size="md")
     return CollectionPanel(handlers, facts, change, reindex, typed, delete, name, given, create)
 
 
@@ -67,24 +68,28 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
     """Fields for the handlers' settings: instruction, steps, tokens and overlap. An empty number: as usual."""
     with gr.Row(elem_classes="ask-row"):
         instruction = gr.Textbox(
-            label="Read documents as",
-            info="An instruction for embedding them; empty for none, which serves every question.",
+            label=_("Read documents as"),
+            info=_("An instruction for embedding them; empty for none, which serves every question."),
             max_lines=3,
             scale=4,
             min_width=280,
             elem_id=f"{elem_id}-instruction",
         )
     with gr.Row(elem_classes="ask-row"):
-        steps = _number("Steps", parts.min_steps, parts.max_steps, f"{elem_id}-steps")
-        tokens = _number("Tokens of a passage", LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
-        overlap = _number("Tokens shared with the next", 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
+        steps = _number(_("Steps"), parts.min_steps, parts.max_steps, f"{elem_id}-steps")
+        tokens = _number(_("Tokens of a passage"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
+        overlap = _number(_("Tokens shared with the next"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
     return [instruction, steps, tokens, overlap]
 
 
 def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
     """As text: Gradio's number shows an empty one as 0, and answers to bounds with an error of its own."""
     return gr.Textbox(
-        label=label, placeholder=f"As usual ({least} to {most})", max_lines=1, min_width=150, elem_id=elem_id
+        label=label,
+        placeholder=_("As usual ({least} to {most})").format(least=least, most=most),
+        max_lines=1,
+        min_width=150,
+        elem_id=elem_id,
     )
 
 

@@ -10,6 +10,7 @@ from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.searches import OwnSearches
 from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
 from embedder.model_info import ModelInfo
+from ui.language import later
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,13 @@ class PageLink:
     path: str
 
 
-PURPOSE = "gircse-search finds passages by meaning, and you say what “similar” should mean."
-SEARCH = PageLink("Search", "/")
-COMPARE = PageLink("Compare", "/compare")
-DOCUMENTS = PageLink("Documents", "/documents")
-SAVED = PageLink("Saved", "/saved")
-EVALUATE = PageLink("Evaluate", "/evaluate")
-ABOUT = PageLink("About", "/about")
+PURPOSE = later("gircse-search finds passages by meaning, and you say what “similar” should mean.")
+SEARCH = PageLink(later("Search"), "/")
+COMPARE = PageLink(later("Compare"), "/compare")
+DOCUMENTS = PageLink(later("Documents"), "/documents")
+SAVED = PageLink(later("Saved"), "/saved")
+EVALUATE = PageLink(later("Evaluate"), "/evaluate")
+ABOUT = PageLink(later("About"), "/about")
 
 
 @dataclass(frozen=True, slots=True)

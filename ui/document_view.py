@@ -16,6 +16,7 @@ from app.types.documents import Document, DocumentState
 from app.types.search import ALL_COLLECTIONS
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data, read_choice
+from ui.language import _
 from ui.render.document_view import (
     VIEW_CHARACTERS,
     PassagePlace,
@@ -71,11 +72,13 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
     try:
         document = catalog.document(read_choice(document_id, name="document"))
     except UnknownDocumentError:
-        raise UnknownDocumentError("This document was deleted. Load the page again.") from None
+        raise UnknownDocumentError(_("This document was deleted. Load the page again.")) from None
     is_deleted = document.state is DocumentState.DELETING
     # Authorization was checked for this collection alone, or, without one, by the catalog for the document's.
     if is_deleted or name not in (None, document.collection):
-        raise UnknownDocumentError(f"The collection {asked!r} has no such document. Load the page again.")
+        raise UnknownDocumentError(
+            _("The collection {name!r} has no such document. Load the page again.").format(name=asked)
+        )
     return document
 
 
@@ -106,7 +109,7 @@ def _read_sentence(data: Mapping[str, object]) -> tuple[int, int]:
         return 0, 0
     found = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise InputError("The sentence of the passage must be two whole numbers. Load the page again.")
+        raise InputError(_("The sentence of the passage must be two whole numbers. Load the page again."))
     return int(found[1]), int(found[2])
 
 
@@ -116,5 +119,5 @@ def _read_place(data: Mapping[str, object], name: str) -> int | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not _WHOLE.fullmatch(value):
-        raise InputError(f"The {name} of the passage must be a whole number. Load the page again.")
+        raise InputError(_("The {name} of the passage must be a whole number. Load the page again.").format(name=name))
     return int(value)

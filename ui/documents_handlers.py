@@ -17,6 +17,7 @@ from app.types.upkeep import ReindexState
 from ui.collection_handlers import MAX_NAME_CHARS
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text
+from ui.language import _, ngettext, number
 from ui.render.collections import render_settings
 from ui.render.documents import (
     DocumentPage,
@@ -99,14 +100,18 @@ class DocumentHandlers:
         action = data.get("action")
         if action == "retry-all":
             count = self.catalog.retry_dead(self._collection(collection).name)
-            return render_note(f"{count} documents are read again." if count != 1 else "1 document is read again.")
+            return render_note(
+                ngettext("{count} document is read again.", "{count} documents are read again.", count).format(
+                    count=number(count)
+                )
+            )
         if action in ("retry", "cancel"):
             return self._act_on_document(collection, str(action), data)
         if action in ("delete", "restore", "move"):
             return self._act_on_documents(data.get("collection") or collection, str(action), data)
         if action in ("retry-url", "forget-url"):
             return self._act_on_fetch(collection, str(action), data)
-        raise InputError("That button does not exist. Load the page again.")
+        raise InputError(_("That button does not exist. Load the page again."))
 
     def add_urls(self, collection: object, text: object) -> str:
         """Has the pages fetched whose addresses stand in the lines of a text."""
@@ -114,49 +119,67 @@ class DocumentHandlers:
         lines = read_text(text, name="list of addresses", max_chars=MAX_URLS_AT_ONCE * MAX_URL_CHARS).splitlines()
         urls = [line.strip() for line in lines if line.strip()]
         if not urls:
-            raise InputError("Write at least one address, each in a line of its own.")
+            raise InputError(_("Write at least one address, each in a line of its own."))
         if len(urls) > MAX_URLS_AT_ONCE:
             raise InputError(
-                f"At most {MAX_URLS_AT_ONCE} addresses at once, not {len(urls)}. `gircse ingest --urls` takes more."
+                _(
+                    "At most {max_urls_at_once} addresses at once, not {count}. `gircse ingest --urls` takes more."
+                ).format(max_urls_at_once=MAX_URLS_AT_ONCE, count=len(urls))
             )
         self.fetching.add(name, urls)
-        pages = "1 page is" if len(urls) == 1 else f"{len(urls)} pages are"
-        return render_note(f"{pages} being fetched. You can leave this page: it goes on.")
+        said = ngettext("{count} page is being fetched.", "{count} pages are being fetched.", len(urls))
+        return render_note(f"{said.format(count=len(urls))} {_('You can leave this page: it goes on.')}")
 
     def _act_on_document(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         document = read_document(self.catalog, collection, data.get("document"))
         title = name_of(document)
         job = self.catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
-            raise ConflictError(f"Nothing is going on with “{title}”. Load the page again.")
+            raise ConflictError(_("Nothing is going on with “{title}”. Load the page again.").format(title=title))
         if action == "retry":
             self.catalog.retry(job.id)
-            return render_note(f"“{title}” is read again.")
+            return render_note(_("“{title}” is read again.").format(title=title))
         self.catalog.cancel(job.id)
-        return render_note(f"The reading of “{title}” is cancelled.")
+        return render_note(_("The reading of “{title}” is cancelled.").format(title=title))
 
     def _act_on_documents(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         """What can be undone: deletions for UNDO_S, moves by moving back."""
         name, ids = self._collection(collection).name, read_ids(data.get("documents"))
         if action == "restore":
             restored = [self.documents.restore_document(self._deleted(name, each).id) for each in ids]
-            return render_note(f"{_count(len(restored))} kept; what was deleted already is read again.")
+            return render_note(
+                ngettext(
+                    "{count} document is kept; if it was deleted already, it is read again.",
+                    "{count} documents are kept; what was deleted already is read again.",
+                    len(restored),
+                ).format(count=number(len(restored)))
+            )
         documents = [read_document(self.catalog, name, each) for each in ids]
-        what = f"“{name_of(documents[0])}” is" if len(documents) == 1 else f"{len(documents):,} documents are"
+        what, count = name_of(documents[0]), len(documents)
         if action == "delete":
             for each in documents:
                 self.documents.delete_document(each.id, delay=timedelta(seconds=UNDO_S))
-            message = f"{what} deleted. For {UNDO_S} seconds this can be undone."
+            said = ngettext("“{title}” is deleted.", "{count} documents are deleted.", count)
+            undo = _("For {seconds} seconds this can be undone.").format(seconds=UNDO_S)
+            message = f"{said.format(title=what, count=number(count))} {undo}"
             return render_undo(message, ids, action="restore", collection=name)
         to = self._collection(data.get("to")).name
         moved = [document.id for document, _ in self.documents.move_documents(ids, to)]
-        return render_undo(f"{what} moved into collection “{to}”.", moved, action="move", collection=to, to=name)
+        said = ngettext(
+            "“{title}” is moved into collection “{to}”.", "{count} documents are moved into collection “{to}”.", count
+        )
+        message = said.format(title=what, count=number(count), to=to)
+        return render_undo(message, moved, action="move", collection=to, to=name)
 
     def _deleted(self, collection: str, document_id: str) -> Document:
         """One that is being deleted, which `read_document` does not show."""
         document = self.catalog.document(document_id)
         if document.collection != collection:  # authorization was checked for this collection alone
-            raise UnknownDocumentError(f"The collection {collection!r} has no such document. Load the page again.")
+            raise UnknownDocumentError(
+                _("The collection {collection!r} has no such document. Load the page again.").format(
+                    collection=collection
+                )
+            )
         return document
 
     def _act_on_fetch(self, collection: object, action: str, data: Mapping[str, object]) -> str:
@@ -164,7 +187,7 @@ class DocumentHandlers:
         url = read_text(data.get("url"), name="address", max_chars=MAX_URL_CHARS)
         if action == "retry-url":
             self.fetching.retry(name, url)
-            return render_note(f"{url} is fetched again.")
+            return render_note(_("{url} is fetched again.").format(url=url))
         self.fetching.forget(name, url)
         return ""
 
@@ -182,14 +205,14 @@ def read_ids(value: object) -> list[str]:
     """Of documents, with spaces between them, as an attribute carries them."""
     ids = list(dict.fromkeys(value.split())) if isinstance(value, str) else []
     if not ids:
-        raise InputError("Select documents first.")
+        raise InputError(_("Select documents first."))
     if len(ids) > MAX_DOCUMENTS_AT_ONCE:
-        raise InputError(f"At most {MAX_DOCUMENTS_AT_ONCE:,} documents can be selected at once, not {len(ids):,}.")
+        raise InputError(
+            _("At most {max_documents_at_once} documents can be selected at once, not {count}.").format(
+                max_documents_at_once=number(MAX_DOCUMENTS_AT_ONCE), count=number(len(ids))
+            )
+        )
     return ids
-
-
-def _count(number: int) -> str:
-    return "1 document is" if number == 1 else f"{number:,} documents are"
 
 
 def read_state(value: object) -> DocumentState | None:
@@ -198,12 +221,14 @@ def read_state(value: object) -> DocumentState | None:
     try:
         return DocumentState(str(value)[:20])
     except ValueError:
-        raise InputError(f"There is no state {str(value)[:40]!r}. Choose one of the list.") from None
+        raise InputError(
+            _("There is no state {value!r}. Choose one of the list.").format(value=str(value)[:40])
+        ) from None
 
 
 def read_offset(value: object) -> int:
     """From a field of the page, where it is text."""
     text = str(value or 0)
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) > _MAX_OFFSET:
-        raise InputError("That page of the list does not exist. Load the page again.")
+        raise InputError(_("That page of the list does not exist. Load the page again."))
     return int(text)

@@ -14,16 +14,17 @@ from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.documents_handlers import BUSY_POLL_S, DocumentHandlers
 from ui.handler_inputs import as_handler, event_data
+from ui.language import _, later
 from ui.render.selection import render_selection
 from ui.render.upload import render_uploader
 from ui.theme import ASSETS
 
 STATES = (
-    ("All", ""),
-    ("Ready", "ready"),
-    ("Waiting or being read", "queued"),
-    ("Failed", "failed"),
-    ("Being deleted", "deleting"),
+    (later("All"), ""),
+    (later("Ready"), "ready"),
+    (later("Waiting or being read"), "queued"),
+    (later("Failed"), "failed"),
+    (later("Being deleted"), "deleting"),
 )
 FIRST_PAGE = "0"
 ACT_SCRIPT = "gircse.listen(element, trigger, ['act'])"
@@ -75,17 +76,20 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
         with gr.Column(scale=2, min_width=240):
             collection = choice_field(
                 [],
-                label="Collection",
-                info="Choose one, or write the name of a new one.",
+                label=_("Collection"),
+                info=_("Choose one, or write the name of a new one."),
                 allow_custom_value=True,
                 elem_id="documents-collection",
             )
             offer = gr.HTML("", elem_id="collection-offer", js_on_load=OFFER_SCRIPT)
-            with gr.Accordion("Add web pages", open=False, elem_id="add-urls"):
+            with gr.Accordion(_("Add web pages"), open=False, elem_id="add-urls"):
                 urls = gr.Textbox(
-                    label="Addresses, one per line", placeholder="https://example.org/page", lines=3, elem_id="urls"
+                    label=_("Addresses, one per line"),
+                    placeholder="https://example.org/page",
+                    lines=3,
+                    elem_id="urls",
                 )
-                fetch = gr.Button("Fetch them", size="md", elem_id="fetch-urls")
+                fetch = gr.Button(_("Fetch them"), size="md", elem_id="fetch-urls")
             panel = build_collection_panel(parts)
         with gr.Column(scale=3, min_width=280):
             uploader = gr.HTML(render_uploader(), elem_id="uploader", js_on_load=UPLOAD_SCRIPT)
@@ -119,10 +123,20 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
 def _build_filter(collection: gr.Dropdown) -> _Asked:
     with gr.Row(elem_classes="ask-row documents-filter"):
         text = gr.Textbox(
-            label="Filter", placeholder="A part of a title or an address", max_lines=1, scale=4, elem_id="list-text"
+            label=_("Filter"),
+            placeholder=_("A part of a title or an address"),
+            max_lines=1,
+            scale=4,
+            elem_id="list-text",
         )
         state = choice_field(
-            STATES, value="", label="State", scale=1, min_width=200, filterable=False, elem_id="list-state"
+            [(_(label), state) for label, state in STATES],
+            value="",
+            label=_("State"),
+            scale=1,
+            min_width=200,
+            filterable=False,
+            elem_id="list-state",
         )
     offset = gr.Textbox(FIRST_PAGE, visible=False, elem_id="list-offset")
     return _Asked(collection, text, state, offset)

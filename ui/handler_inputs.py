@@ -6,12 +6,46 @@ Checks types, lengths and ranges of what comes in, and turns whatever goes wrong
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.errors import GircseError, InputError
+from ui.language import _, later, number
 from ui.render.text import render_error
+
+FIELDS = (
+    later("query"),
+    later("instruction"),
+    later("number of steps"),
+    later("number of results"),
+    later("collection"),
+    later("lens"),
+    later("name of the lens"),
+    later("grade"),
+    later("filter"),
+    later("address"),
+    later("list of addresses"),
+    later("passage"),
+    later("search"),
+    later("name of the search"),
+    later("name"),
+    later("size of a passage"),
+    later("overlap"),
+    later("values"),
+    later("words"),
+    later("filters"),
+    later("passages to resemble"),
+    later("passages to avoid"),
+    later("phrases to exclude"),
+    later("phrases as they are written"),
+    later("word"),
+    later("title"),
+    later("phrase"),
+    later("choice"),
+)
+"""What the fields of the pages are called in messages."""
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +54,12 @@ def read_text(value: object, *, name: str, max_chars: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InputError(f"The {name} must be text, not {type(value).__name__}.")
+        raise InputError(_("The {name} must be text, not {type}.").format(name=_(name), type=type(value).__name__))
     if len(value) > max_chars:
         raise InputError(
-            f"The {name} is {len(value):,} characters long; at most {max_chars:,} are allowed. Please shorten it."
+            _("The {name} is {count} characters long; at most {max_chars} are allowed. Please shorten it.").format(
+                name=_(name), count=number(len(value)), max_chars=number(max_chars)
+            )
         )
     return value.strip()
 
@@ -32,16 +68,30 @@ def read_whole_number(value: object, *, name: str, minimum: int, maximum: int) -
     """Sliders send 5 or 5.0; NaN, 5.5, True and "5" are refused."""
     is_whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if not is_whole or not minimum <= value <= maximum:  # type: ignore[operator]
-        raise InputError(f"The {name} must be a whole number from {minimum} to {maximum}, not {str(value)[:40]!r}.")
+        raise InputError(
+            _("The {name} must be a whole number from {minimum} to {maximum}, not {value!r}.").format(
+                name=_(name), minimum=minimum, maximum=maximum, value=str(value)[:40]
+            )
+        )
     return int(value)  # type: ignore[call-overload]
 
 
 def read_choice(value: object, *, name: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"Choose a {name} first.")
+        raise InputError(_("Choose a {name} first.").format(name=_(name)))
     if len(value) > 200:
-        raise InputError(f"That {name} does not exist.")
+        raise InputError(_("That {name} does not exist.").format(name=_(name)))
     return value
+
+
+def share_or_zero(text: str | None) -> float:
+    """Of an address: from 0 to 1; 0 where it is nothing of the kind."""
+    return float(text) if text and re.fullmatch(r"0\.\d|1", text) else 0.0
+
+
+def whole_number_or(text: str | None, default: int, most: int) -> int:
+    """Of an address: from 1 on, else the default."""
+    return int(text) if text and text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= most else default
 
 
 def describe_error(error: Exception) -> str:
@@ -51,8 +101,10 @@ def describe_error(error: Exception) -> str:
     incident = uuid.uuid4().hex[:8]
     logger.error("page handler failed, incident %s", incident, exc_info=error)
     return render_error(
-        f"Something went wrong on our side. If it happens again, look for incident {incident} in the server's log.",
-        title="That did not work",
+        _(
+            "Something went wrong on our side. If it happens again, look for incident {incident} in the server's log."
+        ).format(incident=incident),
+        title=_("That did not work"),
     )
 
 

@@ -14,8 +14,10 @@ from starlette.requests import HTTPConnection
 
 from app.types.access import Principal, acting_as
 from ui.gradio_guard import QueueSessions
+from ui.language import _, later, speaking
+from ui.page_language import language_of
 
-_REFUSAL = "The page sent what this server cannot read. Load it again."
+_REFUSAL = later("The page sent what this server cannot read. Load it again.")
 
 
 def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
@@ -26,6 +28,10 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
     process, push = site.process_api, site._queue.push
 
     async def process_checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
+        with speaking(language_of(options.get("request"))):
+            return await process_known(block_fn, inputs, *rest, **options)
+
+    async def process_known(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
         _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
         # The queue's own tasks inherit nothing from the request, where the principal was authenticated.
         principal = _principal_of(options.get("request"))
@@ -34,9 +40,9 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
 
     async def push_known(body: Any, request: Any, username: str | None) -> Any:
         if body.fn_index is not None and body.fn_index not in site.fns:
-            return False, _REFUSAL, "error"
+            return False, _(_REFUSAL), "error"
         if not sessions.belongs_to(str(body.session_hash), _principal_of(request)):
-            return False, _REFUSAL, "error"
+            return False, _(_REFUSAL), "error"
         return await push(body, request, username)
 
     site.process_api = process_checked  # type: ignore[method-assign]
@@ -55,7 +61,7 @@ def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
     is_readable = is_readable and not any(isinstance(each, dict) for each in _parts(inputs[: len(handler.inputs)]))
     parts = [*_parts(inputs), *_parts(event._data if event is not None else None)]
     if not is_readable or any(isinstance(each, str) and not _is_unicode(each) for each in parts):
-        raise gr.Error(_REFUSAL, print_exception=False)
+        raise gr.Error(_(_REFUSAL), print_exception=False)
 
 
 def _parts(value: object) -> Iterator[object]:

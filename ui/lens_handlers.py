@@ -11,8 +11,9 @@ from app.search.value_syntax import join_values, parse_values, split_values
 from app.types.values import OTHER, LensValue
 from ui.choices import Choices, read_choices
 from ui.handler_inputs import read_choice, read_text
+from ui.language import _, later
 
-NO_LENS, OWN_WORDS = "No lens", "Own words"
+NO_LENS, OWN_WORDS = later("No lens"), later("Own words")
 MAX_VALUES_CHARS = 20_000
 
 
@@ -22,6 +23,10 @@ class LensHandlers:
 
     def lens_names(self) -> list[str]:
         return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
+
+    def lens_choices(self) -> list[tuple[str, str]]:
+        """Their names as a person reads them, and as they are sent."""
+        return [(_(name) if name in (NO_LENS, OWN_WORDS) else name, name) for name in self.lens_names()]
 
     def lens_of(self, instruction: object) -> str:
         """The name under which a page shows an instruction."""
@@ -40,7 +45,7 @@ class LensHandlers:
     def note_of(self, name: object) -> str:
         """What a lens is for, in a line."""
         if name in (NO_LENS, OWN_WORDS):
-            return "A lens is an instruction with a name: it says what “similar” should mean."
+            return _("A lens is an instruction with a name: it says what “similar” should mean.")
         return find_lens(self.catalog, read_choice(name, name="lens")).note
 
     def values_of(self, name: object) -> str | None:

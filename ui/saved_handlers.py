@@ -13,8 +13,8 @@ from app.ports.searches import OwnSearches
 from app.search.lenses import lenses_of
 from app.types.search import ALL_COLLECTIONS, SearchRequest
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, PastSearch, SavedSearch, SearchQuestion, question_of
-from ui.choice_fields import ALL_LABEL
 from ui.handler_inputs import read_choice, read_text
+from ui.language import _, later
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_note
 from ui.search_links import search_address
@@ -37,19 +37,19 @@ class SavedHandlers:
         action = data.get("action")
         if action == "clear":
             self.searches.forget()
-            return render_note("The history is empty.")
+            return render_note(_("The history is empty."))
         if action not in ("delete", "save", "forget"):
-            raise InputError("That button does not exist. Load the page again.")
+            raise InputError(_("That button does not exist. Load the page again."))
         search_id = read_choice(data.get("subject"), name="search")
         if action == "delete":
             self.searches.delete(search_id)
-            return render_note("Deleted.")
+            return render_note(_("Deleted."))
         if action == "forget":
             self.searches.forget(search_id)
             return ""
         past = next((each for each in self.searches.history() if each.id == search_id), None)
         if past is None:
-            raise InputError("That search is not in your history any more. Load the page again.")
+            raise InputError(_("That search is not in your history any more. Load the page again."))
         return self._save("", past.request)
 
     def save(self, name: object, read_request: Callable[[], SearchRequest]) -> str:
@@ -61,7 +61,7 @@ class SavedHandlers:
 
     def _save(self, name: str, question: SearchQuestion) -> str:
         saved = self.searches.save(name or self._free_name(question), question)
-        return render_note(f"Saved as “{saved.name}”. You find it under Saved.")
+        return render_note(_("Saved as “{name}”. You find it under Saved.").format(name=saved.name))
 
     def _free_name(self, question: SearchQuestion) -> str:
         """Its query; with a number where another search has that name."""
@@ -77,11 +77,14 @@ class SavedHandlers:
             id=search.id,
             name=search.name if isinstance(search, SavedSearch) else "",
             query=str(asked["query"]),
-            collection=ALL_LABEL.lower() if asked["collection"] == ALL_COLLECTIONS else str(asked["collection"]),
+            collection=_("all collections") if asked["collection"] == ALL_COLLECTIONS else str(asked["collection"]),
             details=_details(asked, lenses),
             address=search_address(self.catalog, asked),
             at=search.created_at if isinstance(search, SavedSearch) else search.asked_at,
         )
+
+
+_MODES = {"dense": later("by meaning"), "sparse": later("by words"), "hybrid": later("by meaning and words")}
 
 
 def _details(asked: Mapping[str, Any], lenses: Mapping[str, str]) -> str:
@@ -89,6 +92,6 @@ def _details(asked: Mapping[str, Any], lenses: Mapping[str, str]) -> str:
     instruction = asked.get("instruction") or ""
     found = [asked.get("lens") or lenses.get(instruction, instruction)]
     found += [f"{key}: {value}" for key, value in asked.get("filters", {}).items()]
-    found += [f"not about {phrase}" for phrase in asked.get("exclude", [])]
-    found += [f"by {asked['mode']}"] if "mode" in asked else []
+    found += [_("not about {phrase}").format(phrase=phrase) for phrase in asked.get("exclude", [])]
+    found += [_(_MODES[asked["mode"]])] if "mode" in asked else []
     return " · ".join(filter(None, found))

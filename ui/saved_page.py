@@ -10,6 +10,7 @@ import gradio as gr
 from app.types.search import SearchRequest
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
+from ui.language import _, html
 from ui.saved_handlers import SavedHandlers
 
 LIST_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
@@ -20,9 +21,9 @@ def build_saved_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
     handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches)
     message = gr.HTML("", elem_id="saved-message", js_on_load=None)
-    gr.HTML("<h2 class='kept-heading'>Saved searches</h2>", js_on_load=None)
+    gr.HTML(html("<h2 class='kept-heading'>[[Saved searches]]</h2>"), js_on_load=None)
     saved = gr.HTML("", elem_id="saved-searches", js_on_load=LIST_SCRIPT)
-    gr.HTML("<h2 class='kept-heading'>History</h2>", js_on_load=None)
+    gr.HTML(html("<h2 class='kept-heading'>[[History]]</h2>"), js_on_load=None)
     history = gr.HTML("", elem_id="search-history", js_on_load=LIST_SCRIPT)
     showing: dict[str, Any] = {
         "fn": as_handler(handlers.show, outputs=2),
@@ -45,9 +46,9 @@ def build_saving(parts: PageParts, *, asked: Sequence[Any], read_request: Callab
     handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches)
     with gr.Row(elem_classes="ask-row saving"):
         name = gr.Textbox(
-            label="Save this search", placeholder="A name for it", max_lines=1, scale=1, elem_id="search-name"
+            label=_("Save this search"), placeholder=_("A name for it"), max_lines=1, scale=1, elem_id="search-name"
         )
-        button = gr.Button("Save search", size="md", scale=0, min_width=130, elem_id="save-search")
+        button = gr.Button(_("Save search"), size="md", scale=0, min_width=130, elem_id="save-search")
     message = gr.HTML("", elem_id="saving-message", js_on_load=None)
 
     def save(given: object, *values: object) -> tuple[str, str]:

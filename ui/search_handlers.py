@@ -23,6 +23,7 @@ from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
+from ui.language import _, later
 from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
 from ui.render.advice import render_language
 from ui.render.facets import render_facets
@@ -37,7 +38,7 @@ MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
 HITS_OF_EXAMPLE = 3
-ENGLISH = "English"
+ENGLISH = later("English")
 MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
 DUPLICATES, TABLES = "duplicates", "tables"
 EVERY_LESS = (DUPLICATES, TABLES)
@@ -73,7 +74,7 @@ class SearchHandlers(LensHandlers):
     ) -> SearchRequest:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
+            raise EmptyQueryError(_("The query is empty. Write a few words or a sentence, then press Enter."))
         chosen = read_choices(choices)
         named = read_values(values)
         return SearchRequest(
@@ -188,11 +189,11 @@ class SearchHandlers(LensHandlers):
         """The name under which it was kept."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         if not words:
-            raise InputError("Write an instruction first: a lens is an instruction under a name.")
+            raise InputError(_("Write an instruction first: a lens is an instruction under a name."))
         named = [str(each) for each in read_values(values)]
         lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words, values=named)
         if lens.name in (NO_LENS, OWN_WORDS):
-            raise InputError(f"“{lens.name}” is no name for a lens here; choose another.")
+            raise InputError(_("“{name}” is no name for a lens here; choose another.").format(name=lens.name))
         self.catalog.save_lens(lens)
         return lens.name
 
@@ -209,29 +210,35 @@ class SearchHandlers(LensHandlers):
         )
         if is_taken_back:
             self.catalog.delete_judgement(judgement)
-            return render_note(f"Taken back: nothing is said of “{document.title or document.uri}” any more.")
+            return render_note(
+                _("Taken back: nothing is said of “{value}” any more.").format(value=document.title or document.uri)
+            )
         self.catalog.save_judgement(judgement)
-        said = "answers" if judgement.grade else "does not answer"
-        return render_note(f"Noted: “{name_of(document)}” {said} this query. Measure with it under Evaluate.")
+        said = (
+            _("Noted: “{name}” answers this query. Measure with it under Evaluate.")
+            if judgement.grade
+            else _("Noted: “{name}” does not answer this query. Measure with it under Evaluate.")
+        )
+        return render_note(said.format(name=name_of(document)))
 
 
 def read_less(value: object) -> list[str]:
     """What is shown less of. Raises InputError."""
     if not isinstance(value, (list, tuple)) or not all(each in EVERY_LESS for each in value):
-        raise InputError("What is to be shown less of does not exist. Load the page again.")
+        raise InputError(_("What is to be shown less of does not exist. Load the page again."))
     return list(value)
 
 
 def read_share(value: object) -> float:
     is_share = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
     if not is_share:
-        raise InputError(f"The variety must be from 0 to 1, not {str(value)[:40]!r}.")
+        raise InputError(_("The variety must be from 0 to 1, not {value!r}.").format(value=str(value)[:40]))
     return float(value)  # type: ignore[arg-type]
 
 
 def read_switch(value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError("A switch is on or off. Load the page again.")
+        raise InputError(_("A switch is on or off. Load the page again."))
     return value
 
 
@@ -239,7 +246,9 @@ def read_mode(value: object) -> SearchMode:
     try:
         return SearchMode(str(value))
     except ValueError:
-        raise InputError(f"Search by {', '.join(SearchMode)}, not {str(value)[:40]!r}.") from None
+        raise InputError(
+            _("Search by {value}, not {value2!r}.").format(value=", ".join(SearchMode), value2=str(value)[:40])
+        ) from None
 
 
 def _view(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,8 @@ from ui.choices import NO_INSTRUCTION
 from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import PageParts
 from ui.document_view import build_document_view
-from ui.handler_inputs import as_handler, event_data
+from ui.handler_inputs import as_handler, event_data, share_or_zero, whole_number_or
+from ui.language import _, html, later
 from ui.lens_handlers import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.welcome import render_lens_note, render_skeleton, render_welcome
@@ -23,8 +23,8 @@ from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESU
 from ui.streams import skipping_none
 
 FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
-LESS = (("Near-identical passages", DUPLICATES), ("Tables and references", TABLES))
-MODES = (("Meaning", "dense"), ("Words", "sparse"), ("Both", "hybrid"))
+LESS = ((later("Near-identical passages"), DUPLICATES), (later("Tables and references"), TABLES))
+MODES = ((later("Meaning"), "dense"), (later("Words"), "sparse"), (later("Both"), "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
 ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example'])"
@@ -33,7 +33,7 @@ PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
 SETTINGS_BUTTON = (
     '<button type="button" data-toggle="search-settings" aria-expanded="false" aria-controls="search-settings">'
-    "Settings</button>"
+    "[[Settings]]</button>"
 )
 REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
@@ -108,22 +108,29 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
     names = handlers.lens_names()
     with gr.Row(elem_classes="bar"):
         query = gr.Textbox(
-            label="Search for",
-            placeholder="A question, a sentence …",
+            label=_("Search for"),
+            placeholder=_("A question, a sentence …"),
             lines=1,
             max_lines=5,
             autofocus=True,
             elem_id="query",
         )
-        collection = choice_field([], label="Collection", min_width=0, elem_id="collection")
-        lens = choice_field(names, value=names[FIRST_LENS], label="Lens", min_width=0, filterable=True, elem_id="lens")
-        submit = gr.Button("Search", variant="primary", min_width=0, elem_id="submit")
-        gr.HTML(SETTINGS_BUTTON, js_on_load=None, min_width=0, elem_id="settings-button")
+        collection = choice_field([], label=_("Collection"), min_width=0, elem_id="collection")
+        lens = choice_field(
+            handlers.lens_choices(),
+            value=names[FIRST_LENS],
+            label=_("Lens"),
+            min_width=0,
+            filterable=True,
+            elem_id="lens",
+        )
+        submit = gr.Button(_("Search"), variant="primary", min_width=0, elem_id="submit")
+        gr.HTML(html(SETTINGS_BUTTON), js_on_load=None, min_width=0, elem_id="settings-button")
     with gr.Row(elem_classes="sense-row"):
         instruction = gr.Textbox(
             handlers.instruction_of(names[FIRST_LENS]),
-            label="Instruction",
-            placeholder="Or say what “similar” should mean",
+            label=_("Instruction"),
+            placeholder=_("Or say what “similar” should mean"),
             lines=1,
             max_lines=4,
             elem_id="instruction",
@@ -158,52 +165,56 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
         # No info of a field may hold another field's label: the browser's names for them would be one.
         values = gr.Textbox(
             lens_values,
-            label="Values",
-            info="Optional: name what should be told apart. Passages are ranked, counted and filtered by it.",
-            placeholder="Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral",
+            label=_("Values"),
+            info=_("Optional: name what should be told apart. Passages are ranked, counted and filtered by it."),
+            placeholder=_("Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral"),
             lines=1,
             max_lines=6,
             elem_id="values",
         )
         with gr.Row(elem_classes="ask-row"):
             mode = gr.Radio(
-                list(MODES),
+                [(_(label), mode) for label, mode in MODES],
                 value=DEFAULT_MODE.value,
-                label="Find by",
+                label=_("Find by"),
                 min_width=220,
                 elem_id="mode",
                 elem_classes="modes",
             )
             less = gr.CheckboxGroup(
-                list(LESS), value=list(EVERY_LESS), label="Show less of", min_width=220, elem_id="less"
+                [(_(label), kind) for label, kind in LESS],
+                value=list(EVERY_LESS),
+                label=_("Show less of"),
+                min_width=220,
+                elem_id="less",
             )
         with gr.Row(elem_classes="ask-row"):
-            steps = _slider(parts.max_steps, parts.default_steps, "Steps of refinement", "steps-slider")
-            limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, "Number of results", "limit")
+            steps = _slider(parts.max_steps, parts.default_steps, _("Steps of refinement"), "steps-slider")
+            limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of results"), "limit")
         with gr.Row(elem_classes="ask-row"):
             diversity = gr.Slider(
                 0,
                 1,
                 value=0,
                 step=0.1,
-                label="Variety",
-                info="Above 0, passages that are unlike each other come first.",
+                label=_("Variety"),
+                info=_("Above 0, passages that are unlike each other come first."),
                 min_width=220,
                 buttons=[],
                 elem_id="diversity",
             )
             second_look = gr.Checkbox(
                 value=True,
-                label="Second look",
-                info="Under an instruction, the first passages are compared with the query once more. Slower.",
+                label=_("Second look"),
+                info=_("Under an instruction, the first passages are compared with the query once more. Slower."),
                 min_width=220,
                 elem_id="second-look",
             )
         with gr.Row(elem_classes="ask-row"):
             lens_name = gr.Textbox(
-                label="Save as a lens", placeholder="A name for it", max_lines=1, elem_id="lens-name"
+                label=_("Save as a lens"), placeholder=_("A name for it"), max_lines=1, elem_id="lens-name"
             )
-            save = gr.Button("Save lens", scale=0, min_width=112, elem_id="save-lens")
+            save = gr.Button(_("Save lens"), scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
     return values, steps, mode, limit, less, diversity, second_look, lens_name, save, choices
 
@@ -275,7 +286,7 @@ def _connect_lenses(
 
     def save(name: object, instruction: object, values: object) -> tuple[Any, ...]:
         saved = handlers.save_lens(name, instruction, values)
-        return "", gr.Dropdown(choices=handlers.lens_names(), value=saved), ""
+        return "", gr.Dropdown(choices=handlers.lens_choices(), value=saved), ""
 
     # Typing takes the lens's name away, in the browser alone; the values stay until others are chosen.
     gr.on(
@@ -368,23 +379,17 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
     return (
         asked["q"] if "q" in asked else gr.skip(),  # the user may have typed one already
         instruction if "i" in asked else handlers.instruction_of(lens),
-        _number(asked.get("k"), parts.default_steps, parts.max_steps),
+        whole_number_or(asked.get("k"), parts.default_steps, parts.max_steps),
         asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
         choose_collection(parts.catalog, asked_collection(request), offers_all=True),
-        _number(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
+        whole_number_or(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
         asked.get("x", ""),
         values,
         [each for each in EVERY_LESS if "l" not in asked or each in asked["l"].split()],
-        _share(asked.get("d")),
+        share_or_zero(asked.get("d")),
         asked.get("r") != "0",
-        gr.Dropdown(choices=lenses, value=OWN_WORDS if values and values != handlers.values_of(lens) else lens),
+        gr.Dropdown(
+            choices=handlers.lens_choices(), value=OWN_WORDS if values and values != handlers.values_of(lens) else lens
+        ),
         render_lens_note(handlers.note_of(lens)),
     )
-
-
-def _share(text: str | None) -> float:
-    return float(text) if text and re.fullmatch(r"0\.\d|1", text) else 0.0
-
-
-def _number(text: str | None, default: int, most: int) -> int:
-    return int(text) if text and text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= most else default

@@ -74,7 +74,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             _let_agents_in(api, authorized)
         with acting_as(OPERATOR):  # what pages show before anybody has come
             pages = build_pages(_page_parts(authorized, describe_installation(services), has_logins=logins is not None))
-        yield mount_pages(api, pages)
+        yield mount_pages(api, pages, language=services.settings.language)
 
 
 def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: bool) -> PageParts:

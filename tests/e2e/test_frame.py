@@ -155,3 +155,30 @@ def test_the_other_server_would_have_noticed(chromium: Browser, elsewhere: Elsew
         page.evaluate("document.body.innerHTML = '<img src=/image>'")
         page.wait_for_timeout(500)
     assert "/image" in elsewhere.asked
+
+
+def test_pages_speak_the_language_of_the_browser_or_of_the_switch(
+    chromium: Browser, page_application: PageApplication, axe: Callable[[OpenPage], None]
+) -> None:
+    url, places = page_application.url, {"accept-language": "de-DE,de;q=0.9,en;q=0.5"}
+    with chromium.new_context(extra_http_headers=places) as context:
+        opened = OpenPage(context.new_page(), url)
+        page = opened.go("/?q=kettle")
+        expect(page.locator("html")).to_have_attribute("lang", "de")
+        expect(page.get_by_role("button", name="Suche", exact=True)).to_be_visible()
+        expect(page.get_by_role("link", name="Dokumente", exact=True)).to_be_visible()
+        expect(page.locator(".summary")).to_contain_text("ohne Anweisung gelesen")
+        axe(opened)
+
+        with page.expect_navigation():
+            page.get_by_role("button", name="English", exact=True).click()
+        expect(page.locator("html")).to_have_attribute("lang", "en")
+        expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Deutsch", exact=True).click()
+        expect(page.get_by_role("button", name="Suche", exact=True)).to_be_visible()
+        assert not opened.complaints
+    with chromium.new_context(extra_http_headers={"accept-language": "fr"}) as context:
+        page = OpenPage(context.new_page(), url).go("/")
+        expect(page.locator("html")).to_have_attribute("lang", "en")
+        expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()

@@ -120,7 +120,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     name.press("Enter")
     expect(page.locator("#saving-message")).to_contain_text("Saved as “Ferries”")
     page.locator(".site-header nav").get_by_role("link", name="Saved").click()
-    past = page.locator("#search-history li", has_text="by dense")
+    past = page.locator("#search-history li", has_text="by meaning")
     expect(past.get_by_role("link", name=QUERY)).to_be_visible()
     axe(opened)
     assert opened.overflows() == []

@@ -59,7 +59,7 @@ OUR_ATTRIBUTES = {
     "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
     "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
     "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
-    "data-instruction",
+    "data-instruction", "data-language", "data-texts", "lang",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
     "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
@@ -362,7 +362,7 @@ def test_only_web_addresses_become_links(uri: str, is_link: bool) -> None:
 
 
 def test_no_hits_say_what_to_do() -> None:
-    assert "add documents" in Tags(shown(result())).text
+    assert "Add documents" in Tags(shown(result())).text
 
 
 def test_a_probable_word_is_larger_and_a_stop_word_is_pale() -> None:

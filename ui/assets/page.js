@@ -1,6 +1,22 @@
 /* What the pages do in the browser alone: colours, keys, the address, dialogs. Of this server it asks one thing, who is logged in. */
 "use strict";
 window.gircse = (() => {
+  /* In the language of the page. The texts of all scripts stand in the header. */
+  let texts = null;
+  function text(english, values = {}) {
+    texts ??= JSON.parse(document.querySelector("[data-texts]")?.dataset.texts ?? "null");
+    return (texts?.[english] ?? english).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  }
+  /* Gradio names the browser's language there, whatever the page is in. */
+  function nameLanguage() {
+    const language = document.querySelector(".site-header")?.dataset.language;
+    if (language && root.lang !== language) root.lang = language;
+  }
+  function switchLanguage(language) {
+    document.cookie = `gircse-language=${language}; path=/; max-age=${365 * 24 * 3600}; samesite=lax`;
+    location.reload();
+  }
+
   const THEME = "gircse-theme";
   const stored = () => { try { return localStorage.getItem(THEME); } catch { return null; } };
 
@@ -100,7 +116,7 @@ window.gircse = (() => {
   async function exportResults(button) {
     const { format } = button.dataset, body = button.closest("[data-request]").dataset.request;
     const found = await fetch("/api/v1/search", { method: "POST", body, headers: { "content-type": "application/json", accept: EXPORTS[format] } });
-    if (!found.ok) { say(button, "Did not work"); return; }
+    if (!found.ok) { say(button, text("Did not work")); return; }
     const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await found.blob()), download: `search.${format}` });
     link.click();
     URL.revokeObjectURL(link.href);
@@ -110,10 +126,12 @@ window.gircse = (() => {
   function onClick(event) {
     if (event.target.closest("[data-open-keys]")) openKeys();
     const copier = event.target.closest("[data-copy]");
-    if (copier) copy(copier.dataset.copy).then(() => say(copier, "Copied"), () => say(copier, "Did not work"));
+    if (copier) copy(copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
     const exporter = event.target.closest("[data-format]");
     if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();
+    const chosen = event.target.closest("button[data-language]");
+    if (chosen) switchLanguage(chosen.dataset.language);
     const toggle = event.target.closest("[data-toggle]");
     if (toggle) toggle.setAttribute("aria-expanded", String(document.getElementById(toggle.dataset.toggle).classList.toggle("is-open")));
     const closer = event.target.closest("[data-close-dialog]");
@@ -321,10 +339,11 @@ window.gircse = (() => {
   /* Gradio puts this script into the page after the document was loaded, and chooses the colours of the system later still. */
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    new MutationObserver((changes) => { showTheme(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(nameLanguage).observe(root, { attributes: true, attributeFilter: ["lang"] });
+    new MutationObserver((changes) => { showTheme(); nameLanguage(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
+  return { text, showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
 })();

@@ -18,8 +18,8 @@ function draw() {
   if (all) { all.checked = checked > 0 && checked === shown.length; all.indeterminate = checked > 0 && checked < shown.length; }
   const wasHidden = bar.hidden;
   bar.hidden = !selected.size;
-  const count = selected.size === 1 ? '1 document' : `${selected.size} documents`;
-  const text = selected.size ? `${count} selected` : '';
+  const count = selected.size === 1 ? gircse.text('1 document selected') : gircse.text('{count} documents selected', { count: selected.size });
+  const text = selected.size ? count : '';
   const said = bar.querySelector('b');
   if (said.textContent !== text) said.textContent = text;
   if (wasHidden && selected.size) {

@@ -14,11 +14,11 @@ function target() {
   return { name: collection ?? '', isNew: isNew !== undefined };
 }
 const warn = (event) => event.preventDefault();
-const files = (count) => (count === 1 ? '1 file' : `${count} files`);
+const files = (count) => (count === 1 ? gircse.text('1 file') : gircse.text('{count} files', { count }));
 
 function drawTarget() {
   const { name, isNew } = target();
-  const text = name ? `into the ${isNew ? 'new ' : ''}collection “${name}”` : '';
+  const text = !name ? '' : isNew ? gircse.text('into the new collection “{name}”', { name }) : gircse.text('into the collection “{name}”', { name });
   if (call.textContent !== text) call.textContent = text;
   if (name !== kept && !isNew) gircse.keepCollection(kept = name); /* not what is typed and does not exist */
 }
@@ -47,7 +47,7 @@ async function post(path, body) {
 
 async function ensureCollection() {
   const { name, isNew } = target();
-  if (!name) throw new Error('Choose a collection first, or write the name of a new one.');
+  if (!name) throw new Error(gircse.text('Choose a collection first, or write the name of a new one.'));
   if (isNew) await post('collections', { name }).catch((error) => { if (error.status !== 409) throw error; });
   return name;
 }
@@ -75,7 +75,7 @@ function work() {
   while (running < AT_A_TIME && waiting.length) {
     const item = waiting.shift();
     running += 1;
-    send(item).catch((error) => failed.push({ item, why: error.message || 'it could not be sent' }))
+    send(item).catch((error) => failed.push({ item, why: error.message || gircse.text('it could not be sent') }))
       .finally(() => { running -= 1; sent += 1; draw(); work(); });
   }
 }
@@ -86,19 +86,19 @@ function draw() {
   bar.max = Math.max(total, 1);
   bar.value = sent;
   const good = sent - failed.length;
-  const more = [[unchanged, 'unchanged'], [replaced, 'in place of earlier versions'], [failed.length, 'not taken']];
+  const more = [[unchanged, gircse.text('unchanged')], [replaced, gircse.text('in place of earlier versions')], [failed.length, gircse.text('not taken')]];
   said.textContent = isDone
-    ? `${files(good)} into collection “${into}”${more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('')}. You can leave this page: reading goes on.`
-    : `Sending ${sent + 1} of ${total} into collection “${into}”. Stay on this page until all are sent.`;
+    ? gircse.text('{files} into collection “{name}”{more}. You can leave this page: reading goes on.', { files: files(good), name: into, more: more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('') })
+    : gircse.text('Sending {number} of {total} into collection “{name}”. Stay on this page until all are sent.', { number: sent + 1, total, name: into });
   offerUndo(isDone && added.length > 0);
   if (isDone) removeEventListener('beforeunload', warn);
   errors.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
-  if (failed.length > MOST_SHOWN) errors.append(line(`and ${failed.length - MOST_SHOWN} more`));
+  if (failed.length > MOST_SHOWN) errors.append(line(gircse.text('and {count} more', { count: failed.length - MOST_SHOWN })));
   if (isDone && failed.length) {
     const again = document.createElement('button');
     again.type = 'button';
     again.className = 'plain-button';
-    again.textContent = 'Send them again';
+    again.textContent = gircse.text('Send them again');
     again.onclick = () => { const items = failed.map((each) => each.item); failed = []; begin(items); };
     errors.append(again);
   }
@@ -123,7 +123,7 @@ async function takeBack(to) {
       if (to) moved.push(...await post('documents/move', { document_ids: some, collection: to }));
       else await post('documents/delete', { document_ids: some });
       ids.splice(0, some.length);
-      if (!ids.length) said.textContent = to ? `${files(moved.length)} moved into collection “${to}”.` : 'Taken back: the files of this upload are deleted.';
+      if (!ids.length) said.textContent = to ? gircse.text('{files} moved into collection “{name}”.', { files: files(moved.length), name: to }) : gircse.text('Taken back: the files of this upload are deleted.');
     }
     if (to) { into = to; added = moved.map((each) => each.document.id); offerUndo(true); }
   } catch (error) {
@@ -153,9 +153,9 @@ function begin(items) {
 
 async function take(files) {
   const wanted = files.filter(({ path }) => !path.split('/').some((part) => part.startsWith('.')));
-  if (!wanted.length) { said.textContent = files.length ? 'Only hidden files were there: nothing is sent.' : 'There was no file in it.'; return; }
+  if (!wanted.length) { said.textContent = files.length ? gircse.text('Only hidden files were there: nothing is sent.') : gircse.text('There was no file in it.'); return; }
   if (wanted.length > MOST_FILES) {
-    said.textContent = `${wanted.length} files are too many to send at once (${MOST_FILES}). \`gircse ingest FOLDER\` takes any number.`;
+    said.textContent = gircse.text('{count} files are too many to send at once ({most}). `gircse ingest FOLDER` takes any number.', { count: wanted.length, most: MOST_FILES });
     return;
   }
   try {

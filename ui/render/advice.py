@@ -7,14 +7,16 @@ from markupsafe import Markup
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult
 from ui.choices import Choices
 from ui.contract import DOCUMENTS
+from ui.language import _, html, number
 from ui.render.lens_values import name_value
 from ui.render.text import join, shorten
 
 
 def render_weak(result: SearchResult, chosen: Choices) -> Markup:
-    return Markup(
-        '<details class="notice"><summary>Nothing here seems to answer this.</summary><p>'
-        "These passages are the nearest, but no nearer than what questions about other things find.</p>{}</details>"
+    return html(
+        '<details class="notice"><summary>[[Nothing here seems to answer this.]]</summary><p>[[These '
+        "passages are the nearest, but no nearer than what questions about other things "
+        "find.]]</p>{}</details>"
     ).format(_what_to_try(result, chosen))
 
 
@@ -34,21 +36,23 @@ def render_language(language: str | None, own: str) -> Markup:
     """`language` of a query that is not the one that the model reads; nothing without."""
     if not language:
         return Markup("")
-    return Markup(
-        '<div class="notice is-short" role="note"><p>This model reads {}, and this looks like {}. Ask in {}, or find '
-        "by words (in the settings).</p></div>"
-    ).format(own, language, own)
+    return html(
+        '<div class="notice is-short" role="note"><p>[[This model reads {}, and this looks like {}. '
+        "Ask in {}, or find by words (in the settings).]]</p></div>"
+    ).format(_(own), _(language), _(own))
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:
     if chosen.value and result.values is not None and result.values.passages:
         named = name_value(chosen.value)
-        return f"None of the {result.values.passages} passages is “{named}”. Choose another value above."
+        return _("None of the {count} passages is “{value}”. Choose another value above.").format(
+            count=number(result.values.passages), value=named
+        )
     if chosen.filters:
-        return "No passage has all of these filters."
+        return _("No passage has all of these filters.")
     if result.mode is SearchMode.SPARSE:
-        return "No passage holds these words."
-    return f"The collection “{shorten(result.collection, 80)}” gave no passages."
+        return _("No passage holds these words.")
+    return _("The collection “{name}” gave no passages.").format(name=shorten(result.collection, 80))
 
 
 def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
@@ -56,21 +60,23 @@ def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
     tries = []
     if not chosen.is_empty:
         tries.append(
-            Markup(
-                '<button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
-                "Clear all</button> that is chosen above: {}"
-            ).format("fewer filters find more" if chosen.filters else "it moves the query away")
+            html(
+                '<button type="button" class="plain-button" data-event="choose" data-action="drop-all" '
+                'data-subject="">[[Clear all]]</button>: {}'
+            ).format(_("fewer filters find more") if chosen.filters else _("it moves the query away"))
         )
     if result.mode is SearchMode.SPARSE:
-        tries.append(Markup("Find by meaning, or by both, in the settings: other ways to say it are found, too"))
+        tries.append(html("[[Find by meaning, or by both, in the settings: other ways to say it are found, too]]"))
     elif result.mode is SearchMode.DENSE:
-        tries.append(Markup("Find by words, or by both, in the settings: names and numbers are found by their letters"))
+        tries.append(
+            html("[[Find by words, or by both, in the settings: names and numbers are found by their letters]]")
+        )
     else:
-        tries.append(Markup("Say it in the words that the document itself would use; one matter at a time"))
+        tries.append(html("[[Say it in the words that the document itself would use; one matter at a time]]"))
     if result.instruction:
-        tries.append(Markup("Choose <i>No lens</i>: questions are answered best without one"))
+        tries.append(html("[[Choose “No lens”: questions are answered best without one]]"))
     tries.append(
-        Markup('Choose another collection, or <a href="{}">add documents</a> to “{}”').format(
+        html('[[Choose another collection]] · <a href="{}">[[Add documents to “{}”]]</a>').format(
             DOCUMENTS.path, shorten(result.collection, 80)
         )
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from app.types.documents import Document, TextWindow
+from ui.language import _, html, number
 from ui.render.text import clean, name_of, render_source_link, shorten
 
 VIEW_CHARACTERS = 6_000
@@ -41,46 +42,50 @@ def render_document_view(document: Document, window: TextWindow, passage: Passag
     earlier = window.start - VIEW_CHARACTERS + _OVERLAP
     later = window.end - _OVERLAP
     page = passage.page
-    return Markup(
-        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div>'
-        '<h2 id="document-view-title" dir="auto">{title}</h2><p class="document-view-source">{source}{page}</p></div>'
-        '<button type="button" class="plain-button" data-close-dialog>Close</button></header>'
-        '<p class="document-view-tools">{original}<span>{place}</span></p>'
-        '{earlier}<div class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</dialog>'
+    return html(
+        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div><h2 '
+        'id="document-view-title" dir="auto">{title}</h2><p '
+        'class="document-view-source">{source}{page}</p></div><button type="button" '
+        'class="plain-button" data-close-dialog>[[Close]]</button></header><p '
+        'class="document-view-tools">{original}<span>{place}</span></p>{earlier}<div '
+        'class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</dialog>'
     ).format(
         title=shorten(name_of(document), 200),
         source=render_source_link(document.uri, 120),
-        page=Markup(" · page {}").format(page) if page is not None else "",
+        page=html(" · [[page]] {}").format(page) if page is not None else "",
         original=_render_original(document, page),
         place=_place(window),
-        earlier=_render_move(document, passage, max(0, earlier), "Earlier") if window.start > 0 else "",
+        earlier=_render_move(document, passage, max(0, earlier), _("Earlier")) if window.start > 0 else "",
         text=_render_text(window, passage),
-        later=_render_move(document, passage, later, "Later") if window.end < window.total else "",
+        later=_render_move(document, passage, later, _("Later")) if window.end < window.total else "",
     )
 
 
 def render_view_notice(notice: Markup) -> str:
     """Why a document cannot be opened, in the dialog in which it would be."""
-    return Markup(
-        '<dialog class="document-view" aria-label="Document">{}<p class="document-view-tools">'
-        '<button type="button" class="plain-button" data-close-dialog>Close</button></p></dialog>'
+    return html(
+        '<dialog class="document-view" aria-label="[[Document]]">{}<p '
+        'class="document-view-tools"><button type="button" class="plain-button" '
+        "data-close-dialog>[[Close]]</button></p></dialog>"
     ).format(notice)
 
 
 def render_deleted() -> str:
-    return Markup(
-        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div>'
-        '<h2 id="document-view-title">This document was deleted</h2></div>'
-        '<button type="button" class="plain-button" data-close-dialog>Close</button></header>'
-        '<div class="notice" role="status"><p>Its text is no longer here. What is shown behind this was found before; '
-        '<a href="">look again</a> for what is there now.</p></div></dialog>'
+    return html(
+        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div><h2 '
+        'id="document-view-title">[[This document was deleted]]</h2></div><button type="button" '
+        'class="plain-button" data-close-dialog>[[Close]]</button></header><div class="notice" '
+        'role="status"><p>[[Its text is no longer here. What is shown behind this was found '
+        'before;]] <a href="">[[look again]]</a> [[for what is there now.]]</p></div></dialog>'
     )
 
 
 def _render_original(document: Document, page: int | None) -> Markup:
     is_pdf = document.media_type == PDF
     fragment = f"#page={page}" if is_pdf and page is not None else ""
-    label = ("Open the PDF" + (f" at page {page}" if fragment else "")) if is_pdf else "Download the original"
+    label = _("Open the PDF") if is_pdf else _("Download the original")
+    if fragment:
+        label = _("Open the PDF at page {page}").format(page=page)
     return Markup('<a href="/api/v1/documents/{}/content{}" target="_blank" rel="noopener">{}</a>').format(
         clean(document.id), fragment, label
     )
@@ -88,10 +93,12 @@ def _render_original(document: Document, page: int | None) -> Markup:
 
 def _place(window: TextWindow) -> str:
     if not window.total:
-        return "No text"
+        return _("No text")
     if window.start == 0 and window.end == window.total:
-        return f"{window.total:,} characters"
-    return f"Characters {window.start + 1:,}–{window.end:,} of {window.total:,}"
+        return _("{count} characters").format(count=number(window.total))
+    return _("Characters {first}–{last} of {total}").format(
+        first=number(window.start + 1), last=number(window.end), total=number(window.total)
+    )
 
 
 def _render_move(document: Document, passage: PassagePlace, place: int, label: str) -> Markup:

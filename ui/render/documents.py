@@ -9,15 +9,16 @@ from markupsafe import Markup
 
 from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.types.upkeep import Fetch, FetchState
+from ui.language import _, html, later, number
 from ui.render.text import clean, join, name_of, render_error, shorten
 
 _IN_WORDS = {
-    DocumentState.READY: "ready",
-    DocumentState.QUEUED: "waiting or being read",
-    DocumentState.FAILED: "failed",
-    DocumentState.DELETING: "being deleted",
+    DocumentState.READY: later("ready"),
+    DocumentState.QUEUED: later("waiting or being read"),
+    DocumentState.FAILED: later("failed"),
+    DocumentState.DELETING: later("being deleted"),
 }
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+_UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,17 @@ class DocumentPage:
 
 
 def render_no_collection() -> str:
-    return Markup(
-        '<div data-collection="library" data-is-new><div class="welcome"><h2>Nothing here yet</h2><p>Drop files above '
-        "and the collection “library” is made for them, or write a name of your own into the field. What you add "
-        "becomes searchable as it is read.</p></div></div>"
+    return html(
+        '<div data-collection="library" data-is-new><div class="welcome"><h2>[[Nothing here '
+        "yet]]</h2><p>[[Drop files above and the collection “library” is made for them, or write a "
+        "name of your own into the field. What you add becomes searchable as it is "
+        "read.]]</p></div></div>"
     )
 
 
 def render_new_collection(name: str) -> str:
     """In the place of the list of a collection that does not exist; without a name, nothing can be dropped."""
-    return Markup('<div{}><p class="kept">There are no documents to show.</p></div>').format(
+    return html('<div{}><p class="kept">[[There are no documents to show.]]</p></div>').format(
         Markup(' data-collection="{}" data-is-new').format(clean(name)) if name else ""
     )
 
@@ -52,20 +54,22 @@ def render_new_collection(name: str) -> str:
 def render_offer(typed: str, name: str) -> str:
     """To make the collection whose name was typed; `name` is what it can be called, empty where that is nothing."""
     if not name:
-        return render_error(f"“{typed}” cannot name a collection: write letters from a to z or digits.")
-    return Markup(
-        '<div class="notice" role="status"><p dir="auto">There is no collection “{}”.</p><p class="settings-buttons">'
-        '<button type="button" class="plain-button" data-event="create" data-name="{}">Create collection {}</button>'
-        "</p></div>"
+        return render_error(
+            _("“{typed}” cannot name a collection: write letters from a to z or digits.").format(typed=typed)
+        )
+    return html(
+        '<div class="notice" role="status"><p dir="auto">[[There is no collection “{}”.]]</p><p '
+        'class="settings-buttons"><button type="button" class="plain-button" data-event="create" '
+        'data-name="{}">[[Create collection {}]]</button></p></div>'
     ).format(shorten(typed, 100), clean(name), clean(name))
 
 
 def render_undo(message: str, documents: Sequence[str], *, action: str, collection: str, to: str = "") -> str:
     """What was done with documents, and a button that undoes it. `action` does, with the documents in `collection`."""
-    return Markup(
-        '<div class="notice" role="status"><p dir="auto">{}</p><p class="settings-buttons"><button type="button" '
-        'class="plain-button" data-event="act" data-action="{}" data-documents="{}" data-collection="{}" data-to="{}">'
-        "Undo</button></p></div>"
+    return html(
+        '<div class="notice" role="status"><p dir="auto">{}</p><p class="settings-buttons"><button '
+        'type="button" class="plain-button" data-event="act" data-action="{}" data-documents="{}" '
+        'data-collection="{}" data-to="{}">[[Undo]]</button></p></div>'
     ).format(shorten(message, 1000), action, clean(" ".join(documents)), clean(collection), clean(to))
 
 
@@ -73,17 +77,17 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
     total = sum(counts.values())
     shown = [state for state in _IN_WORDS if counts[state]]
     legend = join(
-        Markup('<li class="is-{}"><b>{}</b> {}</li>').format(state.value, f"{counts[state]:,}", _IN_WORDS[state])
+        Markup('<li class="is-{}"><b>{}</b> {}</li>').format(state.value, number(counts[state]), _(_IN_WORDS[state]))
         for state in shown
     )
-    overview = Markup(
-        '<section class="overview" aria-label="State of the collection">{bar}'
-        '<div class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
+    overview = html(
+        '<section class="overview" aria-label="[[State of the collection]]">{bar}<div '
+        'class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
     ).format(
         bar=_render_bar([(state, counts[state]) for state in shown]),
         legend=legend,
-        retry=_button("retry-all", "Retry all failed") if counts[DocumentState.FAILED] else "",
-        paused=Markup('<p class="kept">Reading is paused; go on with it under Collection settings.</p>')
+        retry=_button("retry-all", _("Retry all failed")) if counts[DocumentState.FAILED] else "",
+        paused=html('<p class="kept">[[Reading is paused; go on with it under Collection settings.]]</p>')
         if collection.is_paused and counts[DocumentState.QUEUED]
         else "",
     )
@@ -114,19 +118,21 @@ def render_documents(page: DocumentPage) -> str:
             _render_document(document, page.jobs.get(document.id), is_paused=page.is_paused)
             for document in page.documents
         )
-        body = Markup(
-            '<table class="documents"><caption class="sr-only">Documents, the newest first</caption><thead><tr>'
-            '<th scope="col" class="document-pick"><input type="checkbox" data-every data-event="pick" '
-            'aria-label="Select all on this page"></th><th scope="col">Document</th><th scope="col">State</th>'
-            '<th scope="col" class="number">Passages</th>'
-            '<th scope="col"><span class="sr-only">What to do</span></th></tr></thead><tbody>{}</tbody></table>{}'
+        body = html(
+            '<table class="documents"><caption class="sr-only">[[Documents, the newest '
+            'first]]</caption><thead><tr><th scope="col" class="document-pick"><input type="checkbox" '
+            'data-every data-event="pick" aria-label="[[Select all on this page]]"></th><th '
+            'scope="col">[[Document]]</th><th scope="col">[[State]]</th><th scope="col" '
+            'class="number">[[Passages]]</th><th scope="col"><span class="sr-only">[[What to '
+            "do]]</span></th></tr></thead><tbody>{}</tbody></table>{}"
         ).format(rows, _render_paging(page))
     elif page.is_filtered:
-        body = Markup('<p class="kept">No document of this collection matches. Clear the filter to see all.</p>')
+        body = html('<p class="kept">[[No document of this collection matches. Clear the filter to see all.]]</p>')
     else:
-        body = Markup(
-            '<div class="welcome"><h2>No documents yet</h2><p>Drop files or folders above, or add addresses of web '
-            "pages. They become searchable as they are read, and reading goes on when you leave.</p></div>"
+        body = html(
+            '<div class="welcome"><h2>[[No documents yet]]</h2><p>[[Drop files or folders above, or add '
+            "addresses of web pages. They become searchable as they are read, and reading goes on when "
+            "you leave.]]</p></div>"
         )
     return Markup('<div data-collection="{}">{}</div>').format(clean(page.collection), body)
 
@@ -138,12 +144,13 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         if document.error
         else ""
     )
-    return Markup(
-        '<tr{gone}><td class="document-pick">{pick}</td><td class="document-name">'
-        '<button type="button" class="open" data-walk data-event="open" '
-        'data-document="{id}" dir="auto">{title}</button><span class="document-uri">{uri} · {size}</span>{error}</td>'
-        '<td>{state}</td><td class="number"><span class="only-phone">Passages: </span>{chunks}</td>'
-        '<td class="document-buttons">{buttons}</td></tr>'
+    return html(
+        '<tr{gone}><td class="document-pick">{pick}</td><td class="document-name"><button '
+        'type="button" class="open" data-walk data-event="open" data-document="{id}" '
+        'dir="auto">{title}</button><span class="document-uri">{uri} · '
+        '{size}</span>{error}</td><td>{state}</td><td class="number"><span '
+        'class="only-phone">[[Passages:]] </span>{chunks}</td><td '
+        'class="document-buttons">{buttons}</td></tr>'
     ).format(
         gone=Markup(' class="is-deleted"') if document.state is DocumentState.DELETING else "",
         pick=_render_pick(document, title),
@@ -153,7 +160,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         size=_size(document.byte_count),
         error=error,
         state=_render_state(document, job, is_paused=is_paused),
-        chunks=f"{document.chunk_count:,}",
+        chunks=number(document.chunk_count),
         buttons=_render_buttons(document, job, title),
     )
 
@@ -161,7 +168,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
 def _render_pick(document: Document, title: str) -> Markup:
     if document.state is DocumentState.DELETING:
         return Markup("")
-    return Markup('<input type="checkbox" data-event="pick" data-document="{}" aria-label="Select {}">').format(
+    return html('<input type="checkbox" data-event="pick" data-document="{}" aria-label="[[Select {}]]">').format(
         clean(document.id), title
     )
 
@@ -169,10 +176,10 @@ def _render_pick(document: Document, title: str) -> Markup:
 def _render_state(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
     if document.state is DocumentState.QUEUED and job is not None and job.state is JobState.RUNNING:
         percent = round(min(max(job.progress, 0.0), 1.0) * 100)
-        stage = "reading" if job.progress < READ_PROGRESS else f"embedding {percent} %"
-        return Markup(
-            '<span class="state is-queued">{}</span>'
-            '<progress max="100" value="{}" aria-label="Progress">{} %</progress>'
+        stage = _("reading") if job.progress < READ_PROGRESS else _("embedding {percent} %").format(percent=percent)
+        return html(
+            '<span class="state is-queued">{}</span><progress max="100" value="{}" '
+            'aria-label="[[Progress]]">{} %</progress>'
         ).format(stage, percent, percent)
     return Markup('<span class="state is-{}">{}</span>').format(
         document.state.value, _state_name(document, job, is_paused)
@@ -182,24 +189,27 @@ def _render_state(document: Document, job: Job | None, *, is_paused: bool) -> Ma
 def _state_name(document: Document, job: Job | None, is_paused: bool) -> str:
     if document.state is DocumentState.QUEUED:
         if is_paused:
-            return "paused"
-        return "waits to try again" if job is not None and job.state is JobState.FAILED else "waiting"
+            return _("paused")
+        is_retried = job is not None and job.state is JobState.FAILED
+        return _("waits to try again") if is_retried else _("waiting")
     if document.state is DocumentState.FAILED and job is not None and job.state is JobState.CANCELLED:
-        return "cancelled"
-    return _IN_WORDS[document.state]
+        return _("cancelled")
+    return _(_IN_WORDS[document.state])
 
 
 def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
     buttons = []
     is_ingestion = job is not None and job.kind is JobKind.INGEST
     if document.state is DocumentState.FAILED and job is not None:
-        buttons.append(_button("retry", "Retry", of=title, document=document.id))
+        buttons.append(_button("retry", _("Retry"), of=title, document=document.id))
     if document.state is DocumentState.QUEUED and is_ingestion:
-        buttons.append(_button("cancel", "Cancel", of=title, document=document.id))
+        buttons.append(_button("cancel", _("Cancel"), of=title, document=document.id))
     if document.state is DocumentState.DELETING:
-        buttons.append(_button("restore", "Undo", of=f"the deletion of {title}", documents=document.id))
+        buttons.append(
+            _button("restore", _("Undo"), of=_("the deletion of {title}").format(title=title), documents=document.id)
+        )
     else:
-        buttons.append(_button("delete", "Delete", of=title, documents=document.id))
+        buttons.append(_button("delete", _("Delete"), of=title, documents=document.id))
     return join(buttons)
 
 
@@ -207,10 +217,10 @@ def _render_paging(page: DocumentPage) -> Markup:
     if page.total <= page.page_size:
         return Markup("")
     last = page.first + len(page.documents)
-    newer = _page_button("Newer", max(0, page.first - page.page_size)) if page.first else Markup("")
-    older = _page_button("Older", last) if last < page.total else Markup("")
-    return Markup('<p class="paging">{}<span>{}–{} of {}</span>{}</p>').format(
-        newer, f"{page.first + 1:,}", f"{last:,}", f"{page.total:,}", older
+    newer = _page_button(_("Newer"), max(0, page.first - page.page_size)) if page.first else Markup("")
+    older = _page_button(_("Older"), last) if last < page.total else Markup("")
+    return html('<p class="paging">{}<span>[[{}–{} of {}]]</span>{}</p>').format(
+        newer, number(page.first + 1), number(last), number(page.total), older
     )
 
 
@@ -224,14 +234,15 @@ def _render_fetches(fetches: Sequence[Fetch]) -> Markup:
     if not fetches:
         return Markup("")
     rows = join(_render_fetch(fetch) for fetch in fetches)
-    return Markup('<section aria-label="Web pages"><ul class="fetches">{}</ul></section>').format(rows)
+    return html('<section aria-label="[[Web pages]]"><ul class="fetches">{}</ul></section>').format(rows)
 
 
 def _render_fetch(fetch: Fetch) -> Markup:
     has_failed = fetch.state is FetchState.FAILED
     url = shorten(fetch.url, 200)
     buttons = (
-        _button("retry-url", "Retry", of=url, url=fetch.url) + _button("forget-url", "Dismiss", of=url, url=fetch.url)
+        _button("retry-url", _("Retry"), of=url, url=fetch.url)
+        + _button("forget-url", _("Dismiss"), of=url, url=fetch.url)
         if has_failed
         else ""
     )
@@ -244,7 +255,7 @@ def _render_fetch(fetch: Fetch) -> Markup:
         if has_failed
         else "",
         kind="failed" if has_failed else "queued",
-        state="failed" if has_failed else "being fetched" if fetch.state is FetchState.FETCHING else "waiting",
+        state=_("failed") if has_failed else _("being fetched") if fetch.state is FetchState.FETCHING else _("waiting"),
         buttons=buttons,
     )
 
@@ -271,4 +282,5 @@ def _size(byte_count: int) -> str:
     size, unit = float(byte_count), 0
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
-    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
+    shown = round(size) if unit == 0 or size >= 100 else round(size, 1)
+    return f"{number(shown)} {_UNITS[unit] if unit else _(_UNITS[0])}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from app.types.documents import FacetValue
+from ui.language import html, number
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 8
@@ -18,17 +19,17 @@ def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[s
     if not facets:
         return ""
     groups = join(_render_group(key, values, filters.get(key)) for key, values in facets.items())
-    return Markup(
-        '<section class="facets"><h2>Narrow down</h2><button type="button" data-toggle="facet-groups" '
-        'aria-expanded="{}" aria-controls="facet-groups">Narrow down</button>'
-        '<div id="facet-groups" class="facet-groups{}">{}</div></section>'
+    return html(
+        '<section class="facets"><h2>[[Narrow down]]</h2><button type="button" '
+        'data-toggle="facet-groups" aria-expanded="{}" aria-controls="facet-groups">[[Narrow '
+        'down]]</button><div id="facet-groups" class="facet-groups{}">{}</div></section>'
     ).format("true" if filters else "false", " is-open" if filters else "", groups)
 
 
 def _render_group(key: str, values: Sequence[FacetValue], chosen: str | None) -> Markup:
     shown, more = values[:VALUES_SHOWN], values[VALUES_SHOWN:]
     rest = (
-        Markup('<details class="facet-rest"><summary>{} more</summary><ul>{}</ul></details>').format(
+        html('<details class="facet-rest"><summary>[[{} more]]</summary><ul>{}</ul></details>').format(
             len(more), join(_render_value(key, each, chosen) for each in more)
         )
         if more
@@ -51,5 +52,5 @@ def _render_value(key: str, facet: FacetValue, chosen: str | None) -> Markup:
         value=clean(value),
         pressed="true" if is_chosen else "false",
         shown=shorten(value, 60),
-        count=f"{count:,}",
+        count=number(count),
     )

@@ -2,58 +2,87 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from ui.contract import AboutInfo, PageLink
+from ui.language import _, current_language, html, languages, later, name_of_language, script_texts
 from ui.render.text import clean, join
 
 # Who is logged in, the page's script asks: this is drawn once for all users.
-_ACCOUNT = Markup(
-    '<form class="account" method="post" action="/logout"><a href="/account" data-account title="Your account"></a>'
-    '<button type="submit" class="plain-button">Log out</button></form>'
+_ACCOUNT = (
+    '<form class="account" method="post" action="/logout"><a href="/account" data-account title="[[Your account]]"></a>'
+    '<button type="submit" class="plain-button">[[Log out]]</button></form>'
 )
 
 _SHORTCUTS = (
-    (("/",), "to the query"),
-    (("j", "↓"), "next passage, or next row of a list"),
-    (("k", "↑"), "the one before"),
-    (("o", "Enter"), "open it in its document"),
-    (("Tab",), "to the actions of a passage, and all else that can be pressed"),
-    (("?",), "these keys"),
-    (("Esc",), "close what is open"),
+    (("/",), later("to the query")),
+    (("j", "↓"), later("next passage, or next row of a list")),
+    (("k", "↑"), later("the one before")),
+    (("o", later("Enter")), later("open it in its document")),
+    ((later("Tab"),), later("to the actions of a passage, and all else that can be pressed")),
+    (("?",), later("these keys")),
+    ((later("Esc"),), later("close what is open")),
 )
-_KEYS = Markup(
-    '<dialog class="document-view keys" id="keys" aria-labelledby="keys-title"><header><h2 id="keys-title">Keys</h2>'
-    '<button type="button" class="plain-button" data-close-dialog>Close</button></header><dl>{}</dl></dialog>'
-).format(
-    join(
-        Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(
-            Markup(" ").join(Markup("<kbd>{}</kbd>").format(key) for key in keys), meaning
+_KEYS = (
+    '<dialog class="document-view keys" id="keys" aria-labelledby="keys-title"><header><h2 '
+    'id="keys-title">[[Keys]]</h2><button type="button" class="plain-button" '
+    "data-close-dialog>[[Close]]</button></header><dl>{}</dl></dialog>"
+)
+
+
+def _render_keys() -> Markup:
+    return html(_KEYS).format(
+        join(
+            Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(
+                Markup(" ").join(Markup("<kbd>{}</kbd>").format(_(key)) for key in keys), _(meaning)
+            )
+            for keys, meaning in _SHORTCUTS
         )
-        for keys, meaning in _SHORTCUTS
     )
-)
 
 
 def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: bool = False) -> str:
     links = join(
         Markup('<a href="{}"{}>{}</a>').format(
-            page.path, Markup(' aria-current="page"') if page == current else "", page.name
+            page.path, Markup(' aria-current="page"') if page == current else "", _(page.name)
         )
         for page in pages
     )
-    return Markup(
-        '<header class="site-header"><a class="skip" href="#content">Skip to the content</a>'
-        '<a class="brand" href="/">gircse <span>search</span></a><nav aria-label="Pages">{}</nav>{}'
-        '<button type="button" class="theme-switch" data-theme-switch aria-label="Dark colours" aria-pressed="false">'
-        '<span aria-hidden="true">◐</span></button></header>'
-    ).format(links, _ACCOUNT if has_logins else "")
+    return html(
+        '<header class="site-header" data-language="{language}" data-texts="{texts}">'
+        '<a class="skip" href="#content">[[Skip to the content]]</a><a '
+        'class="brand" href="/">gircse <span>search</span></a><nav '
+        'aria-label="[[Pages]]">{links}</nav>{account}<button type="button" class="theme-switch" '
+        'data-theme-switch aria-label="[[Dark colours]]" aria-pressed="false"><span '
+        'aria-hidden="true">◐</span></button></header>'
+    ).format(
+        links=links,
+        account=html(_ACCOUNT) if has_logins else "",
+        language=current_language(),
+        texts=json.dumps(script_texts(current_language()), ensure_ascii=False),
+    )
 
 
 def render_footer(about: AboutInfo) -> str:
-    return Markup(
-        '<footer class="site-footer"><p>Model <b>{}</b> · gircse-search {} · runs on this machine alone</p>'
-        '<p><button type="button" class="plain-button" data-open-keys><kbd>?</kbd> Keys</button></p></footer>{}'
-    ).format(clean(about.model_name), clean(about.version), _KEYS)
+    return html(
+        '<footer class="site-footer"><p>[[Model]] <b>{}</b> · gircse-search {} · [[runs on this '
+        'machine alone]]</p><p><button type="button" class="plain-button" '
+        "data-open-keys><kbd>?</kbd> [[Keys]]</button></p>{}</footer>{}"
+    ).format(clean(about.model_name), clean(about.version), _render_languages(), _render_keys())
+
+
+def _render_languages() -> Markup:
+    """Each in its own words, so that who reads no other finds it."""
+    return html('<p class="languages" role="group" aria-label="[[Language]]">{}</p>').format(
+        join(
+            Markup('<button type="button" class="plain-button" data-language="{0}" lang="{0}" {1}>{2}</button>').format(
+                each,
+                Markup('aria-current="true"') if each == current_language() else "",
+                name_of_language(each),
+            )
+            for each in languages()
+        )
+    )

@@ -22,6 +22,7 @@ from app.types.search import (
 )
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
+from ui.language import _, html, later, ngettext, number
 from ui.render.advice import render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
@@ -31,7 +32,7 @@ SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
 METADATA_CHIPS = 6
 DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
-_KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: " · table of numbers", ChunkKind.REFERENCES: " · references"}
+_KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: later("table of numbers"), ChunkKind.REFERENCES: later("references")}
 
 
 def render_results(
@@ -92,27 +93,27 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
     """What was clicked together, and what the query says that it is not about, each with a way to undo it. `document`:
     the one that is searched alone, by name."""
     chips = [
-        *(_chip("more" if bias > 0 else "less", word, "drop-bias", word) for word, bias in chosen.bias.items()),
+        *(_chip(_("more") if bias > 0 else _("less"), word, "drop-bias", word) for word, bias in chosen.bias.items()),
         *(
-            _chip("document", document or "one alone", "drop-filters", key)
+            _chip(_("document"), document or _("one alone"), "drop-filters", key)
             if key == DOCUMENT_FILTER
             else _chip(key, value, "drop-filters", key)
             for key, value in chosen.filters.items()
         ),
-        *(_chip("like", title or "a passage", "drop-like", key) for key, title in chosen.like.items()),
-        *(_chip("unlike", title or "a passage", "drop-unlike", key) for key, title in chosen.unlike.items()),
-        *([_chip("value", name_value(chosen.value), "drop-value", chosen.value)] if chosen.value else []),
-        *(_chip("not about", phrase, "drop-exclude", phrase) for phrase in chosen.exclude),
-        *(_chip("as written:", phrase, "drop-kept", phrase) for phrase in chosen.kept),
+        *(_chip(_("like"), title or _("a passage"), "drop-like", key) for key, title in chosen.like.items()),
+        *(_chip(_("unlike"), title or _("a passage"), "drop-unlike", key) for key, title in chosen.unlike.items()),
+        *([_chip(_("value"), name_value(chosen.value), "drop-value", chosen.value)] if chosen.value else []),
+        *(_chip(_("not about"), phrase, "drop-exclude", phrase) for phrase in chosen.exclude),
+        *(_chip(_("as written:"), phrase, "drop-kept", phrase) for phrase in chosen.kept),
         *(_detected(each) for each in exclusions if each.is_detected),
     ]
     if not chips:
         return Markup("")
-    clear = Markup(
-        '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" data-subject="">'
-        "Clear all</button></li>"
+    clear = html(
+        '<li><button type="button" class="plain-button" data-event="choose" data-action="drop-all" '
+        'data-subject="">[[Clear all]]</button></li>'
     )
-    return Markup('<ul class="chosen" aria-label="Chosen">{}{}</ul>').format(
+    return html('<ul class="chosen" aria-label="[[Chosen]]">{}{}</ul>').format(
         join(chips), clear if len(chips) > 1 else ""
     )
 
@@ -120,17 +121,19 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
 def _detected(found: Exclusion) -> Markup:
     """A phrase that the query negates: one click searches for its words again, or excludes what is only offered."""
     if found.effect is not ExclusionEffect.OFFERED:
-        return _chip("not about", found.phrase, "kept", found.phrase)
-    return Markup(
-        '<li dir="auto"><span>without</span> {shown} <button type="button" class="plain-button" data-event="choose" '
-        'data-action="exclude" data-subject="{phrase}" aria-label="Exclude {shown}">Exclude</button></li>'
+        return _chip(_("not about"), found.phrase, "kept", found.phrase)
+    return html(
+        '<li dir="auto"><span>[[without]]</span> {shown} <button type="button" class="plain-button" '
+        'data-event="choose" data-action="exclude" data-subject="{phrase}" '
+        'aria-label="[[Exclude {shown}]]">[[Exclude]]</button></li>'
     ).format(shown=shorten(found.phrase, 60), phrase=clean(found.phrase))
 
 
 def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
-    return Markup(
-        '<li dir="auto"><span>{kind}</span> {shown} <button type="button" data-event="choose" data-action="{action}" '
-        'data-subject="{subject}" aria-label="Undo {kind} {shown}">×</button></li>'
+    return html(
+        '<li dir="auto"><span>{kind}</span> {shown} <button type="button" data-event="choose" '
+        'data-action="{action}" data-subject="{subject}" aria-label="[[Undo]] {kind} '
+        '{shown}">×</button></li>'
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 
@@ -139,35 +142,34 @@ def _render_summary(
 ) -> Markup:
     count = len(result.hits)
     sense = (
-        Markup("read as <q>{}</q>").format(shorten(result.instruction, 80))
+        html("[[read as]] <q>{}</q>").format(shorten(result.instruction, 80))
         if result.instruction
-        else Markup("read without an instruction")
+        else html("[[read without an instruction]]")
     )
-    steps = f"{result.steps} {'step' if result.steps == 1 else 'steps'}"
+    steps = ngettext("{count} step", "{count} steps", result.steps).format(count=result.steps)
     if result.mode is SearchMode.SPARSE:
-        sense, steps = Markup("by their words alone"), "without the model"
+        sense, steps = html("[[by their words alone]]"), _("without the model")
     if total_steps is not None:
-        steps = f"first look after {result.steps} of {total_steps} steps …"
-    return Markup(
-        '<p class="summary" role="status" dir="auto"><b>{} {}</b><span class="sense">, {}</span>'
-        '<span class="cost"> · {} · {} ms</span>{}{}</p>'
+        steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
+    return html(
+        '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}</p>'
     ).format(
-        count,
-        "passage" if count == 1 else "passages",
+        ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
         steps,
-        f"{round(_total_ms(result.timings_ms)):,}",
+        number(round(_total_ms(result.timings_ms))),
         _render_compare_link(result, chosen, values),
-        _EXPORT.format(request) if request else "",
+        html(_EXPORT).format(request) if request else "",
     )
 
 
-_EXPORT = Markup(
-    ' · <button type="button" class="plain" popovertarget="export">Export</button>'
-    '<span class="menu" id="export" popover data-request="{}">'
-    '<button type="button" class="plain-button" data-format="csv">CSV</button> '
-    '<button type="button" class="plain-button" data-format="json">JSON</button> '
-    '<button type="button" class="plain-button" data-format="md">Markdown</button></span>'
+_EXPORT = (
+    ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span '
+    'class="menu" id="export" popover data-request="{}"><button type="button" '
+    'class="plain-button" data-format="csv">CSV</button> <button type="button" '
+    'class="plain-button" data-format="json">JSON</button> <button type="button" '
+    'class="plain-button" data-format="md">Markdown</button></span>'
 )
 
 
@@ -175,7 +177,7 @@ def _render_compare_link(result: SearchResult, chosen: Choices, values: str) -> 
     """A side of a comparison looks in one collection."""
     if result.collection == ALL_COLLECTIONS:
         return Markup("")
-    return Markup(' · <a href="{}">Compare</a>').format(_compare_address(result, chosen, values))
+    return html(' · <a href="{}">[[Compare]]</a>').format(_compare_address(result, chosen, values))
 
 
 def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
@@ -195,7 +197,9 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
     if not ranks:
         return Markup("")
     if hit.chunk.id not in ranks:
-        return Markup('<span class="move is-new" title="Not among the first ranks after the first look">new</span>')
+        return html(
+            '<span class="move is-new" title="[[Not among the first ranks after the first look]]">[[new]]</span>'
+        )
     by = ranks[hit.chunk.id] - hit.rank
     if not by:
         return Markup("")
@@ -203,22 +207,19 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
         '<span class="move {}" title="{}"><span aria-hidden="true">{}</span>{}<span class="sr-only"> {}</span></span>'
     ).format(
         "is-up" if by > 0 else "is-down",
-        f"{'Rose' if by > 0 else 'Fell'} by {abs(by)} while the query was refined",
+        (
+            _("Rose by {count} while the query was refined")
+            if by > 0
+            else _("Fell by {count} while the query was refined")
+        ).format(count=abs(by)),
         "▲" if by > 0 else "▼",
         abs(by),
-        "up" if by > 0 else "down",
+        _("up") if by > 0 else _("down"),
     )
 
 
 def _render_hit(
-    hit: Hit,
-    mode: SearchMode,
-    *,
-    move: Markup,
-    is_chosen: bool,
-    is_alone: bool,
-    names_collection: bool,
-    more: Markup,
+    hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is_alone: bool, names_collection: bool, more: Markup
 ) -> Markup:
     """`is_alone`: no other document is searched."""
     why = hit.why
@@ -250,9 +251,12 @@ def _render_more(others: Sequence[Markup]) -> Markup:
     """Further passages of the same document."""
     if not others:
         return Markup("")
-    return Markup(
-        '<details class="more-hits"><summary>{} more {} of this document</summary><ol class="hits">{}</ol></details>'
-    ).format(len(others), "passage" if len(others) == 1 else "passages", join(others))
+    return html('<details class="more-hits"><summary>{}</summary><ol class="hits">{}</ol></details>').format(
+        ngettext("{count} more passage of this document", "{count} more passages of this document", len(others)).format(
+            count=len(others)
+        ),
+        join(others),
+    )
 
 
 def _render_duplicates(duplicates: Sequence[NearDuplicate], *, names_collection: bool) -> Markup:
@@ -272,8 +276,8 @@ def _render_duplicates(duplicates: Sequence[NearDuplicate], *, names_collection:
         )
         for each in duplicates
     )
-    return Markup('<details class="duplicates"><summary>{} near-identical {}</summary><ul>{}</ul></details>').format(
-        count, "passage" if count == 1 else "passages", listed
+    return html('<details class="duplicates"><summary>{}</summary><ul>{}</ul></details>').format(
+        ngettext("{count} near-identical passage", "{count} near-identical passages", count).format(count=count), listed
     )
 
 
@@ -283,26 +287,25 @@ _THUMB = (
 
 
 def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
-    return Markup(
-        '<div class="hit-actions">'
-        '<button type="button" data-event="choose" data-action="like" data-subject="{chunk}" data-value="{title}">'
-        "More like this</button>"
-        '<button type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" data-value="{title}">'
-        "Less like this</button>{within}"
-        '<button type="button" data-copy="{citation}">Copy citation</button>'
-        '<span class="thumbs"><button type="button" data-event="judge" data-grade="3" data-document="{document}" '
-        'aria-label="Answers the query" title="Answers the query">{thumb}</button>'
-        '<button type="button" data-event="judge" data-grade="0" data-document="{document}" '
-        'aria-label="Does not answer the query" title="Does not answer the query">{thumb}</button></span></div>'
+    return html(
+        '<div class="hit-actions"><button type="button" data-event="choose" data-action="like" '
+        'data-subject="{chunk}" data-value="{title}">[[More like this]]</button><button '
+        'type="button" data-event="choose" data-action="unlike" data-subject="{chunk}" '
+        'data-value="{title}">[[Less like this]]</button>{within}<button type="button" '
+        'data-copy="{citation}">[[Copy citation]]</button><span class="thumbs"><button type="button" '
+        'data-event="judge" data-grade="3" data-document="{document}" aria-label="[[Answers the '
+        'query]]" title="[[Answers the query]]">{thumb}</button><button type="button" '
+        'data-event="judge" data-grade="0" data-document="{document}" aria-label="[[Does not answer '
+        'the query]]" title="[[Does not answer the query]]">{thumb}</button></span></div>'
     ).format(
         chunk=clean(hit.chunk.id),
         title=shorten(name_of(hit.document), 60),
         document=clean(hit.document.id),
         within=""
         if is_alone
-        else Markup(
-            '<button type="button" data-event="choose" data-action="filter" data-subject="{}" data-value="{}">'
-            "More from this document</button>"
+        else html(
+            '<button type="button" data-event="choose" data-action="filter" data-subject="{}" '
+            'data-value="{}">[[More from this document]]</button>'
         ).format(DOCUMENT_FILTER, clean(hit.document.id)),
         citation=clean(citation(hit)),
         thumb=Markup('<svg viewBox="0 0 20 20" width="17" height="17" aria-hidden="true"><path d="{}"/></svg>').format(
@@ -313,9 +316,10 @@ def _render_actions(hit: Hit, *, is_alone: bool) -> Markup:
 
 def render_source(hit: Hit, *, names_collection: bool = False) -> Markup:
     source = render_source_link(hit.document.uri, 90)
-    page = Markup(" · page {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
+    kind = f" · {_(_KINDS[hit.chunk.kind])}" if _KINDS[hit.chunk.kind] else ""
+    page = html(" · [[page]] {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     place = render_place(hit.document) if names_collection else ""
-    return Markup('<p class="hit-source">{}{}{}{}</p>').format(source, page, _KINDS[hit.chunk.kind], place)
+    return Markup('<p class="hit-source">{}{}{}{}</p>').format(source, page, kind, place)
 
 
 def render_section(hit: Hit) -> Markup:
@@ -339,8 +343,8 @@ def _render_snippet(text: str, why: Highlight | None) -> Markup:
     if first == 0 and last == len(text):
         return snippet
     whole = render_marked(text, 0, start, end, len(text))
-    return snippet + Markup(
-        '<details class="whole"><summary>Whole passage</summary><p class="snippet" dir="auto">{}</p></details>'
+    return snippet + html(
+        '<details class="whole"><summary>[[Whole passage]]</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)
 
 
@@ -376,16 +380,17 @@ def render_marked(text: str, first: int, start: int, end: int, last: int) -> Mar
 def _render_chips(hit: Hit) -> Markup:
     """Its value and its metadata: each of them filters by itself when it is clicked."""
     chips = [
-        Markup(
-            '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
-            'data-value="{value}" title="Only documents with this"><span>{key}</span> {shown}</button></li>'
+        html(
+            '<li dir="auto"><button type="button" data-event="choose" data-action="filter" '
+            'data-subject="{subject}" data-value="{value}" title="[[Only documents with '
+            'this]]"><span>{key}</span> {shown}</button></li>'
         ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
-    lower = Markup('<li class="excluded" dir="auto" title="Excluded: it ranks lower">about {}</li>')
+    lower = html('<li class="excluded" dir="auto" title="[[Excluded: it ranks lower]]">[[about]] {}</li>')
     excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
     every = excluded + render_value_chip(hit.value) + join(chips)
-    return Markup('<ul class="chips" aria-label="Value and metadata">{}</ul>').format(every) if every else every
+    return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every
 
 
 def _filter_text(value: object) -> str:

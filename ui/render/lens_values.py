@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.types.lens_indexes import LensIndexState, LensIndexStatus
 from app.types.values import OTHER, ValueCount, ValueReading, ValueScope, ValueSummary
+from ui.language import _, html, ngettext, number, percent
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 14  # of more, those with the most passages come first
@@ -19,11 +20,12 @@ def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
     values."""
     if values is None:
         return Markup("")
-    return Markup(
-        '<section class="values" aria-label="Passages by value"><p title="{of} by value">{own}</p>'
-        '<ul id="value-counts" class="{open}">{counts}</ul><button type="button" class="plain-button" '
-        'data-toggle="value-counts" aria-expanded="{expanded}" aria-controls="value-counts" '
-        'title="Every value; {of}">All {count}</button></section>'
+    return html(
+        '<section class="values" aria-label="[[Passages by value]]"><p title="{of} [[by '
+        'value]]">{own}</p><ul id="value-counts" class="{open}">{counts}</ul><button type="button" '
+        'class="plain-button" data-toggle="value-counts" aria-expanded="{expanded}" '
+        'aria-controls="value-counts" title="[[Every value; {of}]]">[[All]] '
+        "{count}</button></section>"
     ).format(
         own=_tell_query(values),
         of=_tell_passages(values),
@@ -43,8 +45,10 @@ def _in_order(values: ValueSummary, chosen: str) -> Sequence[ValueCount]:
 
 
 def _tell_passages(values: ValueSummary) -> str:
-    count = "1 passage" if values.passages == 1 else f"{values.passages:,} passages"
-    return f"all {count}" if values.scope is ValueScope.COLLECTION else count
+    count = number(values.passages)
+    if values.scope is ValueScope.COLLECTION:
+        return ngettext("all of {count} passage", "all {count} passages", values.passages).format(count=count)
+    return ngettext("{count} passage", "{count} passages", values.passages).format(count=count)
 
 
 def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str]) -> Markup:
@@ -52,35 +56,41 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
     found = next((each for each in indexes if list(each.values) == list(values)), None)
     if found is None:
         return Markup("")
-    cost = f"{found.chunks:,} passages, {found.bytes / 1e6:.1f} MB, built in {found.seconds:.1f} s"
+    cost = _("{count} passages, {size} MB, built in {seconds} s").format(
+        count=number(found.chunks), size=number(round(found.bytes / 1e6, 1)), seconds=number(round(found.seconds, 1))
+    )
     said = {
-        LensIndexState.READY: f"ready: {cost}",
-        LensIndexState.BUILDING: f"{found.progress:.0%} built",
-        LensIndexState.WAITING: "waits for the worker",
-        LensIndexState.STALE: "out of date; build it again",
-        LensIndexState.FAILED: f"failed: {found.error or 'the log says why'}",
+        LensIndexState.READY: _("ready: {details}").format(details=cost),
+        LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
+        LensIndexState.WAITING: _("waits for the worker"),
+        LensIndexState.STALE: _("out of date; build it again"),
+        LensIndexState.FAILED: _("failed: {error}").format(error=found.error or _("the log says why")),
     }[found.state]
     table = Markup("")
     if found.state is LensIndexState.READY:
         name, asked = quote(found.collection, safe=""), urlencode({"lens": found.lens})
         address = f"/api/v1/collections/{name}/lens-indexes/table?{asked}"
-        table = Markup(' · <a href="{}" download>All passages by value (CSV)</a>').format(address)
-    return Markup('<p class="hint lens-index">Index of the lens “<span dir="auto">{}</span>”: {}{}</p>').format(
+        table = html(' · <a href="{}" download>[[All passages by value (CSV)]]</a>').format(address)
+    return html('<p class="hint lens-index">[[Index of the lens]] <span dir="auto">{}</span>: {}{}</p>').format(
         shorten(found.lens, 40), shorten(said, 200), table
     )
 
 
 def _tell_query(values: ValueSummary) -> Markup:
     if values.query == OTHER:
-        return Markup("Your query fits none of the values")
+        return html("[[Your query fits none of the values]]")
     probability = next((each.probability or 0.0 for each in values.counts if each.name == values.query), 0.0)
-    return Markup('Your query: <b dir="auto">{}</b> {}').format(shorten(values.query, 40), f"{probability:.0%}")
+    return html('[[Your query:]] <b dir="auto">{}</b> {}').format(shorten(values.query, 40), percent(probability))
 
 
 def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup:
     """The bar below the name is the share of the query that has this value."""
     is_chosen = each.name == chosen
-    own = "fits none of the values" if each.probability is None else f"{each.probability:.0%} of your query"
+    own = (
+        _("fits none of the values")
+        if each.probability is None
+        else _("{percent} of your query").format(percent=percent(each.probability))
+    )
     bar = (
         Markup("")
         if each.probability is None
@@ -98,7 +108,7 @@ def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup
         title=own,
         disabled="" if each.count or is_chosen else Markup(" disabled"),
         shown=name_value(each.name),
-        count=f"{each.count:,}",
+        count=number(each.count),
         bar=bar,
     )
 
@@ -107,15 +117,19 @@ def render_value_chip(reading: ValueReading | None, *, is_button: bool = True) -
     """An entry of a list of chips; nothing for a search without values."""
     if reading is None:
         return Markup("")
-    sure = "it fits none of the values" if reading.name == OTHER else f"{reading.probability:.0%} sure"
+    sure = (
+        _("it fits none of the values")
+        if reading.name == OTHER
+        else _("{percent} sure").format(percent=percent(reading.probability))
+    )
     kind = "value is-other" if reading.name == OTHER else "value"
     if not is_button:
         return Markup('<span class="{}" dir="auto" title="{}">{}</span>').format(kind, sure, name_value(reading.name))
-    return Markup(
+    return html(
         '<li class="{kind}" dir="auto"><button type="button" data-event="choose" data-action="value" '
-        'data-subject="{name}" title="Only passages of this value ({sure})">{shown}</button></li>'
+        'data-subject="{name}" title="[[Only passages of this value ({sure})]]">{shown}</button></li>'
     ).format(kind=kind, name=clean(reading.name), sure=sure, shown=name_value(reading.name))
 
 
 def name_value(name: str) -> str:
-    return "Other" if name == OTHER else shorten(name, 40)
+    return _("Other") if name == OTHER else shorten(name, 40)

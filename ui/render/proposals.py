@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from app.search.value_syntax import join_values
 from app.types.proposals import ProposalSource, ValueProposal
+from ui.language import _, html
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 6
@@ -17,8 +18,9 @@ def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str
     """Nothing where nothing is proposed. `given` are the values that stand in the field."""
     if not proposals:
         return ""
-    return Markup(
-        '<section class="proposals" aria-label="Proposed values"><p>Tell apart, if you wish:</p><ul>{}</ul></section>'
+    return html(
+        '<section class="proposals" aria-label="[[Proposed values]]"><p>[[Tell apart, if you '
+        "wish:]]</p><ul>{}</ul></section>"
     ).format(join(_render_proposal(each, given) for each in proposals))
 
 
@@ -33,9 +35,11 @@ def _render_proposal(proposal: ValueProposal, given: str) -> Markup:
         values=clean(values),
         pressed="true" if values == given else "false",
         shown=" · ".join(shorten(name, 40) for name in names[:VALUES_SHOWN]),
-        more=f" and {more} more" if more > 0 else "",
+        more=" " + _("and {count} more").format(count=more) if more > 0 else "",
         source=_tell_source(proposal),
-        texts=f" · {proposal.fitting} of {proposal.texts} texts fit" if proposal.texts else "",
+        texts=" · " + _("{count} of {total} texts fit").format(count=proposal.fitting, total=proposal.texts)
+        if proposal.texts
+        else "",
     )
 
 
@@ -43,10 +47,10 @@ def _tell_source(proposal: ValueProposal) -> str:
     name = shorten(proposal.name.replace("_", " "), 50)
     match proposal.source:
         case ProposalSource.LENS:
-            return f"Lens: {name}"
+            return _("Lens: {name}").format(name=name)
         case ProposalSource.BANK:
-            return f"Known aspect: {name}"
+            return _("Known aspect: {name}").format(name=name)
         case ProposalSource.METADATA:
-            return f"Metadata of this collection: {name}"
+            return _("Metadata of this collection: {name}").format(name=name)
         case ProposalSource.TEXTS:
-            return "The model's words on texts of this collection"
+            return _("The model's words on texts of this collection")

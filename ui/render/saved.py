@@ -8,6 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from ui.language import _, html, moment, number
 from ui.render.text import clean, join, shorten
 
 
@@ -26,19 +27,22 @@ class KeptSearch:
 
 def render_saved(searches: Sequence[KeptSearch]) -> str:
     if not searches:
-        return Markup(
-            '<p class="kept">None yet. Save one of the history below, or, on the search page, what is shown there.</p>'
+        return html(
+            '<p class="kept">[[None yet. Save one of the history below, or, on the search page, what is '
+            "shown there.]]</p>"
         )
     return _render_list(searches)
 
 
 def render_history(searches: Sequence[KeptSearch], *, limit: int) -> str:
     if not limit:
-        return Markup('<p class="kept">No history is kept here (GIRCSE_SEARCH_HISTORY is 0).</p>')
-    hint = Markup('<p class="hint">Only you see it. The newest {:,} are kept.</p>').format(limit)
+        return html('<p class="kept">[[No history is kept here (GIRCSE_SEARCH_HISTORY is 0).]]</p>')
+    hint = html('<p class="hint">[[Only you see it. The newest {} are kept.]]</p>').format(number(limit))
     if not searches:
-        return hint + Markup('<p class="kept">Nothing yet. What you search for on the search page is listed here.</p>')
-    clear = _button("clear", "Clear the history", confirm="Forget all of it?")
+        return hint + html(
+            '<p class="kept">[[Nothing yet. What you search for on the search page is listed here.]]</p>'
+        )
+    clear = _button("clear", _("Clear the history"), confirm=_("Forget all of it?"))
     return hint + _render_list(searches) + Markup('<p class="settings-buttons">{}</p>').format(clear)
 
 
@@ -49,14 +53,15 @@ def _render_list(searches: Sequence[KeptSearch]) -> Markup:
 def _render(search: KeptSearch) -> Markup:
     title = shorten(search.name or search.query, 120)
     buttons = (
-        _button("delete", "Delete", of=title, search=search.id)
+        _button("delete", _("Delete"), of=title, search=search.id)
         if search.name
-        else _button("save", "Save", of=title, search=search.id)
-        + _button("forget", "Forget", of=title, search=search.id)
+        else _button("save", _("Save"), of=title, search=search.id)
+        + _button("forget", _("Forget"), of=title, search=search.id)
     )
-    return Markup(
-        '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span class="kept-details" dir="auto">in '
-        '{collection} · {details}{at}</span></div><span class="kept-buttons">{buttons}</span></li>'
+    return html(
+        '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span '
+        'class="kept-details" dir="auto">[[in {collection}]] · {details}{at}</span></div><span '
+        'class="kept-buttons">{buttons}</span></li>'
     ).format(
         address=clean(search.address),
         title=title,
@@ -65,7 +70,7 @@ def _render(search: KeptSearch) -> Markup:
         else "",
         collection=clean(search.collection),
         details=f"{shorten(search.details, 300)} · " if search.details else "",
-        at=f"{search.at:%Y-%m-%d %H:%M}",
+        at=moment(search.at),
         buttons=buttons,
     )
 

@@ -5,35 +5,45 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from app.types.search import Hit, Leg, Match, SearchMode
+from ui.language import _, html, later, number
 from ui.render.text import join
 
 _MATCHES = {
-    Match.WEAK: "No nearer than what questions about other things find",
-    Match.FAIR: "Nearer than what questions about other things find",
-    Match.STRONG: "Much nearer than what questions about other things find",
+    Match.WEAK: later("No nearer than what questions about other things find"),
+    Match.FAIR: later("Nearer than what questions about other things find"),
+    Match.STRONG: later("Much nearer than what questions about other things find"),
 }
+_NAMES = {Match.WEAK: later("weak match"), Match.FAIR: later("fair match"), Match.STRONG: later("strong match")}
 _SCORES = {
-    SearchMode.DENSE: "Cosine similarity of query and passage",
-    SearchMode.SPARSE: "BM25: how much the words of the query say about the passage",
-    SearchMode.HYBRID: "Meaning and words together, from 0 to 1",
+    SearchMode.DENSE: later("Cosine similarity of query and passage"),
+    SearchMode.SPARSE: later("BM25: how much the words of the query say about the passage"),
+    SearchMode.HYBRID: later("Meaning and words together, from 0 to 1"),
 }
-_LEGS = {Leg.DENSE: "meaning", Leg.PLAIN: "plain meaning", Leg.SPARSE: "words", Leg.FEEDBACK: "feedback"}
+_LEGS = {
+    Leg.DENSE: later("meaning"),
+    Leg.PLAIN: later("plain meaning"),
+    Leg.SPARSE: later("words"),
+    Leg.FEEDBACK: later("feedback"),
+}
 
 
 def render_score(hit: Hit, mode: SearchMode) -> Markup:
-    shown = f"{hit.score:.1f}" if mode is SearchMode.SPARSE else f"{hit.score:.3f}"
-    meter = Markup('<meter min="0" max="1" value="{0}" aria-label="Similarity">{0}</meter>').format(shown)
+    digits = 1 if mode is SearchMode.SPARSE else 3
+    shown = number(hit.score, digits)
+    meter = html('<meter min="0" max="1" value="{}" aria-label="[[Similarity]]">{}</meter>').format(
+        f"{hit.score:.3f}", shown
+    )
     legs = join(
-        Markup('<li title="Rank and score by {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
-            name=_LEGS[leg.leg], rank=f"#{leg.rank}", score=f"{leg.score:.2f}"
+        html('<li title="[[Rank and score by]] {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
+            name=_(_LEGS[leg.leg]), rank=f"#{leg.rank}", score=number(leg.score, 2)
         )
         for leg in hit.legs
     )
-    match = hit.match and Markup('<span class="match is-{0}" title="{1}">{0} match</span>').format(
-        hit.match.value, _MATCHES[hit.match]
+    match = hit.match and html('<span class="match is-{0}" title="{1}">{2}</span>').format(
+        hit.match.value, _(_MATCHES[hit.match]), _(_NAMES[hit.match])
     )
     return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}{}</div>').format(
-        _SCORES[mode],
+        _(_SCORES[mode]),
         shown,
         "" if mode is SearchMode.SPARSE else meter,
         match or "",

@@ -12,6 +12,7 @@ from app.types.documents import Document
 from app.types.file_names import shown_title
 from app.types.search import HitDocument
 from ui.contract import DOCUMENTS
+from ui.language import _, html
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -30,9 +31,9 @@ def join(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def render_error(message: str, *, title: str = "Please check this") -> str:
+def render_error(message: str, *, title: str = "") -> str:
     return Markup('<div class="notice is-error" role="alert"><h2>{}</h2><p dir="auto">{}</p></div>').format(
-        clean(title), shorten(message, 1000)
+        clean(title or _("Please check this")), shorten(message, 1000)
     )
 
 
@@ -56,7 +57,7 @@ def render_source_link(uri: str, max_chars: int) -> Markup:
 def render_place(document: HitDocument) -> Markup:
     """The collection of a hit among those of all collections, as a link to its documents."""
     address = f"{DOCUMENTS.path}?{urlencode({'collection': document.collection}, errors='replace')}"
-    return Markup(' · in <a class="place" href="{}">{}</a>').format(address, shorten(document.collection, 63))
+    return html(' · [[in]] <a class="place" href="{}">{}</a>').format(address, shorten(document.collection, 63))
 
 
 def is_web_address(uri: str) -> bool:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from app.search.soft_tokens import GroupToken, RefinementGroup
 from embedder.refinement_steps import RefinementStep
 from ui.choices import Choices
+from ui.language import _, html, number
 from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten
 
@@ -36,13 +37,14 @@ def render_reading(
         )
         for place, word in enumerate(heaviest_words(groups)[:WORDS_PER_LINE])
     )
-    return Markup(
-        '<section class="reading{}" aria-label="Words of the refinement"><p>The model thought of</p>'
-        '<ul class="tokens">{}</ul><button type="button" data-toggle="refinement" aria-expanded="false" '
-        'aria-controls="refinement">Details</button><div id="refinement">{}</div></section>'
+    return html(
+        '<section class="reading{}" aria-label="[[Words of the refinement]]"><p>[[The model thought '
+        'of]]</p><ul class="tokens">{}</ul><button type="button" data-toggle="refinement" '
+        'aria-expanded="false" aria-controls="refinement">[[Details]]</button><div '
+        'id="refinement">{}</div></section>'
     ).format(
         "" if is_complete else " is-unfinished",
-        words or Markup("<li>nothing that has a meaning of its own</li>"),
+        words or html("<li>[[nothing that has a meaning of its own]]</li>"),
         render_refinement(groups, steps, chosen, is_complete=is_complete, is_ranking=is_ranking),
     )
 
@@ -72,14 +74,15 @@ def render_refinement(
     """
     if not groups:
         return ""
-    return Markup(
-        '<section class="refinement{}"><h2>How your query was read</h2><p class="hint">Before it searches, the model '
-        "thinks of words. Larger is more probable; pale words carry little meaning.{}{}</p>{}{}"
-        '<details class="every-step"><summary>Every step</summary>{}</details></section>'
+    return html(
+        '<section class="refinement{}"><h2>[[How your query was read]]</h2><p class="hint">[[Before '
+        "it searches, the model thinks of words. Larger is more probable; pale words carry little "
+        'meaning.]]{}{}</p>{}{}<details class="every-step"><summary>[[Every '
+        "step]]</summary>{}</details></section>"
     ).format(
         "" if is_complete else " is-unfinished",
-        "" if chosen is None else " Choose a word for more of what is about it, or less.",
-        "" if is_ranking else " They decide nothing until there is an instruction, or one of them is chosen.",
+        "" if chosen is None else " " + _("Choose a word for more of what is about it, or less."),
+        "" if is_ranking else " " + _("They decide nothing until there is an instruction, or one of them is chosen."),
         join(
             _render_group(
                 group,
@@ -116,39 +119,39 @@ def _render_group(
     kept = ", ".join(clean(token.token) for token in group.kept if not token.is_stop_word)
     return Markup('<div class="group"><h3>{} <span>{}</span></h3>{}{}</div>').format(
         _step_range(group),
-        "" if is_first else "adds",
-        Markup('<ul class="tokens">{}</ul>').format(words) if shown else Markup('<p class="kept">nothing new</p>'),
-        Markup('<p class="kept" dir="auto">still: {}</p>').format(shorten(kept, 90)) if kept else "",
+        "" if is_first else _("adds"),
+        Markup('<ul class="tokens">{}</ul>').format(words) if shown else html('<p class="kept">[[nothing new]]</p>'),
+        html('<p class="kept" dir="auto">[[still:]] {}</p>').format(shorten(kept, 90)) if kept else "",
     )
 
 
 def _step_range(group: RefinementGroup) -> str:
     if group.first_step == group.last_step:
-        return f"Step {group.first_step}"
-    return f"Steps {group.first_step}–{group.last_step}"
+        return _("Step {number}").format(number=group.first_step)
+    return _("Steps {first}–{last}").format(first=group.first_step, last=group.last_step)
 
 
 def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] | None, key: str) -> Markup:
     share = min(1.0, token.weight / heaviest) if heaviest > 0 else 0.0
     size = 1 if token.is_stop_word else 1 + round(share**0.5 * (TOKEN_SIZES - 1))
-    return Markup('<li class="token size-{}{}{}" dir="auto" title="summed probability {}">{}</li>').format(
+    return html('<li class="token size-{}{}{}" dir="auto" title="[[summed probability]] {}">{}</li>').format(
         size,
         " is-stop" if token.is_stop_word else "",
         " is-boosted" if bias and bias.get(token.token, 0) > 0 else "",
-        f"{token.weight:.3f}",
+        number(token.weight, 3),
         shorten(token.token, 40) if bias is None else _render_menu(token.token, key),
     )
 
 
 def _render_menu(word: str, key: str) -> Markup:
     """`key`: of the popover, of which the browser shows one at a time."""
-    return Markup(
-        '<button type="button" class="word" popovertarget="token-{key}">{shown}</button>'
-        '<span class="menu token-menu" id="token-{key}" popover>'
-        '<button type="button" class="plain-button" data-event="choose" data-action="boost" data-subject="{word}" '
-        'aria-label="More {shown}">More</button> '
-        '<button type="button" class="plain-button" data-event="choose" data-action="suppress" data-subject="{word}" '
-        'aria-label="Less {shown}">Less</button></span>'
+    return html(
+        '<button type="button" class="word" popovertarget="token-{key}">{shown}</button><span '
+        'class="menu token-menu" id="token-{key}" popover><button type="button" class="plain-button" '
+        'data-event="choose" data-action="boost" data-subject="{word}" aria-label="[[More]] '
+        '{shown}">[[More]]</button> <button type="button" class="plain-button" data-event="choose" '
+        'data-action="suppress" data-subject="{word}" aria-label="[[Less]] '
+        '{shown}">[[Less]]</button></span>'
     ).format(shown=shorten(word, 40), word=clean(word), key=key)
 
 
@@ -158,14 +161,14 @@ def _render_steps(steps: Sequence[RefinementStep]) -> Markup:
             step.step,
             join(
                 Markup('<li dir="auto">{} <span>{}</span></li>').format(
-                    shorten(token.token, 40), f"{token.probability:.3f}"
+                    shorten(token.token, 40), number(token.probability, 3)
                 )
                 for token in step.tokens[:TOKENS_PER_STEP]
             ),
         )
         for step in steps
     ]
-    return Markup(
-        '<table class="steps"><thead><tr><th scope="col">Step</th><th scope="col">Most probable words</th></tr></thead>'
-        "<tbody>{}</tbody></table>"
+    return html(
+        '<table class="steps"><thead><tr><th scope="col">[[Step]]</th><th scope="col">[[Most '
+        "probable words]]</th></tr></thead><tbody>{}</tbody></table>"
     ).format(join(rows))

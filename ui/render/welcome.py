@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.types.search import Hit, SearchResult
 from ui.contract import PURPOSE, Example
+from ui.language import _, html
 from ui.render.lens_values import render_value_chip
 from ui.render.text import clean, join, name_of, shorten
 
@@ -33,19 +34,21 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
         for example, lens in examples
     )
     return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
-        PURPOSE,
-        "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read in "
-        "another sense.",
+        _(PURPOSE),
+        _(
+            "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read "
+            "in another sense."
+        ),
         _render_worked_example(*worked) if len(worked) == 2 else "",
-        Markup('<h2>Try</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
+        html('<h2>[[Try]]</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
     )
 
 
 def render_skeleton() -> str:
     """Where hits will be."""
     row = Markup("<li><i></i><i></i><i></i><i></i></li>")
-    return Markup(
-        '<div class="skeleton" role="status"><span class="sr-only">Searching …</span><ul>{}</ul></div>'
+    return html(
+        '<div class="skeleton" role="status"><span class="sr-only">[[Searching]] …</span><ul>{}</ul></div>'
     ).format(row * 4)
 
 
@@ -55,11 +58,13 @@ def render_lens_note(note: str) -> str:
 
 def _render_worked_example(before: LensView, after: LensView) -> Markup:
     ranks = {hit.chunk.id: hit.rank for hit in before.result.hits} if before.result else {}
-    return Markup(
-        '<section class="worked-example" aria-label="An example"><h2>One query, two lenses: '
+    return html(
+        '<section class="worked-example" aria-label="[[An example]]"><h2>[[One query, two lenses:]] '
         '<q dir="auto">{}</q></h2><div>{}{}</div></section>'
     ).format(
-        shorten(before.example.query, 120), _render_view(before, "Before", None), _render_view(after, "After", ranks)
+        shorten(before.example.query, 120),
+        _render_view(before, _("Before"), None),
+        _render_view(after, _("After"), ranks),
     )
 
 
@@ -82,7 +87,7 @@ def _render_view(view: LensView, heading: str, ranks: Mapping[str, int] | None) 
 
 def _render_hit(hit: Hit, ranks: Mapping[str, int] | None) -> Markup:
     before = None if ranks is None else ranks.get(hit.chunk.id)
-    move = "" if ranks is None else "not found before" if before is None else f"was {before}"
+    move = "" if ranks is None else _("not found before") if before is None else _("was {rank}").format(rank=before)
     return Markup('<li dir="auto"><span>{}</span> {} <small>{}</small></li>').format(
         shorten(name_of(hit.document), 72), render_value_chip(hit.value, is_button=False), move
     )
