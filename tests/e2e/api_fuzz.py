@@ -131,7 +131,7 @@ def name_what_is_there(case: Any, known: dict[str, str]) -> None:
     """A random id is not found, and of many options one is refused: half of the cases name what is there, and ask for a
     search without options."""
     if case.operation.label == "POST /api/v1/search" and isinstance(case.body, dict) and "query" in case.body:
-        case.body = {"query": case.body["query"], "collection": COLLECTION}
+        case.body = {"query": case.body["query"] or "cat", "collection": COLLECTION}
     for place in (case.path_parameters, case.query, case.body):
         if isinstance(place, dict):
             place |= {key: known[key] for key in place.keys() & known.keys()}
