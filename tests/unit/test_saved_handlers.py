@@ -98,7 +98,7 @@ def test_a_past_search_is_saved_opened_and_deleted(handlers: SavedHandlers) -> N
     assert [("None yet" in each, "Nothing yet" in each) for each in handlers.show()] == [(True, False), (False, True)]
     handlers.searches.record(RICH)
     saved, history = handlers.show()
-    assert "in library · Where is it? · kind: note · not about New York · by dense" in history
+    assert "in library · Where is it? · kind: note · not about New York · by meaning" in history
     assert f"Saved as “{RICH.query}”" in unescape(handlers.act({"action": "save", "subject": id_of(history, "save")}))
     saved, _ = handlers.show()
     (address,) = re.findall(r'href="([^"]*)"', saved)
