@@ -104,7 +104,7 @@ class ToyServices:
 gc.set_threshold(100_000, 20, 50)
 
 
-ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py")
+ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py", "test_api_fuzz.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

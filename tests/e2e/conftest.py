@@ -68,12 +68,15 @@ def page_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageA
 
 
 @pytest.fixture(scope="session")
-def hostile_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageApplication]:
-    """The same with everything of hostile.py: its lenses stand in every list, so no other test should meet them."""
+def hostile_application(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[PageApplication]:
+    """The same with what hostile.py has, all of it with --long: its lenses stand in every list, so no other test
+    should meet them."""
     folder = tmp_path_factory.mktemp("hostile-application")
     with serving_pages(Gircse(home=folder / "home", settings={}), folder / "up.log") as application:
         fill(application)
-        take_in(application)
+        take_in(application, is_whole=request.config.getoption("--long"))
         yield application
 
 

@@ -76,18 +76,21 @@ FILE_NAMES = (
 )
 
 
-def take_in(application: PageApplication) -> None:
-    """Everything hostile, read by the real worker; lenses and a judgement with hostile names, too."""
+def take_in(application: PageApplication, *, is_whole: bool) -> None:
+    """Documents with hostile texts, titles, metadata and names, read by the real worker; lenses with such names, too.
+
+    Unless `is_whole`, every third attack has a document of its own; files hold all of them in either case.
+    """
     application.server.ask("/api/v1/collections", {"name": HOSTILE})
-    for number, attack in enumerate(ATTACKS):
+    attacks = list(enumerate(ATTACKS))[:: 1 if is_whole else 3]
+    for number, attack in attacks:
         text = f"An angry letter about the ferry. {attack} The ferry was late again, and nobody told us anything."
         title, metadata = attack[:MAX_TITLE], {attack[:200]: attack, "year": 2020 + number}
         application.add_text(HOSTILE, title, text, metadata, uri=attack if number % 2 else f"{attack}#{number}")
-    application.add_text(HOSTILE, LONG_WORD[:MAX_TITLE], f"{LONG_WORD} ferry {LONG_WORD}", {LONG_WORD[:200]: LONG_WORD})
-    application.add_text(
-        HOSTILE, "", f"{LONG_WORD}. The ferry.", {"word": LONG_WORD}, uri=f"https://{LONG_WORD[:1900]}/"
-    )
-    for name in FILE_NAMES:
+    word = LONG_WORD if is_whole else LONG_WORD[:5000]
+    application.add_text(HOSTILE, word[:MAX_TITLE], f"{word} ferry {word}", {word[:200]: LONG_WORD})
+    application.add_text(HOSTILE, "", f"{word}. The ferry.", {"word": LONG_WORD}, uri=f"https://{LONG_WORD[:1900]}/")
+    for name in FILE_NAMES if is_whole else FILE_NAMES[:3]:
         text = f"The ferry. {' '.join(ATTACKS)}"
         content = json.dumps(dict.fromkeys(ATTACKS, "A ferry.")) if name.endswith(".json") else text
         application.add_file(HOSTILE, name, content.encode(), _media_type(name))
@@ -101,7 +104,7 @@ def take_in(application: PageApplication) -> None:
         (f"{SCRIPTS[1]}.pdf", b"%PDF-1.7 broken " + body.encode(), "application/pdf"),
     ):
         application.add_file(HOSTILE, name, content, media_type)
-    for number, attack in enumerate(ATTACKS):
+    for number, attack in attacks:
         name = _one_line(attack)[: MAX_LENS_NAME - 4]
         application.server.ask(
             "/api/v1/lenses", {"name": f"{name} {number}", "query_instruction": attack, "note": attack}

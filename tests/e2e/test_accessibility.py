@@ -63,7 +63,7 @@ def test_compare_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bo
     axe(opened)
 
 
-@LOOKS
+@IN_THE_LIGHT
 def test_documents_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page(f"/documents?c={LETTERS}", size=size, is_dark=is_dark)
     page = opened.page

@@ -179,6 +179,7 @@ def test_an_empty_query_gets_advice(open_page: Open, axe: Axe, size: ViewportSiz
     axe(opened)
 
 
+@pytest.mark.long
 @ON_DESKTOP
 def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2="<b>gone</b>"), size=size)
@@ -200,6 +201,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
     expect(opened.page.locator(".list")).to_have_count(0)
 
 
+@pytest.mark.long
 @ON_PHONE
 def test_a_collection_without_passages_leaves_the_other_side_standing(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2=EMPTY, k1=1, k2=1), size=size)
@@ -208,6 +210,7 @@ def test_a_collection_without_passages_leaves_the_other_side_standing(open_page:
     expect(opened.page.locator(".verdict")).to_contain_text("0 of")
 
 
+@pytest.mark.long
 @ON_DESKTOP
 def test_a_collection_that_was_deleted_meanwhile_is_said_so(
     open_page: Open, page_application: PageApplication, size: ViewportSize

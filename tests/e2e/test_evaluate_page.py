@@ -224,6 +224,7 @@ def test_judgements_are_brought_in_and_removed(opened: OpenPage, tmp_path: Path)
     expect(page.locator(".empty")).to_contain_text("Nothing is judged")
 
 
+@pytest.mark.long
 def test_collections_are_compared(page: Page) -> None:
     choose_collection(page, "kitchen")
     page.get_by_role("button", name="More settings").click()
@@ -261,6 +262,7 @@ def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
 
 
+@pytest.mark.long
 def test_a_measurement_in_the_address_is_shown_again(opened: OpenPage) -> None:
     page = opened.page
     measure(page)

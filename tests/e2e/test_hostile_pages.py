@@ -70,16 +70,16 @@ def address(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode({name: str(value) for name, value in parameters.items()})}"
 
 
-@pytest.mark.parametrize("mode", [pytest.param("dense", marks=pytest.mark.long), "hybrid"])
-def test_passages(open_hostile: Open, mode: str) -> None:
-    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=50, k=3, m=mode))
-    expect(opened.page.locator(".hit")).to_have_count(50)
+@pytest.mark.parametrize(("mode", "shown"), [pytest.param("dense", 50, marks=pytest.mark.long), ("hybrid", 20)])
+def test_passages(open_hostile: Open, mode: str, shown: int) -> None:
+    opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=shown, k=3, m=mode))
+    expect(opened.page.locator(".hit")).to_have_count(shown)
     judge(opened)
     opened.page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
     judge(opened)
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [2, pytest.param(10, marks=pytest.mark.long)])
 def test_documents_that_are_opened(open_hostile: Open, most: int) -> None:
     opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=most, k=1, m="sparse"))
     page, dialog = opened.page, opened.page.locator("#document-view dialog[open]")
@@ -92,6 +92,7 @@ def test_documents_that_are_opened(open_hostile: Open, most: int) -> None:
         expect(dialog).to_have_count(0)
 
 
+@pytest.mark.long
 def test_choices_that_are_made_of_hostile_metadata(open_hostile: Open) -> None:
     opened = open_hostile(address("/", q="angry ferry", c=HOSTILE, n=5, k=1))
     for selector in (".thumbs button", ".hit-actions button", ".chips button"):
@@ -123,7 +124,7 @@ def test_hostile_addresses(open_hostile: Open, attacks: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("<", '"', "</script>"), pytest.param(("script", "html", "&", "${1}"), marks=pytest.mark.long)]
+    "words", [("<",), pytest.param(("</script>", '"', "script", "html", "&", "${1}"), marks=pytest.mark.long)]
 )
 def test_words_that_the_model_is_pushed_to_say(open_hostile: Open, words: tuple[str, ...]) -> None:
     opened = open_hostile("/")
@@ -133,7 +134,7 @@ def test_words_that_the_model_is_pushed_to_say(open_hostile: Open, words: tuple[
         judge(opened)
 
 
-@pytest.mark.parametrize("places", [(1, 4), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.long)])
+@pytest.mark.parametrize("places", [(4,), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.long)])
 def test_lenses_with_hostile_names(open_hostile: Open, places: tuple[int, ...]) -> None:
     opened = open_hostile("/")
     page, lens = opened.page, opened.page.get_by_label("Lens", exact=True)
@@ -171,6 +172,7 @@ def test_documents_page(open_hostile: Open) -> None:
     judge(opened)
 
 
+@pytest.mark.long
 def test_evaluate_page(open_hostile: Open, hostile_application: PageApplication) -> None:
     for document in hostile_application.server.ask(f"/api/v1/documents?collection={HOSTILE}&limit=20").body:
         judgement = {"document_id": document["id"], "query": ATTACKS[0], "instruction": ATTACKS[1], "grade": 2}

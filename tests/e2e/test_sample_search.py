@@ -110,23 +110,31 @@ def page(chromium: Browser, sample_server: Server) -> Iterator[Page]:
     page.close()
 
 
-INSTRUCTIONS = ["", pytest.param("Identify the region of the world the text is about.", marks=pytest.mark.long)]
 STEERED = [each["query"] for each in PLANTED[:6]] + [
     *("How do prices react when demand falls?", "I still have not received my new card"),
     *("countries that export oil", "rules for naming variables"),
 ]
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+@pytest.mark.parametrize(
+    ("instruction", "queries"),
+    [
+        pytest.param("", 3, id="short"),
+        pytest.param("", len(STEERED), id="plain", marks=pytest.mark.long),
+        pytest.param(
+            "Identify the region of the world the text is about.", len(STEERED), id="lens", marks=pytest.mark.long
+        ),
+    ],
+)
 def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
-    sample_server: Server, instruction: str
+    sample_server: Server, instruction: str, queries: int
 ) -> None:
     """Over words that the model brings up. A passage that is not among the first hundred counts as the next; what was
     not found at all cannot fall."""
     rises, falls, kept = list[float](), list[float](), list[int]()
     settings: dict[str, Any] = {"collection": "sample", "instruction": instruction, "limit": 100, "explain": False}
     settings |= {"fold_duplicates": False, "prefer_prose": False}
-    for query in STEERED:
+    for query in STEERED[:queries]:
         plain = sample_server.search(query, **settings)
         for word in heaviest_tokens(plain)[:15:3]:
             more, less = (sample_server.search(query, **settings, token_bias={word: bias}) for bias in (5, -10))
@@ -137,7 +145,7 @@ def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
                 falls.append(mean_rank(less, named_before) - mean_rank(plain, named_before))
             kept += [len(first_ten(plain) & first_ten(each)) for each in (more, less)]
     for moves in (rises, falls):
-        assert len(moves) >= 30
+        assert len(moves) >= 3 * queries
         assert sum(move > 0 for move in moves) >= 0.8 * len(moves), moves
         assert sum(moves) / len(moves) > 5
     assert sum(kept) / len(kept) > 7.5
@@ -172,8 +180,15 @@ LAYOUT_SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) =>
 LARGE: ViewportSize = {"width": 1440, "height": 900}
 
 
-@pytest.mark.parametrize(("size", "most"), [(LARGE, 320), (PHONE, 420)], ids=["desktop", "phone"])
-@pytest.mark.parametrize("lens", ["", "Same place"])
+@pytest.mark.parametrize(
+    ("size", "most", "lens"),
+    [
+        pytest.param(LARGE, 320, "", id="desktop", marks=pytest.mark.long),
+        pytest.param(PHONE, 420, "", id="phone"),
+        pytest.param(LARGE, 320, "Same place", id="desktop-lens"),
+        pytest.param(PHONE, 420, "Same place", id="phone-lens", marks=pytest.mark.long),
+    ],
+)
 def test_a_link_opens_with_hits_in_sight_and_nothing_jumps(
     window: BrowserContext, sample_server: Server, size: ViewportSize, most: int, lens: str
 ) -> None:

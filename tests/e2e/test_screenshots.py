@@ -25,6 +25,7 @@ PLACE = "Identify the region of the world the text is about."
 TOPIC = "Identify the topic of the text, such as economy, government or geography."
 QUERY = "The navy of Samoa has no warships, only patrol boats."
 JUDGED = 6
+SHOWN_BY_DEFAULT = "search"  # tests of their own look at the other pages over the texts of page_application.py
 
 
 def address(path: str, **parameters: object) -> str:
@@ -105,7 +106,9 @@ def judged_server(sample_server: Server, request: pytest.FixtureRequest) -> Serv
 
 @pytest.mark.parametrize("look", ["light", "dark"])
 @pytest.mark.parametrize("size", [pytest.param(PICTURE, id="desktop"), pytest.param(PHONE, id="phone")])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each == SHOWN_BY_DEFAULT else pytest.mark.long) for each in PAGES]
+)
 def test_page_shows_its_main_parts(
     window: BrowserContext,
     judged_server: Server,

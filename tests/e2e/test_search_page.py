@@ -394,8 +394,8 @@ def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (address("   "), "you say what “similar” should mean"),
-        (address(i="x" * 2001), "at most 2,000"),
+        pytest.param(address("   "), "you say what “similar” should mean", marks=pytest.mark.long),
+        pytest.param(address(i="x" * 2001), "at most 2,000", marks=pytest.mark.long),
         pytest.param(address(x="{broken"), "cannot be read", marks=pytest.mark.long),
         pytest.param(
             address(x='{"like":{"00000000-0000-4000-8000-000000000000":"gone"}}'), "like", marks=pytest.mark.long

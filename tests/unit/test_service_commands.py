@@ -52,6 +52,7 @@ def serving(app: Any, home: Path, *, of_release: str = version("gircse-search"))
         while not (opened and opened.place.exists()):
             assert thread.is_alive()
             thread.join(0.01)
+        httpx.get(f"{url}/healthz").raise_for_status()  # by then its address is printed, and in no command's output
         yield url
         server.should_exit = True
         thread.join(20)
