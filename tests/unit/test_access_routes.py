@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import count
@@ -354,13 +354,14 @@ def scene_for(
     *,
     is_allowed: bool = False,
 ) -> Scene:
-    """One of its own for what changes it; what only reads, or is refused, shares one. Lenses are everybody's."""
+    """A collection of its own for what changes one; what only reads, or is refused, shares one. Lenses are everybody's."""
     application.application.services.catalog.save_lens(new_lens("seen", "Identify the mood."))
-    if is_allowed and route[0] != "GET":
+    is_changed = is_allowed and route[0] != "GET"
+    if is_changed and ROUTES[route].of_collection:
         return make_scene(application, name)
     if name not in scenes:
         scenes[name] = make_scene(application, name)
-    return scenes[name]
+    return replace(scenes[name]) if is_changed else scenes[name]  # with a user, a key and a session of its own
 
 
 @pytest.fixture(scope="module")
