@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
@@ -104,12 +105,22 @@ class ToyServices:
 gc.set_threshold(100_000, 20, 50)
 
 
+# Examples of each property, where the test asks for no number of its own.
+EXAMPLES, EXAMPLES_LONG = 30, 200
+
 ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py", "test_api_fuzz.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run the tests marked `long`, too.")
     parser.addoption("--screenshots", action="store_true", help="Write the pictures of docs/images.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.register_profile(
+        "gircse", max_examples=EXAMPLES_LONG if config.getoption("--long") else EXAMPLES
+    )
+    hypothesis.settings.load_profile("gircse")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from browser import DESKTOP, ON_DESKTOP, ON_PHONE, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import Page, ViewportSize, expect

@@ -354,7 +354,7 @@ def scene_for(
     *,
     is_allowed: bool = False,
 ) -> Scene:
-    """A collection of its own for what changes one; what only reads, or is refused, shares one. Lenses are everybody's."""
+    """A collection of its own for what changes one; all else shares one. Lenses are everybody's."""
     application.application.services.catalog.save_lens(new_lens("seen", "Identify the mood."))
     is_changed = is_allowed and route[0] != "GET"
     if is_changed and ROUTES[route].of_collection:
