@@ -23,12 +23,14 @@ Tell = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the 
 
 
 class LeaseKeeper:
-    """A thread prolongs the leases every third of them. Where the catalog does not answer, they end by themselves."""
+    """A thread prolongs the leases every third of them, and writes progress down within a second, also while a batch of
+    minutes is computed. Where the catalog does not answer, leases end by themselves."""
 
     def __init__(self, ledger: ShardLedger, jobs: Iterable[Job], *, lease: timedelta) -> None:
         self._ledger = ledger
         self._lease = lease
         self._progress = dict.fromkeys(jobs, 0.0)
+        self._written = dict(self._progress)
         self._lost: set[str] = set()
         self._tell: Tell | None = None
         self._lock = threading.Lock()
@@ -83,10 +85,14 @@ class LeaseKeeper:
         beat_s = self._lease.total_seconds() / 3
         while not self._done.wait(min(_LOOK_S, beat_s)):
             try:
-                self._look(prolong=time.monotonic() - self._prolonged_at >= beat_s)
+                self._look(prolong=time.monotonic() - self._prolonged_at >= beat_s or self._has_advanced())
                 self._announce()
             except UnavailableError as error:
                 log.warning("The leases of %d jobs could not be looked up or prolonged: %s", len(self._progress), error)
+
+    def _has_advanced(self) -> bool:
+        with self._lock:
+            return any(self._written[job] != progress for job, progress in self._progress.items())
 
     def _look(self, *, prolong: bool) -> None:
         with self._lock:
@@ -97,6 +103,7 @@ class LeaseKeeper:
             self._looked_at = begun
             if prolong:
                 self._prolonged_at, self._held_until = begun, begun + self._lease.total_seconds()
+                self._written.update(asked)
             for job in asked:
                 if job.id not in held and job in self._progress:  # else it was finished meanwhile
                     del self._progress[job]

@@ -19,8 +19,8 @@ from app.vectors.tuning import Quantization, SearchParamsByIndex, search_params
 from app.wiring.index import open_index
 
 NAME = "docs--1"
-COUNT, DIMENSION, LIMIT = 3000, 32, 10
-SMALL_KB = 100  # of the 384 that COUNT vectors take
+COUNT, DIMENSION, LIMIT = 1500, 32, 10
+SMALL_KB = 50  # of the 192 that COUNT vectors take
 LEAST_RECALL = {"none": 0.98, "int8": 0.98, "binary": 0.7}  # 32 bits tell little; 384 tell more
 MATCHES = {"none": None, "int8": models.ScalarQuantization, "binary": models.BinaryQuantization}
 
@@ -114,11 +114,14 @@ def test_a_graph_finds_nearly_all_and_scores_them_exactly(
 
 
 @pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize(
+    "settings", [("int8", "none"), pytest.param(("binary", "none", "int8", "binary"), marks=pytest.mark.long)]
+)
 def test_an_index_takes_the_present_setting_when_it_is_optimised(
-    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray
+    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray, settings: tuple[Quantization, ...]
 ) -> None:
     fill(QdrantVectorIndex.over_edge(edge), rows)
-    for quantization in ("int8", "none", "binary"):
+    for quantization in settings:
         index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
         optimize_index(index, NAME, poll_interval_s=0.02)
         config = index.client.get_collection(NAME).config

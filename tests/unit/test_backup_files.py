@@ -36,6 +36,7 @@ from app.testing import ToyEmbedder, text_source
 from app.types.access import Role, WebSession
 from app.types.documents import DocumentState
 
+DOCUMENTS = 9
 WORDS = ("owl", "eel", "bat", "fox", "yak", "ant", "hen", "cod")
 
 
@@ -90,13 +91,13 @@ def test_a_backup_during_an_ingest_restored_on_an_empty_machine(tmp_path: Path, 
     before, file = Installation(tmp_path / "before"), tmp_path / "backup.tar.zst"
     with open_services(before.load_settings()) as services, own_worker(services) as ensure_working:
         services.library.ensure_collection(LIBRARY)
-        for number in range(12):
+        for number in range(DOCUMENTS):
             services.library.add_document(LIBRARY, text_source(f"text://{number}", long_text(number)))
         ensure_working()
         while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 2:
             time.sleep(0.01)
         before.call("backup", str(file), *(["--indexes"] if with_indexes else []))
-        while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 12:
+        while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < DOCUMENTS:
             time.sleep(0.05)
     states = [row["state"] for table, rows in BackupReader(file).catalog_pages() if table == "document" for row in rows]
     assert set(states) == {"ready", "queued"}, "the ingestion was not under way"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MEGABYTES = 20
+MEGABYTES = 10
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps the peak of a process")

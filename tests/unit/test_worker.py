@@ -269,6 +269,22 @@ def test_the_lease_of_a_long_step_is_kept_alive(parts: IngestParts, worker_of: C
     assert parts.catalog.job_counts()[JobState.DONE] == 1
 
 
+def test_progress_is_told_while_the_first_batch_takes_long(
+    parts: IngestParts, worker_of: Callable[..., Worker]
+) -> None:
+    """Read within milliseconds, then a batch that takes long: that it is embedding is told before it ends."""
+    _, job = parts.submit("One paragraph.")
+    assert job is not None
+    embedder = SlowEmbedder()
+    embedder.seconds_per_text = 4
+    thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=60).run_once)
+    thread.start()
+    wait_for(lambda: parts.catalog.job(job.id).progress > 0)
+    assert thread.is_alive()
+    assert parts.catalog.job_counts()[JobState.RUNNING] == 1
+    thread.join()
+
+
 def test_several_workers_do_each_job_once(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
     for number in range(12):
         parts.submit(f"Text {number}.", uri=f"{number}.txt")
