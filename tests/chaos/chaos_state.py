@@ -16,7 +16,7 @@ from app.vectors.points import WORDS
 
 _MOST_DOCUMENTS = 10_000
 _PAGE = 500
-_VECTOR_TOLERANCE = 1e-3  # texts are batched as the kills left them, and padding moves the last digits
+_VECTOR_TOLERANCE = 1e-5  # of float32: texts are batched as the kills left them, which moves the last digits
 
 
 @dataclass(frozen=True, slots=True)
