@@ -102,7 +102,7 @@ def stored(*, fields: str = "title", payload: str = "{}", vector: float = 1.0, w
 
 def test_like_states_do_not_differ() -> None:
     here = State({"a.txt": stored()}, ())
-    assert differences(here, State({"a.txt": stored(vector=1.0001)}, ())) == []
+    assert differences(here, State({"a.txt": stored(vector=1.000001)}, ())) == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_like_states_do_not_differ() -> None:
         ({"a.txt": replace(stored(), chunks=())}, "chunks"),
         ({"a.txt": stored(payload='{"page_content": "x"}')}, "payloads"),
         ({"a.txt": replace(stored(), points=())}, "payloads"),
-        ({"a.txt": stored(vector=0.9)}, "vectors"),
+        ({"a.txt": stored(vector=0.9999)}, "vectors"),
         ({"a.txt": stored(word=8)}, "vectors"),
     ],
 )

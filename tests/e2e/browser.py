@@ -42,11 +42,10 @@ ON_DESKTOP = pytest.mark.parametrize(
 ON_PHONE = pytest.mark.parametrize(
     "size", [pytest.param(DESKTOP, id="desktop", marks=pytest.mark.long), pytest.param(PHONE, id="phone")]
 )
-# Colours are judged by the theme and the layout by the width: two looks have all of both. A page that is judged in
-# another test, too, has one look in each by default.
+# Colours are judged by the theme and the layout by the width: two looks have all of both. By default each page has
+# one of them, and --long gives it the other.
 _DESKTOP_LIGHT = pytest.param(DESKTOP, False, id="desktop-light")
 _PHONE_DARK = pytest.param(PHONE, True, id="phone-dark")
-LOOKS = pytest.mark.parametrize(("size", "is_dark"), [_DESKTOP_LIGHT, _PHONE_DARK])
 IN_THE_LIGHT = pytest.mark.parametrize(
     ("size", "is_dark"), [_DESKTOP_LIGHT, pytest.param(PHONE, True, id="phone-dark", marks=pytest.mark.long)]
 )

@@ -110,9 +110,12 @@ def open_page(window: BrowserContext, page_application: PageApplication) -> Iter
         yield open_at
 
 
-@pytest.fixture(scope="session")
-def axe() -> Callable[[OpenPage], None]:
-    """Asserts that axe-core finds nothing serious on the page as it is now."""
+@pytest.fixture(scope="module")
+def axe(request: pytest.FixtureRequest) -> Callable[[OpenPage], None]:
+    """Asserts that axe-core finds nothing serious on the page as it is now: by default where a test is about just that,
+    with --long after the actions of all others, too."""
+    if request.module.__name__ != "test_accessibility" and not request.config.getoption("--long"):
+        return lambda opened: None
     if not AXE_SCRIPTS:
         pytest.skip("axe-core is not installed (`make test` does that where npm is)")
 

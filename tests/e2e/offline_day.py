@@ -31,8 +31,8 @@ def main(home: str, folder: str) -> None:
     settings = {name: os.environ[name] for name in ("PYTHONPATH", "NETWORK_ATTEMPTS")}
     gircse = Gircse(home=Path(home), settings=settings)
     summary = gircse.run("ingest", folder).stdout
-    result = json.loads(gircse.run("search", "a sleeping animal", "--json").stdout)
     with gircse.serving() as server:
+        result = json.loads(gircse.run("search", "a sleeping animal", "--json").stdout)
         with urllib.request.urlopen(f"{server.url}/", timeout=60) as answer:
             page = answer.read().decode()
         found = server.search("a sleeping animal")["hits"]

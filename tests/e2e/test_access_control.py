@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 
 PASSWORD = "a long enough password"
 TEXTS = {"letters": "The ferry was late again, and nobody told us anything.", "ledger": "Paid in full in zebrafish."}
+pytestmark = pytest.mark.xdist_group("access-control")
 
 
 @dataclass(frozen=True)

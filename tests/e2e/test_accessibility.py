@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import IN_THE_DARK, IN_THE_LIGHT, LOOKS, OpenPage
+from browser import IN_THE_DARK, IN_THE_LIGHT, OpenPage
 from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import ViewportSize, expect
 
@@ -12,7 +12,7 @@ Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
 
 
-@LOOKS
+@IN_THE_DARK
 def test_search_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page(size=size, is_dark=is_dark)
     page = opened.page

@@ -214,6 +214,7 @@ def test_collection_with_too_long_an_instruction_is_not_made(sample_server: Serv
     assert "talkative" not in {each["name"] for each in sample_server.ask("/api/v1/collections").body}
 
 
+@pytest.mark.long  # test_worker and test_embedders have it with small models
 def test_collection_of_another_model_is_neither_searched_nor_written(
     tmp_path: Path, gircse_factory: Callable[..., Gircse]
 ) -> None:

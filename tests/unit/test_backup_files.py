@@ -36,6 +36,8 @@ from app.testing import ToyEmbedder, text_source
 from app.types.access import Role, WebSession
 from app.types.documents import DocumentState
 
+pytestmark = pytest.mark.xdist_group("backup-files")
+
 DOCUMENTS = 9
 WORDS = ("owl", "eel", "bat", "fox", "yak", "ant", "hen", "cod")
 

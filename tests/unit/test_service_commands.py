@@ -37,6 +37,14 @@ pytestmark = pytest.mark.skipif(not has_local_sockets(), reason="this system has
 Run = Callable[..., Any]
 
 
+class TellingServer(AnnouncingServer):
+    has_told = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.has_told = True
+
+
 @contextmanager
 def serving(app: Any, home: Path, *, of_release: str = version("gircse-search")) -> Iterator[str]:
     """As `gircse up` does, with its address."""
@@ -46,13 +54,12 @@ def serving(app: Any, home: Path, *, of_release: str = version("gircse-search"))
         open_service_socket(home, version=of_release, settings=settings) as opened,
     ):
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = AnnouncingServer(uvicorn.Config(app, log_config=None), url=url, open_page=False, for_commands=opened)
+        server = TellingServer(uvicorn.Config(app, log_config=None), url=url, open_page=False, for_commands=opened)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        while not (opened and opened.place.exists()):
+        while not server.has_told:  # else its address would stand in the output of a command
             assert thread.is_alive()
             thread.join(0.01)
-        httpx.get(f"{url}/healthz").raise_for_status()  # by then its address is printed, and in no command's output
         yield url
         server.should_exit = True
         thread.join(20)
