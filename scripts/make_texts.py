@@ -14,10 +14,12 @@ from pathlib import Path
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
+from scripts.core_texts import find_messages
 from ui.language import ENGLISH, FOLDER, MARKED, languages, read_catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 TRANSLATING = {"_", "later"}
+MARKED_ELSEWHERE = ("app/wiring/about.py",)
 _SCRIPT = re.compile(r"""\btext\((["'])(.+?)\1""")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
@@ -25,7 +27,11 @@ Text = str | tuple[str, ...]
 
 
 def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
-    """Every text that a person can read, and the file in which it stands."""
+    """Every text that a person can read on the pages in `folder`, and the file in which it stands."""
+    yield from find_messages(folder.parent)
+    for path in (folder.parent / name for name in MARKED_ELSEWHERE):
+        if path.exists():
+            yield from ((text, path.relative_to(folder.parent).as_posix()) for text in texts_of_python(path.read_text(encoding="utf-8")))
     for path in sorted(folder.rglob("*.py")):
         name = path.relative_to(folder.parent).as_posix()
         yield from ((text, name) for text in texts_of_python(path.read_text(encoding="utf-8")))

@@ -9,6 +9,7 @@ import gradio as gr
 from ui.about_handlers import AboutHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, as_stream_handler
+from ui.language import _
 from ui.render.about import (
     render_card,
     render_collections_heading,
@@ -37,7 +38,7 @@ def build_about_page(site: gr.Blocks, parts: PageParts) -> None:
             _draw(render_card(about), "card")
         with gr.Column(scale=3, min_width=280):
             health = _draw(render_health(dict.fromkeys(parts.checks)), "health")
-            again = gr.Button("Ask again", size="sm", elem_id="ask-again", elem_classes="about-button")
+            again = gr.Button(_("Ask again"), size="sm", elem_id="ask-again", elem_classes="about-button")
             _draw(render_model(about), "model")
             _draw(render_collections_heading(), "collections-heading")
             collections = _draw("", "collections")

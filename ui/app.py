@@ -25,7 +25,7 @@ from ui.evaluate_page import build_evaluate_page
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.language import AUTOMATIC, ENGLISH, languages, speaking
-from ui.page_language import ConfigByLanguage, LanguageOfDocument, LanguageOfRequest
+from ui.page_language import ConfigByLanguage, LanguageOfRequest, Translated, name_language, translate_problem
 from ui.render.frame import render_footer, render_header
 from ui.saved_page import build_saved_page
 from ui.search_page import build_search_page
@@ -126,8 +126,9 @@ def mount_pages(api: FastAPI, pages: Site, *, language: str = AUTOMATIC) -> Fast
     mounted = api.routes[-1]
     assert isinstance(mounted, Mount)
     assert isinstance(mounted.app, FastAPI)
-    mounted.app.user_middleware.append(Middleware(LanguageOfDocument))
+    mounted.app.user_middleware.append(Middleware(Translated, media_type="text/html", rewrite=name_language))
     mounted.app.add_middleware(GradioGuard, pages=[link.path for link, _ in PAGES], sessions=sessions)
+    api.add_middleware(Translated, media_type="application/problem+json", rewrite=translate_problem)
     api.add_middleware(LanguageOfRequest, default=language)
     return api
 

@@ -14,7 +14,8 @@ from app.types.search import DEFAULT_MODE, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.handler_inputs import read_choice, read_text, read_whole_number
-from ui.lens_handlers import LensHandlers, chosen_value, read_values
+from ui.language import _
+from ui.lens_handlers import LensHandlers, chosen_value, read_values, shown_lens
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode
@@ -61,7 +62,7 @@ class CompareHandlers(LensHandlers):
     def compare(self, *values: object) -> Iterator[CompareView]:
         """The query, then six values for each side. Left first, then right, then the sentences that matter."""
         if len(values) != FIELDS:
-            raise InputError("The page did not send all that is needed. Load it again.")
+            raise InputError(_("The page did not send all that is needed. Load it again."))
         query, left, right = values[0], SideFields(*values[1:7]), SideFields(*values[7:])
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
         answers: list[Answer | GircseError | None] = [None, None]
@@ -82,7 +83,7 @@ class CompareHandlers(LensHandlers):
         """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
         asked = self.read_address(params)
         if asked.errors:
-            yield (render_error(" ".join(asked.errors), title="This address cannot be followed"), *NOTHING[1:])
+            yield (render_error(" ".join(asked.errors), title=_("This address cannot be followed")), *NOTHING[1:])
         elif not asked.query:
             yield AS_IT_IS
         else:
@@ -108,14 +109,14 @@ class CompareHandlers(LensHandlers):
     def _look(self, name: str, query: object, side: SideFields) -> Look:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError("The query is empty. Write a few words or a sentence, then press Enter.")
+            raise EmptyQueryError(_("The query is empty. Write a few words or a sentence, then press Enter."))
         chosen = read_choices(side.choices)
-        values = read_values(side.values, name=f"values of {name}")
+        values = read_values(side.values, side=name)
         request = SearchRequest(
             query=text,
             collection=self._collection(name, side.collection),
-            instruction=read_text(side.instruction, name=f"instruction {name}", max_chars=MAX_INSTRUCTION_CHARS),
-            steps=read_whole_number(side.steps, name=f"number of steps of {name}", minimum=1, maximum=self.max_steps),
+            instruction=read_text(side.instruction, name="instruction", side=name, max_chars=MAX_INSTRUCTION_CHARS),
+            steps=read_whole_number(side.steps, name="number of steps", side=name, minimum=1, maximum=self.max_steps),
             limit=SHOWN,
             mode=read_mode(side.mode),
             token_bias=chosen.bias,
@@ -127,12 +128,12 @@ class CompareHandlers(LensHandlers):
             exclude=chosen.exclude,
             detect_negation=not chosen.is_as_written(text),
         )
-        return Look(name=name, lens=self.lens_of(request.instruction), request=request, chosen=chosen)
+        return Look(name=name, lens=shown_lens(self.lens_of(request.instruction)), request=request, chosen=chosen)
 
     def _collection(self, name: str, collection: object) -> str:
         if not collection and not self.catalog.collections():
-            raise InputError("There is no collection yet. Add documents under Documents, then compare.")
-        return self.catalog.collection(read_choice(collection, name=f"collection for {name}")).name
+            raise InputError(_("There is no collection yet. Add documents under Documents, then compare."))
+        return self.catalog.collection(read_choice(collection, name="collection", side=name)).name
 
     def _find(self, request: SearchRequest) -> Answer | GircseError:
         """An error of one side does not hide the other."""
@@ -162,24 +163,37 @@ class CompareHandlers(LensHandlers):
         instruction, steps, mode, collection, choices, values = (params.get(key + number) for key in "ikmcxv")
         errors = []
         if steps is not None and not _is_step(steps, self.max_steps):
-            errors.append(f"Its number of steps for {name} is {steps[:20]!r}; 1 to {self.max_steps} can be made.")
+            errors.append(
+                _("Its number of steps for {side} is “{value}”; 1 to {most} can be made.").format(
+                    side=name, value=steps[:20], most=self.max_steps
+                )
+            )
             steps = None
         if mode is not None and mode not in set(SearchMode):
-            errors.append(f"Its mode for {name} is {mode[:20]!r}; there are {', '.join(SearchMode)}.")
+            errors.append(
+                _("Its mode for {side} is “{value}”; there are {modes}.").format(
+                    side=name, value=mode[:20], modes=", ".join(SearchMode)
+                )
+            )
             mode = None
         if collection is not None and collection not in collections:
-            there = f"There are: {', '.join(collections)}." if collections else "There are none yet."
-            errors.append(f"The collection {collection[:80]!r} for {name} does not exist. {there}")
+            said = _("The collection “{name}” for {side} does not exist.").format(name=collection[:80], side=name)
+            there = (
+                _("There are: {names}.").format(names=", ".join(collections))
+                if collections
+                else _("There are none yet.")
+            )
+            errors.append(f"{said} {there}")
             collection = None
         try:
             read_choices(choices)
         except InputError:
-            errors.append(f"What was chosen for {name} cannot be read.")
+            errors.append(_("What was chosen for {side} cannot be read.").format(side=name))
             choices = None
         try:
             read_values(values)
         except InputError as error:
-            errors.append(f"The values of {name} cannot be read: {error}")
+            errors.append(_("The values of {side} cannot be read: {error}").format(side=name, error=error))
             values = None
         return SideFields(
             default.instruction if instruction is None else "" if instruction == NO_INSTRUCTION else instruction,

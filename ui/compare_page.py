@@ -13,6 +13,7 @@ from ui.chosen_collection import asked_collection
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
+from ui.language import _
 from ui.lens_handlers import OWN_WORDS
 from ui.render.comparison import render_welcome
 from ui.search_page import ACT_SCRIPT, MODES
@@ -99,42 +100,42 @@ def _build_html(elem_id: str, script: str) -> gr.HTML:
 def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
-            label="Compare the readings of",
-            placeholder="A question, a sentence, a whole message …",
+            label=_("Compare the readings of"),
+            placeholder=_("A question, a sentence, a whole message …"),
             lines=1,
             max_lines=5,
             autofocus=True,
             scale=8,
             elem_id="query",
         )
-        submit = gr.Button("Compare", variant="primary", scale=0, min_width=112, elem_id="submit")
-    names = handlers.lens_names()
+        submit = gr.Button(_("Compare"), variant="primary", scale=0, min_width=112, elem_id="submit")
+    lenses = handlers.lens_choices()
     with gr.Row(elem_classes="ask-row sides"):
-        left_words = _build_words(LEFT, names)
-        swap = gr.Button("Swap", scale=0, min_width=76, elem_id="swap")
-        right_words = _build_words(RIGHT, names)
-    settings = gr.Accordion("Steps, mode and collection of each side", open=False, elem_id="settings")
+        left_words = _build_words(LEFT, lenses)
+        swap = gr.Button(_("Swap"), scale=0, min_width=76, elem_id="swap")
+        right_words = _build_words(RIGHT, lenses)
+    settings = gr.Accordion(_("Steps, mode and collection of each side"), open=False, elem_id="settings")
     with settings, gr.Row(elem_classes="ask-row sides"):
         left = _Side(*left_words, *_build_settings(LEFT, parts))
         right = _Side(*right_words, *_build_settings(RIGHT, parts))
     return _Fields(query, submit, swap, left, right)
 
 
-def _build_words(name: str, lenses: list[str]) -> tuple[gr.Dropdown, gr.Textbox, gr.Textbox]:
+def _build_words(name: str, lenses: list[tuple[str, str]]) -> tuple[gr.Dropdown, gr.Textbox, gr.Textbox]:
     with gr.Column(elem_classes=f"side-fields is-{name.lower()}", min_width=260):
         lens = gr.Dropdown(
-            lenses, value=lenses[0], label=f"Lens {name}", filterable=True, elem_id=f"lens-{name.lower()}"
+            lenses, value=lenses[0][1], label=f"{_('Lens')} {name}", filterable=True, elem_id=f"lens-{name.lower()}"
         )
         instruction = gr.Textbox(
-            label=f"Instruction {name}",
-            placeholder="No instruction: similar in general",
+            label=f"{_('Instruction')} {name}",
+            placeholder=_("No instruction: similar in general"),
             lines=1,
             max_lines=4,
             elem_id=f"instruction-{name.lower()}",
         )
         values = gr.Textbox(
-            label=f"Values {name}",
-            placeholder="What it tells apart: Africa, Asia, Europe …",
+            label=f"{_('Values')} {name}",
+            placeholder=_("What it tells apart: Africa, Asia, Europe …"),
             lines=1,
             max_lines=4,
             elem_id=f"values-{name.lower()}",
@@ -150,18 +151,18 @@ def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
             parts.max_steps,
             value=parts.default_steps,
             step=1,
-            label=f"Steps of refinement {name}",
+            label=f"{_('Steps of refinement')} {name}",
             buttons=[],
             elem_id=f"steps-{letter}",
         )
         mode = gr.Radio(
-            list(MODES),
+            [(_(label), mode) for label, mode in MODES],
             value=DEFAULT_MODE.value,
-            label=f"Find by, {name}",
+            label=f"{_('Find by')}, {name}",
             elem_id=f"mode-{letter}",
             elem_classes="modes",
         )
-        collection = gr.Dropdown([], label=f"Collection {name}", elem_id=f"collection-{letter}")
+        collection = gr.Dropdown([], label=f"{_('Collection')} {name}", elem_id=f"collection-{letter}")
         choices = gr.Textbox("", visible=False, elem_id=f"choices-{letter}")
     return steps, mode, collection, choices
 
@@ -270,7 +271,7 @@ def _parameters(request: gr.Request) -> dict[str, str]:
 def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ...]:
     """The values of all fields as the address has them; what cannot be used stays at its default."""
     asked = handlers.read_address(params)
-    lenses, collections = handlers.lens_names(), [each.name for each in handlers.catalog.collections()]
+    lenses, collections = handlers.lens_choices(), [each.name for each in handlers.catalog.collections()]
     sides = [
         (
             gr.Dropdown(choices=lenses, value=handlers.lens_of(side.instruction)),

@@ -17,20 +17,22 @@ from app.types.evaluation import (
     Measure,
 )
 from ui.handler_inputs import read_choice, read_whole_number
+from ui.language import _, later, ngettext, number
 from ui.render.evaluation import render_progress, render_report
-from ui.render.judged import render_no_collection, render_sources
+from ui.render.judged import counted_queries, render_no_collection, render_sources
 from ui.render.text import render_note
+from ui.render.variants import shown_label
 from ui.render.weights import render_weights
 from ui.search_handlers import read_mode
 
 MAX_CHOSEN = 32
-ALL_QUERIES = "All queries"
+ALL_QUERIES = later("All queries")
 SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
 STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
-    "As judged": InstructionChoice(),
-    "No instruction": InstructionChoice(InstructionPolicy.NONE),
-    "The model's own": InstructionChoice(InstructionPolicy.DEFAULT),
+    later("As judged"): InstructionChoice(),
+    later("No instruction"): InstructionChoice(InstructionPolicy.NONE),
+    later("The model's own"): InstructionChoice(InstructionPolicy.DEFAULT),
 }
 LENS = "Lens: "
 
@@ -60,7 +62,11 @@ class EvaluateHandlers:
     def forget(self, collection: object, judged_by: object) -> str:
         known = self.catalog.collection(read_choice(collection, name="collection")).name
         count = self.judged.forget_import(known, read_choice(judged_by, name="import"))
-        return render_note(f"{count:,} imported judgements were removed.")
+        return render_note(
+            ngettext(
+                "{count} imported judgement was removed.", "{count} imported judgements were removed.", count
+            ).format(count=number(count))
+        )
 
     def weights(self, collection: object) -> str:
         """Of the collection's legs, with what tuning them brought."""
@@ -71,21 +77,25 @@ class EvaluateHandlers:
     def tune(self, collection: object) -> str:
         tuning = self.tuning.tune(read_choice(collection, name="collection"))
         if tuning.is_applied:
-            return render_note("These weights find more, and are in use from now on. Undo takes them back.")
+            return render_note(_("These weights find more, and are in use from now on. Undo takes them back."))
         return render_note(
-            "Other weights do not find more on queries that they were not chosen on: nothing has changed."
+            _("Other weights do not find more on queries that they were not chosen on: nothing has changed.")
         )
 
     def undo_tuning(self, collection: object) -> str:
         self.tuning.undo(read_choice(collection, name="collection"))
-        return render_note("The default weights are in use again.")
+        return render_note(_("The default weights are in use again."))
 
-    def instruction_names(self) -> list[str]:
+    def instruction_choices(self) -> list[tuple[str, str]]:
+        """As a person reads them, and as they are sent."""
         try:
-            lenses = [LENS + each.name for each in lenses_of(self.catalog)]
+            lenses = [each.name for each in lenses_of(self.catalog)]
         except GircseError:  # the first use of the page says what is wrong
             lenses = []
-        return [*POLICIES, *lenses]
+        return [
+            *((_(each), each) for each in POLICIES),
+            *((_("Lens: {name}").format(name=each), LENS + each) for each in lenses),
+        ]
 
     def start(
         self,
@@ -111,8 +121,8 @@ class EvaluateHandlers:
         return self.evaluations.start(plan)
 
     def _steps(self, text: str) -> int:
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
-        return read_whole_number(number, name="number of steps", minimum=1, maximum=self.max_steps)
+        steps = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
+        return read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps)
 
     def run(self, run_id: object) -> EvaluationRun | None:
         """The one that is asked for, or None. Raises NotFoundError."""
@@ -127,7 +137,7 @@ class EvaluateHandlers:
 
     def variant_names(self, run: EvaluationRun | None) -> list[tuple[str, str]]:
         scores = run.report.scores if run is not None and run.report is not None else ()
-        return [(each.label, str(place)) for place, each in enumerate(scores)]
+        return [(shown_label(each.label), str(place)) for place, each in enumerate(scores)]
 
     def report(self, run: EvaluationRun | None, measure: object, baseline: object) -> str:
         """Empty until there is one."""
@@ -145,22 +155,35 @@ class EvaluateHandlers:
         return render_progress(run)
 
 
+def sample_choices() -> list[tuple[str, str]]:
+    """As a person reads them, and as they are sent."""
+    return [
+        (_(name) if size is None else _("A sample of {count}").format(count=size), name)
+        for name, size in SAMPLES.items()
+    ]
+
+
 def is_running(run: EvaluationRun | None) -> bool:
     return run is not None and run.state is EvaluationState.RUNNING
 
 
 def _run_name(run: EvaluationRun) -> str:
     started = run.started_at.astimezone().strftime("%H:%M")
-    return f"{started} · {run.plan.judged_in} · {run.query_count:,} queries · {run.total:,} searches"
+    searches = ngettext("{count} search", "{count} searches", run.total).format(count=number(run.total))
+    return f"{started} · {run.plan.judged_in} · {counted_queries(run.query_count)} · {searches}"
 
 
 def _read_list(value: object, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 200 for each in value):
-        raise InputError(f"Choose the {name} from the list.")
+        raise InputError(_("Choose the {name} from the list.").format(name=_(name)))
     if len(value) > MAX_CHOSEN:
-        raise InputError(f"At most {MAX_CHOSEN} {name} can be chosen, not {len(value)}.")
+        raise InputError(
+            _("At most {most} {name} can be chosen, not {count}.").format(
+                most=MAX_CHOSEN, name=_(name), count=len(value)
+            )
+        )
     return list(dict.fromkeys(value))
 
 
@@ -168,13 +191,13 @@ def _read_instruction(name: str) -> InstructionChoice:
     if name in POLICIES:
         return POLICIES[name]
     if not name.startswith(LENS):
-        raise InputError("That instruction does not exist. Choose one of the list.")
+        raise InputError(_("That instruction does not exist. Choose one of the list."))
     return InstructionChoice(InstructionPolicy.LENS, name.removeprefix(LENS))
 
 
 def _read_sample(value: object) -> int | None:
     if not isinstance(value, str) or value not in SAMPLES:
-        raise InputError("Ask all queries, or a sample of the sizes in the list.")
+        raise InputError(_("Ask all queries, or a sample of the sizes in the list."))
     return SAMPLES[value]
 
 
@@ -182,4 +205,4 @@ def _read_measure(value: object) -> Measure:
     try:
         return Measure(str(value))
     except ValueError:
-        raise InputError("That measure does not exist. Choose one of the list.") from None
+        raise InputError(_("That measure does not exist. Choose one of the list.")) from None

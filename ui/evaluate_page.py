@@ -12,13 +12,18 @@ from app.types.search import ALL_COLLECTIONS, DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.chosen_collection import asked_collection, remember_collection
 from ui.contract import PageParts
-from ui.evaluate_handlers import ALL_QUERIES, POLICIES, SAMPLES, STEPS, EvaluateHandlers, is_running
+from ui.evaluate_handlers import ALL_QUERIES, POLICIES, STEPS, EvaluateHandlers, is_running, sample_choices
 from ui.handler_inputs import as_handler, event_data
+from ui.language import _, html, later
 from ui.render.text import render_note
 from ui.theme import ASSETS
 
 POLL_SECONDS = 1.0
-MODES = (("Meaning (dense)", "dense"), ("Words (sparse)", "sparse"), ("Both (hybrid)", "hybrid"))
+MODES = (
+    (later("Meaning (dense)"), "dense"),
+    (later("Words (sparse)"), "sparse"),
+    (later("Both (hybrid)"), "hybrid"),
+)
 FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
 TUNE_SCRIPT = "gircse.listen(element, trigger, ['tune', 'undo'])"
 CANCEL_SCRIPT = "gircse.listen(element, trigger, ['cancel'])"
@@ -80,7 +85,7 @@ class _Results:
 def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
     if parts.judged is None or parts.evaluations is None or parts.tuning is None:
-        gr.HTML(render_note("Nothing can be measured here."), js_on_load=None)
+        gr.HTML(render_note(_("Nothing can be measured here.")), js_on_load=None)
         return
     handlers = EvaluateHandlers(
         judged=parts.judged,
@@ -90,8 +95,10 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
         max_steps=parts.max_steps,
     )
     gr.HTML(
-        '<div class="page-head"><h1>How good are the answers?</h1><p>Ask the queries that somebody has judged, in '
-        "several ways, and see which way finds the right documents.</p></div>",
+        html(
+            '<div class="page-head"><h1>[[How good are the answers?]]</h1><p>[[Ask the queries that somebody has '
+            "judged, in several ways, and see which way finds the right documents.]]</p></div>"
+        ),
         js_on_load=None,
     )
     judged = _build_judged()
@@ -104,30 +111,30 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
 def _build_judged() -> _Judged:
     with gr.Column(elem_classes="ask"):
         with gr.Row(elem_classes="ask-row"):
-            collection = choice_field([], label="Judged queries of the collection", elem_id="evaluate-collection")
+            collection = choice_field([], label=_("Judged queries of the collection"), elem_id="evaluate-collection")
         sources = gr.HTML("", elem_id="evaluate-sources", js_on_load=FORGET_SCRIPT)
         with (
-            gr.Accordion("Bring in judgements from files", open=False, elem_id="evaluate-import"),
+            gr.Accordion(_("Bring in judgements from files"), open=False, elem_id="evaluate-import"),
             gr.Row(elem_classes="import-row"),
         ):
-            gr.HTML(_IMPORT_FILES, elem_id="evaluate-files", js_on_load=None)
+            gr.HTML(html(_IMPORT_FILES), elem_id="evaluate-files", js_on_load=None)
             with gr.Column(min_width=260):
-                name = gr.Textbox(label="Name of the import", placeholder="That of the file", max_lines=1)
+                name = gr.Textbox(label=_("Name of the import"), placeholder=_("That of the file"), max_lines=1)
                 instruction = gr.Textbox(
-                    label="Instruction for these queries", placeholder="Those of the file", max_lines=3
+                    label=_("Instruction for these queries"), placeholder=_("Those of the file"), max_lines=3
                 )
-                bring_in = gr.Button("Bring in", elem_id="evaluate-bring-in")
-        with gr.Accordion("Weights of the legs", open=False, elem_id="evaluate-tuning"):
+                bring_in = gr.Button(_("Bring in"), elem_id="evaluate-bring-in")
+        with gr.Accordion(_("Weights of the legs"), open=False, elem_id="evaluate-tuning"):
             weights = gr.HTML("", elem_id="evaluate-weights", js_on_load=TUNE_SCRIPT)
         message = gr.HTML("", elem_id="evaluate-message", js_on_load=None)
     return _Judged(collection, sources, name, instruction, bring_in, message, weights)
 
 
 _IMPORT_FILES = (
-    '<label>Files of judgements <input type="file" multiple></label><p class="hint">'
-    "Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one "
-    "table (CSV, TSV, JSON Lines) with the columns <b>query</b>, <b>document</b> and <b>grade</b> (0 to 3). A document "
-    "goes by its address, the last part of it, or its metadata id.</p>"
+    '<label>[[Files of judgements]] <input type="file" multiple></label><p class="hint">'
+    "[[Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one "
+    "table (CSV, TSV, JSON Lines) with the columns]] <b>query</b>, <b>document</b>, <b>grade</b> [[(0 to 3). A "
+    "document goes by its address, the last part of it, or its metadata id.]]</p>"
 )
 
 
@@ -137,35 +144,35 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     with gr.Column(elem_classes="ask"):
         with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
-                list(MODES), value=[DEFAULT_MODE.value], label="Find by", min_width=260, elem_id="evaluate-modes",
+                [(_(label), mode) for label, mode in MODES], value=[DEFAULT_MODE.value], label=_("Find by"), min_width=260, elem_id="evaluate-modes",
                 elem_classes="modes",
             )  # fmt: skip
             step_field = gr.CheckboxGroup(
-                [str(each) for each in steps], value=usual, label="Steps of refinement (K)", min_width=260,
+                [str(each) for each in steps], value=usual, label=_("Steps of refinement (K)"), min_width=260,
                 elem_id="evaluate-steps", elem_classes="modes",
             )  # fmt: skip
         with gr.Row(elem_classes="ask-row"):
             instructions = choice_field(
-                handlers.instruction_names(), value=[next(iter(POLICIES))], multiselect=True, label="Seen through",
+                handlers.instruction_choices(), value=[next(iter(POLICIES))], multiselect=True, label=_("Seen through"),
                 min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
             start = gr.Button(  # until the page has its collection and its last measurement
-                "Measure", variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
+                _("Measure"), variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
             )
         with (
-            gr.Accordion("More settings", open=False, elem_id="evaluate-more"),
+            gr.Accordion(_("More settings"), open=False, elem_id="evaluate-more"),
             gr.Row(elem_classes="ask-row"),
         ):
             compared_with = choice_field(
-                [], value=[], multiselect=True, label="Compare with other collections",
-                info="The same documents, taken in another way.", min_width=240, elem_id="evaluate-compare",
+                [], value=[], multiselect=True, label=_("Compare with other collections"),
+                info=_("The same documents, taken in another way."), min_width=240, elem_id="evaluate-compare",
             )  # fmt: skip
             judged_by = choice_field(
-                [], value=[], multiselect=True, label="Judged by", info="Nothing chosen: everybody.", min_width=200,
+                [], value=[], multiselect=True, label=_("Judged by"), info=_("Nothing chosen: everybody."), min_width=200,
                 elem_id="evaluate-judges",
             )  # fmt: skip
             max_queries = choice_field(
-                [*SAMPLES], value=ALL_QUERIES, label="Ask", info="A sample is the same each time.", min_width=180,
+                sample_choices(), value=ALL_QUERIES, label=_("Ask"), info=_("A sample is the same each time."), min_width=180,
                 filterable=False, elem_id="evaluate-sample",
             )  # fmt: skip
         message = gr.HTML("", elem_id="evaluate-plan-message", js_on_load=None)
@@ -175,12 +182,12 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
 def _build_results() -> _Results:
     progress = gr.HTML("", elem_id="evaluate-progress", js_on_load=CANCEL_SCRIPT)
     with gr.Row(elem_classes="ask-row result-controls", visible=False, elem_id="evaluate-controls") as controls:
-        run = choice_field([], label="Measurement", min_width=260, scale=3, elem_id="evaluate-run")
+        run = choice_field([], label=_("Measurement"), min_width=260, scale=3, elem_id="evaluate-run")
         measure = gr.Dropdown(
-            [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label="Measure", min_width=140,
+            [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label=_("Measure shown"), min_width=140,
             filterable=False, elem_id="evaluate-measure",
         )  # fmt: skip
-        baseline = choice_field([], label="Against", min_width=220, scale=2, elem_id="evaluate-baseline")
+        baseline = choice_field([], label=_("Against"), min_width=220, scale=2, elem_id="evaluate-baseline")
     report = gr.HTML("", elem_id="evaluate-report", js_on_load=None)
     return _Results(controls, run, measure, baseline, progress, report, gr.Timer(POLL_SECONDS, active=False))
 
@@ -218,7 +225,7 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     def choices(request: gr.Request) -> tuple[Any, ...]:
         asked = asked_collection(request)
         wanted = asked if asked and asked != ALL_COLLECTIONS else handlers.first_judged()
-        return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_names())
+        return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_choices())
 
     remember_collection(judged.collection)
     opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)

@@ -44,43 +44,57 @@ FIELDS = (
     later("title"),
     later("phrase"),
     later("choice"),
+    later("import"),
+    later("measurement"),
+    later("collections"),
+    later("ways to find"),
+    later("numbers of steps"),
+    later("instructions"),
+    later("judges"),
 )
 """What the fields of the pages are called in messages."""
 
 logger = logging.getLogger(__name__)
 
 
-def read_text(value: object, *, name: str, max_chars: int) -> str:
+def _called(name: str, side: str) -> str:
+    """`side`: the one of two that the page shows beside each other."""
+    return f"{_(name)} {side}".strip()
+
+
+def read_text(value: object, *, name: str, max_chars: int, side: str = "") -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InputError(_("The {name} must be text, not {type}.").format(name=_(name), type=type(value).__name__))
+        raise InputError(
+            _("The {name} must be text, not {type}.").format(name=_called(name, side), type=type(value).__name__)
+        )
     if len(value) > max_chars:
         raise InputError(
             _("The {name} is {count} characters long; at most {max_chars} are allowed. Please shorten it.").format(
-                name=_(name), count=number(len(value)), max_chars=number(max_chars)
+                name=_called(name, side), count=number(len(value)), max_chars=number(max_chars)
             )
         )
     return value.strip()
 
 
-def read_whole_number(value: object, *, name: str, minimum: int, maximum: int) -> int:
+def read_whole_number(value: object, *, name: str, minimum: int, maximum: int, side: str = "") -> int:
     """Sliders send 5 or 5.0; NaN, 5.5, True and "5" are refused."""
     is_whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if not is_whole or not minimum <= value <= maximum:  # type: ignore[operator]
         raise InputError(
             _("The {name} must be a whole number from {minimum} to {maximum}, not {value!r}.").format(
-                name=_(name), minimum=minimum, maximum=maximum, value=str(value)[:40]
+                name=_called(name, side), minimum=minimum, maximum=maximum, value=str(value)[:40]
             )
         )
     return int(value)  # type: ignore[call-overload]
 
 
-def read_choice(value: object, *, name: str) -> str:
+def read_choice(value: object, *, name: str, side: str = "") -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(_("Choose a {name} first.").format(name=_(name)))
+        raise InputError(_("Choose a {name} first.").format(name=_called(name, side)))
     if len(value) > 200:
-        raise InputError(_("That {name} does not exist.").format(name=_(name)))
+        raise InputError(_("That {name} does not exist.").format(name=_called(name, side)))
     return value
 
 

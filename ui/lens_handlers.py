@@ -26,7 +26,7 @@ class LensHandlers:
 
     def lens_choices(self) -> list[tuple[str, str]]:
         """Their names as a person reads them, and as they are sent."""
-        return [(_(name) if name in (NO_LENS, OWN_WORDS) else name, name) for name in self.lens_names()]
+        return [(shown_lens(name), name) for name in self.lens_names()]
 
     def lens_of(self, instruction: object) -> str:
         """The name under which a page shows an instruction."""
@@ -62,9 +62,14 @@ class LensHandlers:
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
 
 
-def read_values(values: object, *, name: str = "values") -> tuple[LensValue, ...]:
+def shown_lens(name: str) -> str:
+    """A lens's name is its own; for what is none, the language of the person at hand has one."""
+    return _(name) if name in (NO_LENS, OWN_WORDS) else name
+
+
+def read_values(values: object, *, side: str = "") -> tuple[LensValue, ...]:
     """Raises InputError."""
-    return parse_values(split_values(read_text(values, name=name, max_chars=MAX_VALUES_CHARS)))
+    return parse_values(split_values(read_text(values, name="values", side=side, max_chars=MAX_VALUES_CHARS)))
 
 
 def chosen_value(chosen: Choices, values: Sequence[LensValue]) -> str | None:

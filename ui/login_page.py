@@ -6,19 +6,21 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
+from ui.core_messages import translate_message
+from ui.language import current_language, html
 from ui.render.text import clean
 from ui.theme import ASSETS, SANS
 
-_PAGE = Markup(
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in · gircse-search</title>'
+_PAGE = (
+    '<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>[[Log in]] · gircse-search</title>'
     '<meta name="viewport" content="width=device-width, initial-scale=1"><style>{css}</style></head>'
-    '<body class="login"><main><p class="brand">gircse <span>search</span></p><h1>Log in</h1>{error}'
+    '<body class="login"><main><p class="brand">gircse <span>search</span></p><h1>[[Log in]]</h1>{error}'
     '<form method="post" action="/login"><input type="hidden" name="next" value="{next}">'
-    '<label for="name">Name</label><input id="name" name="name" autocomplete="username" autocapitalize="none" '
+    '<label for="name">[[Name]]</label><input id="name" name="name" autocomplete="username" autocapitalize="none" '
     'spellcheck="false" required autofocus maxlength="100">'
-    '<label for="password">Password</label><input id="password" name="password" type="password" '
-    'autocomplete="current-password" required maxlength="1000"><button type="submit">Log in</button></form>'
-    '<p class="hint">The first time: <b>admin</b>, with the secret in the file that the server named when it started.'
+    '<label for="password">[[Password]]</label><input id="password" name="password" type="password" '
+    'autocomplete="current-password" required maxlength="1000"><button type="submit">[[Log in]]</button></form>'
+    '<p class="hint">[[The first time: {admin}, with the secret in the file that the server named when it started.]]'
     "</p></main></body></html>"
 )
 _ERROR = Markup('<p class="error" role="alert">{}</p>')
@@ -29,7 +31,9 @@ def login_drawer() -> Callable[[str, str], str]:
     css = Markup((ASSETS / "login.css").read_text(encoding="utf-8").replace("SANS", SANS))  # noqa: S704
 
     def draw(next_path: str, error: str) -> str:
-        said = _ERROR.format(clean(error)) if error else ""
-        return _PAGE.format(css=css, error=said, next=clean(next_path))
+        said = _ERROR.format(clean(translate_message(error))) if error else ""
+        return html(_PAGE).format(
+            language=current_language(), css=css, error=said, next=clean(next_path), admin=Markup("<b>admin</b>")
+        )
 
     return draw

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.core_messages import translate_message
 from ui.language import ENGLISH, choose_language, current_language, speaking
 
 _HTML = b'lang="en"'
@@ -39,38 +41,50 @@ def language_of(request: Any) -> str:
     return str(state.get("language", ENGLISH))
 
 
-class LanguageOfDocument:
-    """Inside whatever compresses. A page leaves Gradio in one piece."""
+class Translated:
+    """Rewrites answers of one kind where the person reads another language than English. Inside whatever compresses;
+    such an answer leaves in one piece."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, media_type: str, rewrite: Callable[[bytes], bytes]) -> None:
         self._app = app
+        self._media_type = media_type
+        self._rewrite = rewrite
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        language = current_language()
-        if scope["type"] != "http" or language == ENGLISH:
+        if scope["type"] != "http" or current_language() == ENGLISH:
             await self._app(scope, receive, send)
             return
         start: Message | None = None
 
-        async def send_named(message: Message) -> None:
+        async def send_translated(message: Message) -> None:
             nonlocal start
-            is_page = message.get("type") == "http.response.start" and Headers(raw=message["headers"]).get(
-                "content-type", ""
-            ).startswith("text/html")
-            if is_page:
+            if message.get("type") == "http.response.start" and self._is_meant(Headers(raw=message["headers"])):
                 start = message
                 return
             if start is not None:
-                before = message["body"]
-                body = before.replace(_HTML, f'lang="{language}"'.encode(), 1)
+                body = self._rewrite(message["body"])
                 headers = MutableHeaders(scope=start)
                 if "content-length" in headers:
-                    headers["content-length"] = str(int(headers["content-length"]) + len(body) - len(before))
+                    headers["content-length"] = str(len(body))
                 await send(start)
                 start, message = None, {**message, "body": body}
             await send(message)
 
-        await self._app(scope, receive, send_named)
+        await self._app(scope, receive, send_translated)
+
+    def _is_meant(self, headers: Headers) -> bool:
+        return headers.get("content-type", "").startswith(self._media_type) and "content-encoding" not in headers
+
+
+def name_language(page: bytes) -> bytes:
+    """Gradio's template fixes it."""
+    return page.replace(_HTML, f'lang="{current_language()}"'.encode(), 1)
+
+
+def translate_problem(body: bytes) -> bytes:
+    """Programs seldom ask for a language; browsers do, and the pages' scripts show what went wrong."""
+    problem = json.loads(body)
+    return json.dumps(problem | {"detail": translate_message(problem["detail"])}).encode()
 
 
 class ConfigByLanguage(Mapping[str, Any]):

@@ -13,12 +13,13 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.remote import RemoteEmbedder
 from ui.contract import AboutInfo
+from ui.language import later
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 
 # By model: the means over all corpora of docs/evaluation/faithfulness.md, which `benchmarks.faithfulness` writes.
 FAITHFULNESS = {
-    "gircse-mini": (
+    "gircse-mini": later(
         "An explanation is faithful when the score falls once that which it names is taken away. Measured with this "
         "model on four collections:\n\n"
         "- **By meaning**: without the marked sentence the score of a passage falls by 0.101, without another one of "
@@ -29,7 +30,7 @@ FAITHFULNESS = {
     )
 }
 
-LANGUAGES = {"gircse-mini": "English"}  # by model: the one that it was trained on alone
+LANGUAGES = {"gircse-mini": later("English")}  # by model: the one that it was trained on alone
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +62,9 @@ def read_card(model: str) -> str | None:
 
 def catalog_kind(settings: Settings) -> str:
     """No more than the kind: its address is for the operator (`gircse doctor`)."""
-    return "PostgreSQL server" if urlsplit(settings.catalog_url).scheme.startswith("postgresql") else "SQLite file"
+    is_server = urlsplit(settings.catalog_url).scheme.startswith("postgresql")
+    return later("PostgreSQL server") if is_server else later("SQLite file")
 
 
 def index_kind(settings: Settings) -> str:
-    return "Qdrant server" if settings.qdrant_url else "Qdrant Edge, the embedded engine"
+    return later("Qdrant server") if settings.qdrant_url else later("Qdrant Edge, the embedded engine")

@@ -161,7 +161,7 @@ def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage]
     expect(against).to_contain_text("worse")
     expect(page.locator("#evaluate-report h3").first).to_contain_text("no instruction")
 
-    page.get_by_label("Measure", exact=True).click()
+    page.get_by_label("Measure shown", exact=True).click()
     page.get_by_role("option", name="MRR@10").click()
     expect(page.locator("#evaluate-report h2").first).to_have_text("MRR@10")
 

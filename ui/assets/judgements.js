@@ -1,7 +1,7 @@
 /* Sends the chosen files of judgements to the API. Gives HTML that says what became of them, made of text nodes alone. */
 async (collection, name, instruction) => {
   const chooser = document.querySelector('#evaluate-files input');
-  const counted = (count, one, many) => `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
+  const shown = (count) => count.toLocaleString(document.documentElement.lang);
   function notice(lines, isError) {
     const box = document.createElement('div');
     box.className = isError ? 'notice is-error' : 'notice';
@@ -14,7 +14,7 @@ async (collection, name, instruction) => {
     }
     return box.outerHTML;
   }
-  if (!collection || !chooser.files.length) return [notice([collection ? 'Choose at least one file first.' : 'Choose a collection first.'], true), name];
+  if (!collection || !chooser.files.length) return [notice([collection ? gircse.text('Choose at least one file first.') : gircse.text('Choose a collection first.')], true), name];
   const form = new FormData();
   form.append('collection', collection);
   if (name.trim()) form.append('name', name.trim());
@@ -25,12 +25,14 @@ async (collection, name, instruction) => {
     const said = await answer.json();
     if (!answer.ok) return [notice([said.detail || answer.statusText], true), name];
     chooser.value = '';
-    const lines = [`${counted(said.judgement_count, 'judgement', 'judgements')} of ${counted(said.query_count, 'query', 'queries')} and ${counted(said.document_count, 'document', 'documents')} are kept.`];
-    const add = (count, names, what) => { if (count) lines.push(`${count.toLocaleString('en')}: ${what}. ${names.join(', ')}${count > names.length ? ', …' : ''}`); };
-    add(said.unmatched_count, said.unmatched, 'not in this collection, and left out');
-    add(said.ambiguous_count, said.ambiguous, 'the name of several documents, and left out');
-    add(said.unknown_query_count, said.unknown_queries, 'a judged query whose text no file told');
-    if (said.scaled_from !== null) lines.push(`Grades went up to ${said.scaled_from}; they were scaled to 3.`);
+    const lines = [gircse.text('Judgements that are kept: {judgements}, of {queries} (queries) and {documents} (documents).', {
+      judgements: shown(said.judgement_count), queries: shown(said.query_count), documents: shown(said.document_count),
+    })];
+    const add = (count, names, what) => { if (count) lines.push(`${shown(count)}: ${what} ${names.join(', ')}${count > names.length ? ', …' : ''}`); };
+    add(said.unmatched_count, said.unmatched, gircse.text('not in this collection, and left out.'));
+    add(said.ambiguous_count, said.ambiguous, gircse.text('the name of several documents, and left out.'));
+    add(said.unknown_query_count, said.unknown_queries, gircse.text('a judged query whose text no file told.'));
+    if (said.scaled_from !== null) lines.push(gircse.text('Grades went up to {most}; they were scaled to 3.', { most: said.scaled_from }));
     return [notice(lines, false), ''];
-  } catch (error) { return [notice([`The files could not be sent: ${error.message}`], true), name]; }
+  } catch (error) { return [notice([gircse.text('The files could not be sent: {error}', { error: error.message })], true), name]; }
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.types.evaluation import Estimate
+from ui.language import _, html, number
 from ui.render.text import join
 
 SERIES_COLOURS = 6
@@ -65,18 +66,18 @@ def render_difference(estimate: Estimate, *, reach: float) -> Markup:
     ).format(tone=tone, low=place(estimate.low), high=place(estimate.high), value=place(estimate.value))
 
 
-def render_curve(series: Sequence[Series], *, title: str, measure: str) -> Markup:
+def render_curve(series: Sequence[Series], *, title: str) -> Markup:
     """Measure over steps of refinement, a line per series, with their intervals as bands."""
     drawn = [point for line in series for point in (*line.points.values(), *([line.level] if line.level else []))]
     steps = sorted({step for line in series for step in line.points})
     low, high = _bounds(drawn)
     place = _Place(steps[0], steps[-1], low, high)
     has_bands = len(series) <= MOST_BANDS
-    return Markup(
+    return html(
         '<figure class="curve-figure"><figcaption>{title}</figcaption>'
-        '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}. The numbers are in the table of all '
-        'measures.">{grid}{ticks}<text class="axis-name" x="{middle}" y="{bottom}" text-anchor="middle">Steps of '
-        "refinement (K)</text>{lines}</svg>{legend}</figure>"
+        '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}. [[The numbers are in the table of all '
+        'measures.]]">{grid}{ticks}<text class="axis-name" x="{middle}" y="{bottom}" text-anchor="middle">[[Steps of '
+        'refinement (K)]]</text>{lines}</svg>{legend}</figure>'
     ).format(
         title=title,
         width=_WIDTH,
@@ -128,7 +129,7 @@ def _line(line: Series, number: int, place: _Place, *, has_band: bool) -> Markup
         Markup('<circle cx="{x}" cy="{y}" r="3.4"><title>{said}</title></circle>').format(
             x=place.x(step),
             y=place.y(estimate.value),
-            said=f"{line.name}, K {step}: {estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})",
+            said=f"{line.name}, K {step}: {number(estimate.value, 3)} ({interval(estimate)})",
         )
         for step, estimate in points
     )
@@ -154,7 +155,7 @@ def _legend(series: Sequence[Series]) -> Markup:
 def _grid_line(value: float, place: _Place) -> Markup:
     return Markup(
         '<line class="grid" x1="{}" x2="{}" y1="{y}" y2="{y}"/><text x="{}" y="{text}" text-anchor="end">{said}</text>'
-    ).format(_LEFT, _WIDTH - _RIGHT, _LEFT - 5, y=place.y(value), text=place.y(value) + 4, said=f"{value:.2f}")
+    ).format(_LEFT, _WIDTH - _RIGHT, _LEFT - 5, y=place.y(value), text=place.y(value) + 4, said=number(value, 2))
 
 
 def _bounds(estimates: Sequence[Estimate]) -> tuple[float, float]:
@@ -168,6 +169,15 @@ def _round_values(low: float, high: float) -> list[float]:
     return [
         round(number * step, 2) for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
     ]
+
+
+def interval(estimate: Estimate, sign: str = "") -> str:
+    return _("{low} to {high}").format(low=signed(estimate.low, sign), high=signed(estimate.high, sign))
+
+
+def signed(value: float, sign: str = "") -> str:
+    """`sign`: what stands before numbers that are not negative."""
+    return f"{sign if value >= 0 else ''}{number(value, 3)}"
 
 
 def _percent(share: float) -> str:

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from app.types.documents import Collection
 from app.types.upkeep import ReindexState, ReindexStatus
+from ui.core_messages import translate_message
 from ui.language import _, html, number
 from ui.render.text import clean, shorten
 
@@ -63,7 +64,7 @@ def _render_reindex(status: ReindexStatus) -> Markup:
     ).format(
         kind=" is-error" if status.error else "",
         role="alert" if status.error else "status",
-        said=_("Indexing anew failed at {count}: {error}").format(count=count, error=shorten(status.error, 600))
+        said=_("Indexing anew failed at {count}: {error}").format(count=count, error=shorten(translate_message(status.error), 600))
         if status.error
         else _(
             "A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nothing works on it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from app.errors import GircseError
 from app.search.soft_tokens import group_refinement
@@ -14,6 +14,7 @@ from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
+from ui.language import _, html, later, ngettext, number
 from ui.render.hits import mark_bounds, render_choices, render_marked, render_section, render_source
 from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.moves import render_moves
@@ -22,7 +23,11 @@ from ui.render.tokens import render_refinement
 
 SNIPPET_CHARS = 190
 CONTEXT_CHARS = 24
-_MODES = {SearchMode.DENSE: "meaning", SearchMode.SPARSE: "words", SearchMode.HYBRID: "meaning and words"}
+_MODES = {
+    SearchMode.DENSE: later("by meaning"),
+    SearchMode.SPARSE: later("by words"),
+    SearchMode.HYBRID: later("by meaning and words"),
+}
 
 Outcome = Answer | GircseError | None
 """None while it is being computed."""
@@ -37,7 +42,7 @@ def render_welcome(examples: Sequence[Example]) -> str:
         if first.query == second.query
     ]
     links = join(
-        Markup('<li><a href="{}">{}</a> <span>“{}” against “{}”</span></li>').format(
+        html('<li><a href="{}">{}</a> <span>[[“{}” against “{}”]]</span></li>').format(
             _compare_address(first, second),
             shorten(first.query, 90),
             shorten(first.instruction, 70),
@@ -45,11 +50,11 @@ def render_welcome(examples: Sequence[Example]) -> str:
         )
         for first, second in pairs
     )
-    return Markup(
-        '<div class="welcome"><h2>One query, two ways of looking</h2><p>Write a query, choose another lens for B, and '
-        "press Enter. You see what each of them makes of your words, what both find, and how far every passage "
-        "moves from one list to the other.</p>{}</div>"
-    ).format(Markup('<p>For example:</p><ul class="welcome-links">{}</ul>').format(links) if links else "")
+    return html(
+        '<div class="welcome"><h2>[[One query, two ways of looking]]</h2><p>[[Write a query, choose another lens for '
+        "B, and press Enter. You see what each of them makes of your words, what both find, and how far every passage "
+        "moves from one list to the other.]]</p>{}</div>"
+    ).format(html('<p>[[For example:]]</p><ul class="welcome-links">{}</ul>').format(links) if links else "")
 
 
 def _compare_address(first: Example, second: Example) -> str:
@@ -61,67 +66,64 @@ def _compare_address(first: Example, second: Example) -> str:
 def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
     """In a sentence or two: what both share, and what moved the most."""
     if any(outcome is None for outcome in outcomes):
-        return Markup('<p class="verdict is-waiting" role="status">Looking in two ways …</p>')
+        return html('<p class="verdict is-waiting" role="status">[[Looking in two ways …]]</p>')
     if comparison is None:
         return ""
     if not comparison.size:
-        return Markup('<p class="verdict" role="status">Neither of the two found a passage.</p>')
+        return html('<p class="verdict" role="status">[[Neither of the two found a passage.]]</p>')
     moves = [
-        _tell_move("rose", comparison.risen, is_risen=True),
-        _tell_move("fell", comparison.fallen, is_risen=False),
+        _tell_move(_("Most risen: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
+        _tell_move(_("Most fallen: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
     ]
-    return Markup('<p class="verdict" role="status" dir="auto"><b>{}</b> <span>overlap@{} {}</span>{}</p>').format(
+    return html('<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[overlap]]@{} {}</span>{}</p>').format(
         _tell_shared(comparison, looks),
         comparison.size,
-        f"{comparison.overlap:.2f}",
+        number(comparison.overlap, 2),
         join(move for move in moves if move),
     )
 
 
 def _tell_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
     if comparison.is_same:
-        return "Both find the same passages in the same order."
+        return _("Both find the same passages in the same order.")
     if comparison.shared == comparison.size:
-        return "Both find the same passages, in another order."
-    said = f"{comparison.shared} of {comparison.size} passages are found by both."
+        return _("Both find the same passages, in another order.")
+    said = _("{shared} of {count} passages are found by both.").format(shared=comparison.shared, count=comparison.size)
     if looks[0].request.collection != looks[1].request.collection:
-        said += " In two collections it is the same passage if source, place and text are."
+        said += " " + _("In two collections it is the same passage if source, place and text are.")
     return said
 
 
-def _tell_move(verb: str, place: Place | None, *, is_risen: bool) -> Markup:
+def _tell_move(said: str, place: Place | None, *, is_risen: bool) -> Markup:
     if place is None:
         return Markup("")
     here, there = (place.elsewhere, place.hit.rank) if is_risen else (place.hit.rank, place.elsewhere)
-    return Markup(" <span>Most {}: <q>{}</q>, from rank {} to {}.</span>").format(
-        {"rose": "risen", "fell": "fallen"}[verb],
-        shorten(place.hit.document.title or place.hit.document.uri, 60),
-        here,
-        there,
-    )
+    title = Markup("<q>{}</q>").format(shorten(name_of(place.hit.document), 60))
+    return Markup(" <span>{}</span>").format(escape(said).format(title=title, before=here, after=there))
 
 
 def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequence[str]) -> str:
     """The head of a side: how it looks, and the first words that the query was read as; those of its own stand out."""
     request = look.request
     sense = (
-        Markup("read as <q>{}</q>").format(shorten(request.instruction, 160))
+        html("[[read as]] <q>{}</q>").format(shorten(request.instruction, 160))
         if request.instruction
-        else Markup("read without an instruction")
+        else html("[[read without an instruction]]")
     )
     if request.mode is SearchMode.SPARSE:
-        sense = Markup("by the words of the query alone")
-    details = f"{request.steps} {'step' if request.steps == 1 else 'steps'} · by {_MODES[request.mode]} · "
+        sense = html("[[by the words of the query alone]]")
+    steps = ngettext("{count} step", "{count} steps", request.steps).format(count=request.steps)
+    details = f"{steps} · {_(_MODES[request.mode])} · "
     thought = join(
         Markup('<li class="{}" dir="auto">{}</li>').format(
             "is-shared" if word in others else "is-own", shorten(word, 30)
         )
         for word in words
     )
-    return Markup(
+    return html(
         '<section class="look is-{lower}"><h2><span class="side">{name}</span> <span dir="auto">{lens}</span></h2>'
         '<p class="look-sense" dir="auto">{sense}</p><p class="look-details">{details}{collection} · '
-        '<a href="{address}">Open {name} in search</a></p>{thought}{choices}{counts}</section>'
+        '<a href="{address}">[[Open {name} in search]]</a></p>{thought}{choices}{counts}</section>'
     ).format(
         lower=look.name.lower(),
         name=look.name,
@@ -130,7 +132,9 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         details=details,
         collection=shorten(request.collection, 60),
         address=search_address(request, look.chosen),
-        thought=Markup('<ul class="thought" aria-label="First words of {}">{}</ul>').format(look.name, thought)
+        thought=html('<ul class="thought" aria-label="[[First words of {name}]]">{words}</ul>').format(
+            name=look.name, words=thought
+        )
         if thought
         else "",
         choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, Answer) else ()),
@@ -175,26 +179,28 @@ def _render_side(
         look.name, shorten(look.lens, 80)
     )
     if outcome is None:
-        content: str = Markup('<p class="waiting">Searching …</p>')
+        content: str = html('<p class="waiting">[[Searching …]]</p>')
     elif isinstance(outcome, GircseError):
-        content = render_error(str(outcome), title=f"{look.name} could not be answered")
+        content = render_error(str(outcome), title=_("{name} could not be answered").format(name=look.name))
     elif not places:
         content = render_note(_nothing_found(look))
     else:
         content = Markup('<ol class="compared">{}</ol>').format(
             join(_render_place(look, place, others, other, depth) for place in places)
         )
-    return Markup('<section class="list is-{}" aria-label="Passages of {}">{}{}</section>').format(
+    return html('<section class="list is-{}" aria-label="[[Passages of {}]]">{}{}</section>').format(
         look.name.lower(), look.name, heading, content
     )
 
 
 def _nothing_found(look: Look) -> str:
     if look.chosen.filters:
-        return "No passage has all of these filters."
+        return _("No passage has all of these filters.")
     if look.request.mode is SearchMode.SPARSE:
-        return "No passage holds these words."
-    return f"The collection “{look.request.collection}” gave no passages. Add documents to it under Documents."
+        return _("No passage holds these words.")
+    return _("The collection “{name}” gave no passages. Add documents to it under Documents.").format(
+        name=look.request.collection
+    )
 
 
 def _render_place(look: Look, place: Place, others: Sequence[Place], other: str, depth: int | None) -> Markup:
@@ -222,19 +228,23 @@ def _render_move(look: Look, place: Place, others: Sequence[Place], other: str, 
     """Said in signs for the eye and in words for the ear; the right list shows moves, the left one where to."""
     rank, elsewhere = place.hit.rank, place.elsewhere
     if elsewhere is None:
-        return _move("is-lone", f"not {other}", f"Not among the first {depth} of {other}")
+        return _move(
+            "is-lone",
+            _("not {side}").format(side=other),
+            _("Not among the first {count} of {side}").format(count=depth, side=other),
+        )
     if look.name == "A":
         kind = "is-lone" if not is_shown(place, others) else ""
-        return _move(kind, f"→ {elsewhere}", f"Rank {elsewhere} in {other}")
+        return _move(kind, f"→ {elsewhere}", _("Rank {rank} in {side}").format(rank=elsewhere, side=other))
     by = elsewhere - rank
     if not by:
-        return _move("is-same", "=", f"The same rank in {other}")
+        return _move("is-same", "=", _("The same rank in {side}").format(side=other))
     if not is_shown(place, others):
-        return _move("is-up is-lone", f"▲ {by}", f"Rose by {by}, from rank {elsewhere} in {other}")
-    word = "Rose" if by > 0 else "Fell"
-    return _move(
-        "is-up" if by > 0 else "is-down", f"{'▲' if by > 0 else '▼'} {abs(by)}", f"{word} by {abs(by)} against {other}"
-    )
+        said = _("Rose by {count}, from rank {rank} in {side}").format(count=by, rank=elsewhere, side=other)
+        return _move("is-up is-lone", f"▲ {by}", said)
+    if by > 0:
+        return _move("is-up", f"▲ {by}", _("Rose by {count} against {side}").format(count=by, side=other))
+    return _move("is-down", f"▼ {-by}", _("Fell by {count} against {side}").format(count=-by, side=other))
 
 
 def _move(kind: str, shown: str, said: str) -> Markup:
@@ -253,8 +263,8 @@ def _render_source(hit: Hit) -> Markup:
 
 
 def _render_score(hit: Hit, mode: SearchMode) -> Markup:
-    shown = f"{hit.score:.1f}" if mode is SearchMode.SPARSE else f"{hit.score:.3f}"
-    return Markup('<span class="place-score" title="Score, by {}">{}</span>').format(_MODES[mode], shown)
+    shown = number(hit.score, 1 if mode is SearchMode.SPARSE else 3)
+    return html('<span class="place-score" title="[[Score]], {}">{}</span>').format(_(_MODES[mode]), shown)
 
 
 def _render_snippet(hit: Hit) -> Markup:
@@ -273,10 +283,10 @@ def _render_snippet(hit: Hit) -> Markup:
 def _render_whole(hit: Hit, number: str) -> Markup:
     """The browser's own pop-over: Enter opens it, Esc closes it."""
     start, end = mark_bounds(hit.chunk.text, hit.why)
-    return Markup(
-        '<div popover id="passage-{number}" class="whole-passage" role="dialog" aria-label="Whole passage">'
+    return html(
+        '<div popover id="passage-{number}" class="whole-passage" role="dialog" aria-label="[[Whole passage]]">'
         '<button type="button" class="plain-button" popovertarget="passage-{number}" popovertargetaction="hide">'
-        'Close</button><h3 dir="auto">{title}</h3>{source}<p class="snippet" dir="auto">{text}</p></div>'
+        '[[Close]]</button><h3 dir="auto">{title}</h3>{source}<p class="snippet" dir="auto">{text}</p></div>'
     ).format(
         number=number,
         title=shorten(name_of(hit.document), 300),
@@ -299,7 +309,7 @@ def render_reading(look: Look, outcome: Outcome) -> str:
             part=look.name.lower(),
         )
         if steps
-        else render_note("This look goes by the words of the query alone: the model did not read it.")
+        else render_note(_("This look goes by the words of the query alone: the model did not read it."))
     )
     return Markup(
         '<section class="side-reading is-{}"><h2 class="list-name"><span class="side">{}</span> {}</h2>{}</section>'

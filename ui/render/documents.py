@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.types.upkeep import Fetch, FetchState
+from ui.core_messages import translate_message
 from ui.language import _, html, later, number
 from ui.render.text import clean, join, name_of, render_error, shorten
 
@@ -140,7 +141,7 @@ def render_documents(page: DocumentPage) -> str:
 def _render_document(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
     title = shorten(name_of(document), 160)
     error = (
-        Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(document.error, 500))
+        Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(translate_message(document.error), 500))
         if document.error
         else ""
     )
@@ -251,7 +252,7 @@ def _render_fetch(fetch: Fetch) -> Markup:
         '<span class="document-buttons">{buttons}</span></li>'
     ).format(
         url=url,
-        error=Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(fetch.error or "", 500))
+        error=Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(translate_message(fetch.error or ""), 500))
         if has_failed
         else "",
         kind="failed" if has_failed else "queued",

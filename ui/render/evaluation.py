@@ -21,20 +21,25 @@ from app.types.evaluation import (
     VariantScores,
 )
 from ui.contract import SEARCH
-from ui.render.charts import Series, render_bar, render_curve, render_difference, scale_end
-from ui.render.judged import counted
-from ui.render.text import clean, join, shorten
+from ui.core_messages import translate_message
+from ui.language import _, html, later, ngettext, number, percent
+from ui.render.charts import Series, interval, render_bar, render_curve, render_difference, scale_end, signed
+from ui.render.judged import counted_queries
+from ui.render.text import clean, join, render_error, render_note, shorten
+from ui.render.variants import shown_label
 
 QUERIES_SHOWN = 50
 VARIANTS_SHOWN = 4
 FEW_QUERIES = 20
 LITTLE_JUDGED = 0.5
 HELP = {
-    Measure.NDCG_10: "The first ten documents, weighed by grade and place: 1 is the best order there can be.",
-    Measure.RECALL_10: "Which share of the relevant documents is among the first ten.",
-    Measure.RECALL_100: "Which share of the relevant documents the first hundred passages hold.",
-    Measure.MRR_10: "One divided by the place of the first relevant document: 1 is first, 0.5 second.",
-    Measure.JUDGED_10: "Which share of the first ten documents anybody has judged. The others count as not relevant.",
+    Measure.NDCG_10: later("The first ten documents, weighed by grade and place: 1 is the best order there can be."),
+    Measure.RECALL_10: later("Which share of the relevant documents is among the first ten."),
+    Measure.RECALL_100: later("Which share of the relevant documents the first hundred passages hold."),
+    Measure.MRR_10: later("One divided by the place of the first relevant document: 1 is first, 0.5 second."),
+    Measure.JUDGED_10: later(
+        "Which share of the first ten documents anybody has judged. The others count as not relevant."
+    ),
 }
 
 
@@ -42,22 +47,26 @@ def render_progress(run: EvaluationRun | None) -> str:
     if run is None:
         return ""
     if run.state is EvaluationState.FAILED:
-        return Markup(
-            '<div class="notice is-error" role="alert"><h2>It could not be measured</h2><p>{}</p></div>'
-        ).format(shorten(run.error or "", 1000))
+        return render_error(run.error or "", title=_("It could not be measured"))
     if run.state is EvaluationState.CANCELLED:
         finished = len(run.report.queries) if run.report else 0
-        return Markup('<div class="notice" role="status"><p>Stopped after {} of {}.</p></div>').format(
-            finished, counted(run.query_count, "query", "queries")
+        return render_note(
+            _("Stopped after {count} of {total}.").format(count=finished, total=counted_queries(run.query_count))
         )
     if run.state is EvaluationState.DONE:
         return ""
-    left = "" if run.remaining_s is None else f", about {_duration(run.remaining_s)} left"
-    return Markup(
-        '<div class="progress" role="status"><div><p>Measuring: <b>{done}</b> of {total} searches{left}. You can leave '
-        'this page; it goes on.</p><progress max="{most}" value="{done}" aria-label="Searches done"></progress></div>'
-        '<button type="button" class="plain-button" data-event="cancel">Stop</button></div>'
-    ).format(done=run.done, total=f"{run.total:,}", most=run.total, left=left)
+    left = "" if run.remaining_s is None else _(", about {time} left").format(time=_duration(run.remaining_s))
+    return html(
+        '<div class="progress" role="status"><div><p>[[Measuring: {done} of {total} searches{left}. You can leave '
+        'this page; it goes on.]]</p><progress max="{most}" value="{value}" aria-label="[[Searches done]]"></progress>'
+        '</div><button type="button" class="plain-button" data-event="cancel">[[Stop]]</button></div>'
+    ).format(
+        done=Markup("<b>{}</b>").format(number(run.done)),
+        total=number(run.total),
+        most=run.total,
+        value=run.done,
+        left=left,
+    )
 
 
 def render_report(
@@ -89,17 +98,16 @@ def render_report(
 
 def _render_heading(run: EvaluationRun, report: EvaluationReport) -> Markup:
     address = f"/api/v1/evaluations/{run.id}"
-    return Markup(
-        '<div class="report-head"><p>{queries} judged in <b>{collection}</b>{through}, {variants}, measured in {time}. '
-        "Lines mark "
-        '95 % intervals over queries.</p><p class="downloads"><span>Download</span> <a href="{address}/scores.csv" '
-        'download>Table (CSV)</a> <a href="{address}/queries.csv" download>Queries (CSV)</a> '
-        '<a href="{address}" download="evaluation-{id}.json">Everything (JSON)</a></p></div>'
+    return html(
+        '<div class="report-head"><p>[[{queries} judged in {collection}{through}, {variants}, measured in {time}. Lines '
+        'mark 95 % intervals over queries.]]</p><p class="downloads"><span>[[Download]]</span> <a '
+        'href="{address}/scores.csv" download>[[Table (CSV)]]</a> <a href="{address}/queries.csv" download>[[Queries '
+        '(CSV)]]</a> <a href="{address}" download="evaluation-{id}.json">[[Everything (JSON)]]</a></p></div>'
     ).format(
-        queries=counted(len(report.queries), "query", "queries"),
-        collection=clean(run.plan.judged_in),
+        queries=counted_queries(len(report.queries)),
+        collection=Markup("<b>{}</b>").format(clean(run.plan.judged_in)),
         through=_through(report),
-        variants=counted(len(report.scores), "variant", "variants"),
+        variants=ngettext("{count} variant", "{count} variants", len(report.scores)).format(count=len(report.scores)),
         time=_duration(run.elapsed_s),
         address=address,
         id=run.id[:8],
@@ -111,43 +119,58 @@ def _through(report: EvaluationReport) -> Markup:
     (first, *others) = report.by_instruction
     if others or not first.instruction:
         return Markup("")
-    return Markup(' through <q dir="auto">{}</q>').format(shorten(first.instruction, 160))
+    return html(' [[through]] <q dir="auto">{}</q>').format(shorten(first.instruction, 160))
 
 
 def _render_verdict(report: EvaluationReport, best: int, baseline: int, differences: Sequence[Difference]) -> Markup:
     """The result in one sentence."""
     if len(report.scores) < 2:
         return Markup("")
-    name = shorten(report.scores[best].label, 120)
+    name = Markup("<b>{}</b>").format(shorten(shown_label(report.scores[best].label), 120))
+    other = Markup("<b>{}</b>").format(shorten(shown_label(report.scores[baseline].label), 120))
     if best == baseline:
         surely = sum(each.estimate.excludes_zero for each in differences)
-        return Markup('<p class="verdict-line"><b>{}</b> did best; {} of the other {} are surely worse.</p>').format(
-            name, surely, len(differences)
-        )
+        return html(
+            '<p class="verdict-line">[[{name} did best; {count} of the other {total} are surely worse.]]</p>'
+        ).format(name=name, count=surely, total=len(differences))
     against = next(each.estimate for each in differences if each.label == report.scores[best].label)
-    sure = "more than chance" if against.excludes_zero else "could be chance"
-    return Markup('<p class="verdict-line"><b>{}</b> did best. That it is ahead of <b>{}</b> {}.</p>').format(
-        name, shorten(report.scores[baseline].label, 120), f"is {sure}" if against.excludes_zero else sure
-    )
+    if against.excludes_zero:
+        said = html("[[{name} did best. That it is ahead of {other} is more than chance.]]")
+    else:
+        said = html("[[{name} did best. That it is ahead of {other} could be chance.]]")
+    return Markup('<p class="verdict-line">{}</p>').format(said.format(name=name, other=other))
 
 
 def _render_cautions(report: EvaluationReport) -> Markup:
     judged = max(each.estimates[Measure.JUDGED_10].value for each in report.scores)
     said = []
     if len(report.queries) < FEW_QUERIES:
-        said.append(f"With fewer than {FEW_QUERIES} queries the intervals are rough. Judge some more.")
+        said.append(
+            _("With fewer than {count} queries the intervals are rough. Judge some more.").format(count=FEW_QUERIES)
+        )
     if judged < LITTLE_JUDGED:
         said.append(
-            f"Of the first ten documents only {judged:.0%} were judged. Those that nobody judged count as not "
-            f"relevant, "
-            "so the figures are too low, and lower for a search that finds what nobody had seen."
+            _(
+                "Of the first ten documents only {percent} were judged. Those that nobody judged count as not relevant, "
+                "so the figures are too low, and lower for a search that finds what nobody had seen."
+            ).format(percent=percent(judged))
         )
     for name, count in report.missing_documents.items():
-        said.append(f"{count:,} relevant documents are not in “{name}”; there they count as not found.")
+        missing = ngettext(
+            "{count} relevant document is not in “{name}”; there it counts as not found.",
+            "{count} relevant documents are not in “{name}”; there they count as not found.",
+            count,
+        )
+        said.append(missing.format(count=number(count), name=name))
     if report.without_relevant:
-        said.append(f"Left out: {report.without_relevant:,} judged queries without any relevant document.")
+        left_out = ngettext(
+            "Left out: {count} judged query without any relevant document.",
+            "Left out: {count} judged queries without any relevant document.",
+            report.without_relevant,
+        )
+        said.append(left_out.format(count=number(report.without_relevant)))
     for query, reason in list(report.unanswered.items())[:3]:
-        said.append(f"Left out: “{query[:80]}”. {reason}")
+        said.append(_("Left out: “{query}”. {reason}").format(query=query[:80], reason=translate_message(reason)))
     if not said:
         return Markup("")
     return Markup('<div class="notice caution">{}</div>').format(
@@ -159,7 +182,7 @@ def _render_bars(report: EvaluationReport, measure: Measure, best: int) -> Marku
     end = scale_end([each.estimates[measure] for each in report.scores])
     return Markup('<section><h2>{}</h2><p class="hint">{}</p>{}</section>').format(
         measure.label,
-        HELP[measure],
+        _(HELP[measure]),
         _bar_table(report.scores, measure, end, best=best if len(report.scores) > 1 else None),
     )
 
@@ -167,16 +190,16 @@ def _render_bars(report: EvaluationReport, measure: Measure, best: int) -> Marku
 def _bar_table(scores: Sequence[VariantScores], measure: Measure, end: float, *, best: int | None) -> Markup:
     rows = join(
         Markup('<tr><th scope="row"><bdi>{}</bdi></th><td class="chart">{}</td><td class="figure">{}</td></tr>').format(
-            shorten(each.label, 120),
+            shorten(shown_label(each.label), 120),
             render_bar(each.estimates[measure], end=end, is_best=place == best),
             _figure(each.estimates[measure]),
         )
         for place, each in enumerate(scores)
     )
-    return Markup(
+    return html(
         '<table class="bars"><caption class="sr-only">{}</caption><thead class="sr-only"><tr><th '
-        'scope="col">Variant</th>'
-        '<th scope="col">Chart</th><th scope="col">Mean, 95 % interval</th></tr></thead><tbody>{}</tbody></table>'
+        'scope="col">[[Variant]]</th><th scope="col">[[Chart]]</th><th scope="col">[[Mean, 95 % interval]]</th></tr>'
+        "</thead><tbody>{}</tbody></table>"
     ).format(measure.label, rows)
 
 
@@ -193,14 +216,14 @@ def _render_curves(scores: Sequence[VariantScores], measure: Measure) -> Markup:
         return Markup("")
     series = [Series(name, points) for name, points in lines.items()]
     series += [Series(name, {}, level) for name, level in levels.items()]
-    return Markup("<section><h2>More steps, better results?</h2>{}</section>").format(
-        render_curve(series, title=f"{measure.label} by steps of refinement", measure=measure.label)
+    return html("<section><h2>[[More steps, better results?]]</h2>{}</section>").format(
+        render_curve(series, title=_("{measure} by steps of refinement").format(measure=measure.label))
     )
 
 
 def _without_steps(scores: VariantScores) -> str:
     kept = [part for part in scores.label.split(" · ") if part != f"K {scores.variant.steps}"]
-    return " · ".join(kept) or scores.variant.mode.value
+    return shown_label(" · ".join(kept) or scores.variant.mode.value)
 
 
 def _render_differences(baseline: str, differences: Sequence[Difference]) -> Markup:
@@ -210,32 +233,28 @@ def _render_differences(baseline: str, differences: Sequence[Difference]) -> Mar
     rows = join(
         Markup(
             '<tr><th scope="row"><bdi>{}</bdi></th><td class="chart">{}</td><td class="figure">{}</td><td '
-            'class="chance">'
-            "<b>{}</b> <small>{} better, {} worse</small></td></tr>"
+            'class="chance"><b>{}</b> <small>{}</small></td></tr>'
         ).format(
-            shorten(each.label, 120),
+            shorten(shown_label(each.label), 120),
             render_difference(each.estimate, reach=reach),
             _figure(each.estimate, sign="+"),
             _verdict(each.estimate),
-            each.better,
-            each.worse,
+            _("{better} better, {worse} worse").format(better=number(each.better), worse=number(each.worse)),
         )
         for each in differences
     )
-    return Markup(
-        '<section><h2>Against <bdi>{}</bdi></h2><p class="hint">The same queries, one by one. A line that does '
-        "not touch "
-        'the middle is more than chance.</p><table class="bars differences"><thead class="sr-only"><tr><th scope="col">'
-        'Variant</th><th scope="col">Chart</th><th scope="col">Difference, 95 % interval</th><th '
-        'scope="col">Verdict</th>'
-        "</tr></thead><tbody>{}</tbody></table></section>"
-    ).format(shorten(baseline, 120), rows)
+    return html(
+        '<section><h2>[[Against]] <bdi>{}</bdi></h2><p class="hint">[[The same queries, one by one. A line that does '
+        'not touch the middle is more than chance.]]</p><table class="bars differences"><thead class="sr-only"><tr>'
+        '<th scope="col">[[Variant]]</th><th scope="col">[[Chart]]</th><th scope="col">[[Difference, 95 % '
+        'interval]]</th><th scope="col">[[Verdict]]</th></tr></thead><tbody>{}</tbody></table></section>'
+    ).format(shorten(shown_label(baseline), 120), rows)
 
 
 def _verdict(estimate: Estimate) -> str:
     if not estimate.excludes_zero:
-        return "could be chance"
-    return "better" if estimate.value > 0 else "worse"
+        return _("could be chance")
+    return _("better") if estimate.value > 0 else _("worse")
 
 
 def _render_by_instruction(groups: Sequence[InstructionScores], measure: Measure) -> Markup:
@@ -244,33 +263,35 @@ def _render_by_instruction(groups: Sequence[InstructionScores], measure: Measure
     end = scale_end([each.estimates[measure] for group in groups for each in group.scores])
     parts = join(
         Markup('<h3><q dir="auto">{}</q> <small>{}</small></h3>{}').format(
-            shorten(group.instruction or "no instruction", 200),
-            counted(group.query_count, "query", "queries"),
+            shorten(group.instruction or _("no instruction"), 200),
+            counted_queries(group.query_count),
             _bar_table(group.scores, measure, end, best=None),
         )
         for group in groups[:12]
     )
-    return Markup(
-        '<section><h2>{} by instruction</h2><p class="hint">The queries that were judged through each.</p>{}</section>'
+    return html(
+        "<section><h2>[[{} by instruction]]</h2>"
+        '<p class="hint">[[The queries that were judged through each.]]</p>{}</section>'
     ).format(measure.label, parts)
 
 
 def _render_table(scores: Sequence[VariantScores]) -> Markup:
     heads = join(
-        Markup('<th scope="col"><abbr title="{}">{}</abbr></th>').format(HELP[measure], measure.label)
+        Markup('<th scope="col"><abbr title="{}">{}</abbr></th>').format(_(HELP[measure]), measure.label)
         for measure in Measure
     )
     rows = join(
         Markup('<tr><th scope="row"><bdi>{}</bdi></th>{}<td>{} ms</td></tr>').format(
-            shorten(each.label, 120),
+            shorten(shown_label(each.label), 120),
             join(Markup("<td>{}</td>").format(_figure(each.estimates[measure])) for measure in Measure),
-            f"{each.median_ms:.0f}",
+            number(each.median_ms, 0),
         )
         for each in scores
     )
-    return Markup(
-        '<section><h2>All measures</h2><div class="wide" tabindex="0" role="region" aria-label="All measures">'
-        '<table class="figures"><thead><tr><th scope="col">Variant</th>{}<th scope="col">Median time</th></tr></thead>'
+    return html(
+        '<section><h2>[[All measures]]</h2><div class="wide" tabindex="0" role="region" aria-label="[[All measures]]">'
+        '<table class="figures"><thead><tr><th scope="col">[[Variant]]</th>{}<th scope="col">[[Median time]]</th></tr>'
+        "</thead>"
         "<tbody>{}</tbody></table></div></section>"
     ).format(heads, rows)
 
@@ -280,20 +301,21 @@ def _render_queries(report: EvaluationReport, measure: Measure, best: int, lense
     shown = [best, *others][:VARIANTS_SHOWN]
     worst = sorted(report.queries, key=lambda each: (each.values[measure][best], each.query))[:QUERIES_SHOWN]
     heads = join(
-        Markup('<th scope="col"><bdi>{}</bdi></th>').format(shorten(report.scores[place].label, 60)) for place in shown
+        Markup('<th scope="col"><bdi>{}</bdi></th>').format(shorten(shown_label(report.scores[place].label), 60))
+        for place in shown
     )
     rows = join(_render_query(each, report, measure, shown, lenses) for each in worst)
-    return Markup(
-        '<section><h2>Query by query</h2><p class="hint">Those that <bdi>{}</bdi> answers worst come first{}. A number '
-        'opens the search.</p><div class="wide" tabindex="0" role="region" aria-label="Query by query">'
-        '<table class="figures queries"><thead><tr><th scope="col">Query</th><th '
-        'scope="col">Relevant</th>{}</tr></thead>'
-        "<tbody>{}</tbody></table></div></section>"
+    cut = _("; {count} of {total} are shown").format(count=QUERIES_SHOWN, total=number(len(report.queries)))
+    return html(
+        '<section><h2>[[Query by query]]</h2><p class="hint">[[Those that {variant} answers worst come first{cut}. A '
+        'number opens the search.]]</p><div class="wide" tabindex="0" role="region" aria-label="[[Query by query]]">'
+        '<table class="figures queries"><thead><tr><th scope="col">[[Query]]</th><th '
+        'scope="col">[[Relevant]]</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>'
     ).format(
-        shorten(report.scores[best].label, 60),
-        f"; {QUERIES_SHOWN} of {len(report.queries):,} are shown" if len(report.queries) > QUERIES_SHOWN else "",
-        heads,
-        rows,
+        variant=Markup("<bdi>{}</bdi>").format(shorten(shown_label(report.scores[best].label), 60)),
+        cut=cut if len(report.queries) > QUERIES_SHOWN else "",
+        heads=heads,
+        rows=rows,
     )
 
 
@@ -302,7 +324,7 @@ def _render_query(
 ) -> Markup:
     cells = join(
         Markup('<td><a href="{}">{}</a></td>').format(
-            _search_address(query, report.scores[place].variant, lenses), f"{query.values[measure][place]:.2f}"
+            _search_address(query, report.scores[place].variant, lenses), number(query.values[measure][place], 2)
         )
         for place in shown
     )
@@ -326,12 +348,10 @@ def _search_address(query: QueryScores, variant: Variant, lenses: Mapping[str, s
 
 
 def _figure(estimate: Estimate, *, sign: str = "") -> Markup:
-    return Markup("<b>{}</b> <small>{} to {}</small>").format(
-        *(f"{number:{sign}.3f}" for number in (estimate.value, estimate.low, estimate.high))
-    )
+    return Markup("<b>{}</b> <small>{}</small>").format(signed(estimate.value, sign), interval(estimate, sign))
 
 
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{number(seconds / 3600, 1)} h"

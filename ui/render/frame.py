@@ -17,11 +17,12 @@ _ACCOUNT = (
     '<button type="submit" class="plain-button">[[Log out]]</button></form>'
 )
 
-_SHORTCUTS = (
+SHORTCUTS = (
     (("/",), later("to the query")),
     (("j", "↓"), later("next passage, or next row of a list")),
     (("k", "↑"), later("the one before")),
     (("o", later("Enter")), later("open it in its document")),
+    ((later("Enter"),), later("in the query or an instruction: search")),
     ((later("Tab"),), later("to the actions of a passage, and all else that can be pressed")),
     (("?",), later("these keys")),
     ((later("Esc"),), later("close what is open")),
@@ -33,13 +34,17 @@ _KEYS = (
 )
 
 
-def _render_keys() -> Markup:
+def render_keys(keys: Sequence[str]) -> Markup:
+    return Markup(" ").join(Markup("<kbd>{}</kbd>").format(_(key)) for key in keys)
+
+
+def _render_shortcuts() -> Markup:
     return html(_KEYS).format(
         join(
             Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(
-                Markup(" ").join(Markup("<kbd>{}</kbd>").format(_(key)) for key in keys), _(meaning)
+                render_keys(keys), _(meaning)
             )
-            for keys, meaning in _SHORTCUTS
+            for keys, meaning in SHORTCUTS
         )
     )
 
@@ -71,7 +76,7 @@ def render_footer(about: AboutInfo) -> str:
         '<footer class="site-footer"><p>[[Model]] <b>{}</b> · gircse-search {} · [[runs on this '
         'machine alone]]</p><p><button type="button" class="plain-button" '
         "data-open-keys><kbd>?</kbd> [[Keys]]</button></p>{}</footer>{}"
-    ).format(clean(about.model_name), clean(about.version), _render_languages(), _render_keys())
+    ).format(clean(about.model_name), clean(about.version), _render_languages(), _render_shortcuts())
 
 
 def _render_languages() -> Markup:

@@ -8,48 +8,50 @@ from markupsafe import Markup
 
 from app.types.evaluation import JudgementSource
 from ui.contract import DOCUMENTS, SEARCH
+from ui.language import _, html, ngettext, number
 from ui.render.text import clean, join, shorten
 
 
 def render_sources(sources: Sequence[JudgementSource]) -> str:
     if not sources:
-        return Markup(
-            '<div class="empty"><h2>Nothing is judged in this collection yet</h2><p>To measure a search, '
-            "somebody has to "
-            'say which documents answer which queries. Give thumbs to hits on the <a href="{}">search page</a>, '
-            "or bring "
-            "in a file of judgements below.</p></div>"
+        return html(
+            '<div class="empty"><h2>[[Nothing is judged in this collection yet]]</h2><p>[[To measure a search, somebody '
+            'has to say which documents answer which queries. Give thumbs to hits on the]] <a href="{}">[[search '
+            "page]]</a>[[, or bring in a file of judgements below.]]</p></div>"
         ).format(SEARCH.path)
     return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
 
 
 def render_no_collection() -> str:
-    return Markup(
-        '<div class="empty"><h2>There is no collection yet</h2><p>Add documents under <a '
-        'href="{}">Documents</a> first; '
-        "then say which of them answer your queries.</p></div>"
+    return html(
+        '<div class="empty"><h2>[[There is no collection yet]]</h2><p>[[Add documents first, then say which of them '
+        'answer your queries:]] <a href="{}">[[Documents]]</a></p></div>'
     ).format(DOCUMENTS.path)
 
 
 def _render_source(source: JudgementSource) -> Markup:
     name = source.judged_by.partition(":")[2] if source.is_import else source.judged_by
     remove = (
-        Markup(
+        html(
             '<button type="button" class="plain-button is-danger" data-event="forget" data-source="{by}" '
-            'data-confirm="Remove the imported judgements “{name}”?" aria-label="Remove the import '
-            '{name}">Remove</button>'
+            'data-confirm="[[Remove the imported judgements “{name}”?]]" aria-label="[[Remove the import '
+            '{name}]]">[[Remove]]</button>'
         ).format(by=clean(source.judged_by), name=shorten(name, 80))
         if source.is_import
         else ""
     )
     return Markup("<li><span><b dir=auto>{}</b> <small>{}</small></span><span>{} · {}</span>{}</li>").format(
         shorten(name, 80),
-        "imported" if source.is_import else "thumbs",
-        counted(source.query_count, "query", "queries"),
-        counted(source.judgement_count, "judgement", "judgements"),
+        _("imported") if source.is_import else _("thumbs"),
+        counted_queries(source.query_count),
+        counted_judgements(source.judgement_count),
         remove,
     )
 
 
-def counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def counted_queries(count: int) -> str:
+    return ngettext("{count} query", "{count} queries", count).format(count=number(count))
+
+
+def counted_judgements(count: int) -> str:
+    return ngettext("{count} judgement", "{count} judgements", count).format(count=number(count))

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.types.lens_indexes import LensIndexState, LensIndexStatus
 from app.types.values import OTHER, ValueCount, ValueReading, ValueScope, ValueSummary
+from ui.core_messages import translate_message
 from ui.language import _, html, ngettext, number, percent
 from ui.render.text import clean, join, shorten
 
@@ -64,7 +65,7 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
         LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
         LensIndexState.WAITING: _("waits for the worker"),
         LensIndexState.STALE: _("out of date; build it again"),
-        LensIndexState.FAILED: _("failed: {error}").format(error=found.error or _("the log says why")),
+        LensIndexState.FAILED: _("failed: {error}").format(error=translate_message(found.error) or _("the log says why")),
     }[found.state]
     table = Markup("")
     if found.state is LensIndexState.READY:

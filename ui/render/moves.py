@@ -5,6 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ui.comparison import Comparison, Place, is_shown
+from ui.language import _
 from ui.render.text import join
 
 ROW, WIDTH, EDGE = 104, 96, 8  # pixels; compare.css gives the rows of both lists the same height
@@ -20,10 +21,10 @@ def render_moves(comparison: Comparison) -> Markup:
           if not is_shown(place, comparison.left)),
         *(_render_line(place) for place in comparison.right if is_shown(place, comparison.left)),
     ]  # fmt: skip
-    said = (
-        f"Lines join the {comparison.shared} passages that both lists show. "
-        "Full lines rise from A to B, dashed ones fall, thin ones stay."
-    )
+    said = _(
+        "Lines join the {count} passages that both lists show. Full lines rise from A to B, dashed ones fall, thin "
+        "ones stay."
+    ).format(count=comparison.shared)
     return Markup(
         '<div class="moves"><svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         'aria-label="{said}"><title>{said}</title>{lines}</svg></div>'

@@ -12,6 +12,7 @@ from app.types.documents import Document
 from app.types.file_names import shown_title
 from app.types.search import HitDocument
 from ui.contract import DOCUMENTS
+from ui.core_messages import translate_message
 from ui.language import _, html
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -33,7 +34,7 @@ def join(parts: Iterable[Markup]) -> Markup:
 
 def render_error(message: str, *, title: str = "") -> str:
     return Markup('<div class="notice is-error" role="alert"><h2>{}</h2><p dir="auto">{}</p></div>').format(
-        clean(title or _("Please check this")), shorten(message, 1000)
+        clean(title or _("Please check this")), shorten(translate_message(message), 1000)
     )
 
 
