@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from app.types.access import Principal, Role, WebSession
+from app.types.access import Principal, WebSession
 from app.types.quotas import QuotaUse, in_bytes
 from ui.language import _, current_language, html, later, moment, number
 from ui.render.text import clean, join
@@ -41,11 +41,7 @@ _NAMES = {
     "documents": later("Documents"),
     "requests": later("Requests in this minute"),
 }
-_ROLES = {
-    Role.READER: later("reader"),
-    Role.EDITOR: later("editor"),
-    Role.ADMIN: later("admin"),
-}
+_UNKNOWN = "an unknown browser"  # as the core has it
 _NONE = "<p>[[A key asks, which has no sessions.]]</p>"
 
 
@@ -58,7 +54,7 @@ def account_drawer() -> Callable[[Principal, Sequence[WebSession], Sequence[Quot
             language=current_language(),
             css=css,
             name=clean(me.name),
-            role=_(_ROLES[me.role]),
+            role=me.role.label,
             sessions=_sessions(sessions, me.session_id),
             quotas=html(_QUOTAS).format(join(map(_quota, quotas))),
         )
@@ -71,15 +67,22 @@ def _sessions(sessions: Sequence[WebSession], current: str | None) -> Markup:
         return html(_NONE)
     rows = join(
         _ROW.format(
-            browser=clean(each.browser or _("not known")),
+            browser=clean(_browser(each.browser)),
             address=clean(each.address or _("not known")),
             since=moment(each.created_at),
             used=moment(each.used_at),
-            end=html("[[here]]") if each.id == current else html(_END).format(clean(each.id), clean(each.browser)),
+            end=html("[[here]]") if each.id == current else html(_END).format(clean(each.id), clean(_browser(each.browser))),
         )
         for each in sessions
     )
     return html(_SESSIONS).format(rows=rows, others=html(_OTHERS) if len(sessions) > 1 else "")
+
+
+def _browser(told: str) -> str:
+    browser, is_both, system = told.partition(" on ")
+    if is_both:
+        return _("{browser} on {system}").format(browser=browser, system=system)
+    return browser if browser and browser != _UNKNOWN else _("not known")
 
 
 def _quota(use: QuotaUse) -> Markup:

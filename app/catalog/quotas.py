@@ -35,7 +35,8 @@ def require_room(session: Session, documents: Sequence[NewDocument]) -> None:
 
 
 def _check(allowance: Allowance, with_these: StoredAmount) -> None:
-    user, ask = allowance.user, f"Delete documents, or ask {allowance.contact}."
+    user = allowance.user
+    ask = f"Delete documents, or ask {allowance.contact}."
     if allowance.max_documents is not None and with_these.documents > allowance.max_documents:
         raise QuotaExceededError(f"{user} may store {allowance.max_documents:,} documents, and this is one more. {ask}")
     if allowance.max_bytes is not None and with_these.bytes > allowance.max_bytes:
