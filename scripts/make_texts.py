@@ -52,7 +52,10 @@ def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
     yield from find_messages(folder.parent)
     for path in (folder.parent / name for name in MARKED_ELSEWHERE):
         if path.exists():
-            yield from ((text, path.relative_to(folder.parent).as_posix()) for text in texts_of_python(path.read_text(encoding="utf-8")))
+            yield from (
+                (text, path.relative_to(folder.parent).as_posix())
+                for text in texts_of_python(path.read_text(encoding="utf-8"))
+            )
     for path in sorted(folder.rglob("*.py")):
         name = path.relative_to(folder.parent).as_posix()
         yield from ((text, name) for text in texts_of_python(path.read_text(encoding="utf-8")))

@@ -71,7 +71,9 @@ def _sessions(sessions: Sequence[WebSession], current: str | None) -> Markup:
             address=clean(each.address or _("not known")),
             since=moment(each.created_at),
             used=moment(each.used_at),
-            end=html("[[here]]") if each.id == current else html(_END).format(clean(each.id), clean(_browser(each.browser))),
+            end=html("[[here]]")
+            if each.id == current
+            else html(_END).format(clean(each.id), clean(_browser(each.browser))),
         )
         for each in sessions
     )

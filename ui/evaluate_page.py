@@ -144,8 +144,8 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     with gr.Column(elem_classes="ask"):
         with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
-                [(_(label), mode) for label, mode in MODES], value=[DEFAULT_MODE.value], label=_("Find by"), min_width=260, elem_id="evaluate-modes",
-                elem_classes="modes",
+                [(_(label), mode) for label, mode in MODES], value=[DEFAULT_MODE.value], label=_("Find by"),
+                min_width=260, elem_id="evaluate-modes", elem_classes="modes",
             )  # fmt: skip
             step_field = gr.CheckboxGroup(
                 [str(each) for each in steps], value=usual, label=_("Steps of refinement (K)"), min_width=260,
@@ -168,12 +168,12 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 info=_("The same documents, taken in another way."), min_width=240, elem_id="evaluate-compare",
             )  # fmt: skip
             judged_by = choice_field(
-                [], value=[], multiselect=True, label=_("Judged by"), info=_("Nothing chosen: everybody."), min_width=200,
-                elem_id="evaluate-judges",
+                [], value=[], multiselect=True, label=_("Judged by"), info=_("Nothing chosen: everybody."),
+                min_width=200, elem_id="evaluate-judges",
             )  # fmt: skip
             max_queries = choice_field(
-                sample_choices(), value=ALL_QUERIES, label=_("Ask"), info=_("A sample is the same each time."), min_width=180,
-                filterable=False, elem_id="evaluate-sample",
+                sample_choices(), value=ALL_QUERIES, label=_("Ask"), info=_("A sample is the same each time."),
+                min_width=180, filterable=False, elem_id="evaluate-sample",
             )  # fmt: skip
         message = gr.HTML("", elem_id="evaluate-plan-message", js_on_load=None)
     return _Plan(modes, step_field, instructions, compared_with, judged_by, max_queries, start, message)
@@ -184,8 +184,8 @@ def _build_results() -> _Results:
     with gr.Row(elem_classes="ask-row result-controls", visible=False, elem_id="evaluate-controls") as controls:
         run = choice_field([], label=_("Measurement"), min_width=260, scale=3, elem_id="evaluate-run")
         measure = gr.Dropdown(
-            [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label=_("Measure shown"), min_width=140,
-            filterable=False, elem_id="evaluate-measure",
+            [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label=_("Measure shown"),
+            min_width=140, filterable=False, elem_id="evaluate-measure",
         )  # fmt: skip
         baseline = choice_field([], label=_("Against"), min_width=220, scale=2, elem_id="evaluate-baseline")
     report = gr.HTML("", elem_id="evaluate-report", js_on_load=None)

@@ -108,7 +108,7 @@ def _translations(language: str) -> gettext.NullTranslations:
 
 def _(text: str) -> str:
     """In the language of the person at hand. The text must stand here as it is, to be found for the language files."""
-    return _translations(_language.get()).gettext(text)
+    return _translations(_language.get()).gettext(text) if text else ""  # whose translation is the file's header
 
 
 def ngettext(one: str, many: str, count: int) -> str:

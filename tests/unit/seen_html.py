@@ -13,8 +13,8 @@ HARMLESS_TAGS = {
     "polyline", "circle", "path", "text",
 }  # fmt: skip
 HARMLESS_ATTRIBUTES = {
-    "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "scope", "type",
-    "name", "tabindex", "start", "open", "data-walk", "data-event", "data-action", "data-subject", "data-value",
+    "class", "role", "lang", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "scope",
+    "type", "name", "tabindex", "start", "open", "data-walk", "data-event", "data-action", "data-subject", "data-value",
     "data-pair", "popover", "popovertarget", "popovertargetaction", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx",
     "cy", "r", "d", "points", "text-anchor", "width", "height",
 }  # fmt: skip

@@ -216,9 +216,7 @@ def test_bars_and_differences_are_drawn_to_scale() -> None:
 
 def test_the_curve_shows_every_line_and_the_level_without_steps() -> None:
     points = {1: Estimate(0.4, 0.3, 0.5), 20: Estimate(0.6, 0.5, 0.7)}
-    curve = render_curve(
-        [Series(HOSTILE, points), Series("sparse", {}, Estimate(0.5, 0.4, 0.6))], title="nDCG@10", measure="nDCG@10"
-    )
+    curve = render_curve([Series(HOSTILE, points), Series("sparse", {}, Estimate(0.5, 0.4, 0.6))], title="nDCG@10")
     assert "<img" not in curve
     assert curve.count("<circle") == 2
     assert 'class="level series-2"' in curve

@@ -14,7 +14,9 @@ from ui.render.markdown import render_markdown
 from ui.render.text import join, shorten
 
 FINGERPRINT_CHARS = 12
-NO_CARD = later("The model brings no card of its own: see where you have it from for what it was made and measured with.")
+NO_CARD = later(
+    "The model brings no card of its own: see where you have it from for what it was made and measured with."
+)
 
 _HELP = """<section class="help"><h2>[[Help]]</h2>
 <dl><dt>[[What does the instruction do?]]</dt>
@@ -196,5 +198,6 @@ def _render_mismatch(collection: CountedCollection, fingerprint: str) -> Markup:
     if not fingerprint or collection.fingerprint == fingerprint:
         return Markup("")
     return html(
-        '<span class="advice">[[Written by another model, so it cannot be searched:]] <code>gircse reindex {}</code></span>'
+        '<span class="advice">[[Written by another model, so it cannot be searched:]] <code>gircse reindex '
+        "{}</code></span>"
     ).format(shorten(collection.name, 80))

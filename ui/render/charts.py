@@ -77,7 +77,7 @@ def render_curve(series: Sequence[Series], *, title: str) -> Markup:
         '<figure class="curve-figure"><figcaption>{title}</figcaption>'
         '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}. [[The numbers are in the table of all '
         'measures.]]">{grid}{ticks}<text class="axis-name" x="{middle}" y="{bottom}" text-anchor="middle">[[Steps of '
-        'refinement (K)]]</text>{lines}</svg>{legend}</figure>'
+        "refinement (K)]]</text>{lines}</svg>{legend}</figure>"
     ).format(
         title=title,
         width=_WIDTH,
@@ -114,8 +114,8 @@ class _Place:
         return round(_TOP + (1 - share) * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _line(line: Series, number: int, place: _Place, *, has_band: bool) -> Markup:
-    colour = number % SERIES_COLOURS + 1
+def _line(line: Series, order: int, place: _Place, *, has_band: bool) -> Markup:
+    colour = order % SERIES_COLOURS + 1
     if line.level is not None:
         return Markup('<line class="level series-{}" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(
             colour, _LEFT, _WIDTH - _RIGHT, y=place.y(line.level.value)

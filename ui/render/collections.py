@@ -64,7 +64,9 @@ def _render_reindex(status: ReindexStatus) -> Markup:
     ).format(
         kind=" is-error" if status.error else "",
         role="alert" if status.error else "status",
-        said=_("Indexing anew failed at {count}: {error}").format(count=count, error=shorten(translate_message(status.error), 600))
+        said=_("Indexing anew failed at {count}: {error}").format(
+            count=count, error=shorten(translate_message(status.error), 600)
+        )
         if status.error
         else _(
             "A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nothing works on it."

@@ -112,7 +112,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
     )
     if request.mode is SearchMode.SPARSE:
         sense = html("[[by the words of the query alone]]")
-    steps = ngettext("{count} step", "{count} steps", request.steps).format(count=request.steps)
+    steps = ngettext("{count} step", "{count} steps", request.steps or 0).format(count=request.steps)
     details = f"{steps} · {_(_MODES[request.mode])} · "
     thought = join(
         Markup('<li class="{}" dir="auto">{}</li>').format(

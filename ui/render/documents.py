@@ -141,7 +141,9 @@ def render_documents(page: DocumentPage) -> str:
 def _render_document(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
     title = shorten(name_of(document), 160)
     error = (
-        Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(translate_message(document.error), 500))
+        Markup('<span class="document-error" dir="auto">{}</span>').format(
+            shorten(translate_message(document.error), 500)
+        )
         if document.error
         else ""
     )
@@ -252,7 +254,9 @@ def _render_fetch(fetch: Fetch) -> Markup:
         '<span class="document-buttons">{buttons}</span></li>'
     ).format(
         url=url,
-        error=Markup('<span class="document-error" dir="auto">{}</span>').format(shorten(translate_message(fetch.error or ""), 500))
+        error=Markup('<span class="document-error" dir="auto">{}</span>').format(
+            shorten(translate_message(fetch.error or ""), 500)
+        )
         if has_failed
         else "",
         kind="failed" if has_failed else "queued",

@@ -99,8 +99,8 @@ def render_report(
 def _render_heading(run: EvaluationRun, report: EvaluationReport) -> Markup:
     address = f"/api/v1/evaluations/{run.id}"
     return html(
-        '<div class="report-head"><p>[[{queries} judged in {collection}{through}, {variants}, measured in {time}. Lines '
-        'mark 95 % intervals over queries.]]</p><p class="downloads"><span>[[Download]]</span> <a '
+        '<div class="report-head"><p>[[{queries} judged in {collection}{through}, {variants}, measured in {time}. '
+        'Lines mark 95 % intervals over queries.]]</p><p class="downloads"><span>[[Download]]</span> <a '
         'href="{address}/scores.csv" download>[[Table (CSV)]]</a> <a href="{address}/queries.csv" download>[[Queries '
         '(CSV)]]</a> <a href="{address}" download="evaluation-{id}.json">[[Everything (JSON)]]</a></p></div>'
     ).format(
@@ -151,8 +151,8 @@ def _render_cautions(report: EvaluationReport) -> Markup:
     if judged < LITTLE_JUDGED:
         said.append(
             _(
-                "Of the first ten documents only {percent} were judged. Those that nobody judged count as not relevant, "
-                "so the figures are too low, and lower for a search that finds what nobody had seen."
+                "Of the first ten documents only {percent} were judged. Those that nobody judged count as not "
+                "relevant, so the figures are too low, and lower for a search that finds what nobody had seen."
             ).format(percent=percent(judged))
         )
     for name, count in report.missing_documents.items():

@@ -41,9 +41,7 @@ def render_keys(keys: Sequence[str]) -> Markup:
 def _render_shortcuts() -> Markup:
     return html(_KEYS).format(
         join(
-            Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(
-                render_keys(keys), _(meaning)
-            )
+            Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(render_keys(keys), _(meaning))
             for keys, meaning in SHORTCUTS
         )
     )

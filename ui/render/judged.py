@@ -15,9 +15,9 @@ from ui.render.text import clean, join, shorten
 def render_sources(sources: Sequence[JudgementSource]) -> str:
     if not sources:
         return html(
-            '<div class="empty"><h2>[[Nothing is judged in this collection yet]]</h2><p>[[To measure a search, somebody '
-            'has to say which documents answer which queries. Give thumbs to hits on the]] <a href="{}">[[search '
-            "page]]</a>[[, or bring in a file of judgements below.]]</p></div>"
+            '<div class="empty"><h2>[[Nothing is judged in this collection yet]]</h2><p>[[To measure a search, '
+            "somebody has to say which documents answer which queries. Give thumbs to hits on the]] "
+            '<a href="{}">[[search page]]</a>[[, or bring in a file of judgements below.]]</p></div>'
         ).format(SEARCH.path)
     return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
 

@@ -65,7 +65,9 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
         LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
         LensIndexState.WAITING: _("waits for the worker"),
         LensIndexState.STALE: _("out of date; build it again"),
-        LensIndexState.FAILED: _("failed: {error}").format(error=translate_message(found.error) or _("the log says why")),
+        LensIndexState.FAILED: _("failed: {error}").format(
+            error=translate_message(found.error or "") or _("the log says why")
+        ),
     }[found.state]
     table = Markup("")
     if found.state is LensIndexState.READY:
