@@ -15,7 +15,8 @@ from ui.choices import NO_INSTRUCTION, read_choices
 from ui.comparison import Answer, Look, compare, top_words
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.language import _
-from ui.lens_handlers import LensHandlers, chosen_value, read_values, shown_lens
+from ui.lens_handlers import LensHandlers, chosen_value, read_values
+from ui.lens_names import shown_lens
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode

@@ -14,7 +14,7 @@ from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
 from ui.handler_inputs import as_handler, event_data
 from ui.language import _
-from ui.lens_handlers import OWN_WORDS
+from ui.lens_names import OWN_WORDS
 from ui.render.comparison import render_welcome
 from ui.search_page import ACT_SCRIPT, MODES
 from ui.streams import skipping_none

@@ -18,6 +18,7 @@ from app.types.evaluation import (
 )
 from ui.handler_inputs import read_choice, read_whole_number
 from ui.language import _, later, ngettext, number
+from ui.lens_names import shown_lens
 from ui.render.evaluation import render_progress, render_report
 from ui.render.judged import counted_queries, render_no_collection, render_sources
 from ui.render.text import render_note
@@ -94,7 +95,7 @@ class EvaluateHandlers:
             lenses = []
         return [
             *((_(each), each) for each in POLICIES),
-            *((_("Lens: {name}").format(name=each), LENS + each) for each in lenses),
+            *((_("Lens: {name}").format(name=shown_lens(each)), LENS + each) for each in lenses),
         ]
 
     def start(

@@ -11,9 +11,9 @@ from app.search.value_syntax import join_values, parse_values, split_values
 from app.types.values import OTHER, LensValue
 from ui.choices import Choices, read_choices
 from ui.handler_inputs import read_choice, read_text
-from ui.language import _, later
+from ui.language import _
+from ui.lens_names import NO_LENS, OWN_WORDS, shown_lens
 
-NO_LENS, OWN_WORDS = later("No lens"), later("Own words")
 MAX_VALUES_CHARS = 20_000
 
 
@@ -46,7 +46,7 @@ class LensHandlers:
         """What a lens is for, in a line."""
         if name in (NO_LENS, OWN_WORDS):
             return _("A lens is an instruction with a name: it says what “similar” should mean.")
-        return find_lens(self.catalog, read_choice(name, name="lens")).note
+        return shown_lens(find_lens(self.catalog, read_choice(name, name="lens")).note)
 
     def values_of(self, name: object) -> str | None:
         """The lens's values as a person writes them; None where the person's own stay."""
@@ -60,11 +60,6 @@ class LensHandlers:
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
         """The choices so far, changed by a click."""
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
-
-
-def shown_lens(name: str) -> str:
-    """A lens's name is its own; for what is none, the language of the person at hand has one."""
-    return _(name) if name in (NO_LENS, OWN_WORDS) else name
 
 
 def read_values(values: object, *, side: str = "") -> tuple[LensValue, ...]:

@@ -15,6 +15,7 @@ from app.types.search import ALL_COLLECTIONS, SearchRequest
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, PastSearch, SavedSearch, SearchQuestion, question_of
 from ui.handler_inputs import read_choice, read_text
 from ui.language import _, later
+from ui.lens_names import shown_lens
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.text import render_note
 from ui.search_links import search_address
@@ -90,7 +91,7 @@ _MODES = {"dense": later("by meaning"), "sparse": later("by words"), "hybrid": l
 def _details(asked: Mapping[str, Any], lenses: Mapping[str, str]) -> str:
     """`lenses` are names by instruction."""
     instruction = asked.get("instruction") or ""
-    found = [asked.get("lens") or lenses.get(instruction, instruction)]
+    found = [shown_lens(asked.get("lens") or lenses.get(instruction, instruction))]
     found += [f"{key}: {value}" for key, value in asked.get("filters", {}).items()]
     found += [_("not about {phrase}").format(phrase=phrase) for phrase in asked.get("exclude", [])]
     found += [_(_MODES[asked["mode"]])] if "mode" in asked else []

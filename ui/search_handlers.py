@@ -24,7 +24,8 @@ from ui.contract import Example
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.language import _, later
-from ui.lens_handlers import NO_LENS, OWN_WORDS, LensHandlers, chosen_value, read_values
+from ui.lens_handlers import LensHandlers, chosen_value, read_values
+from ui.lens_names import NO_LENS, OWN_WORDS
 from ui.render.advice import render_language
 from ui.render.facets import render_facets
 from ui.render.hits import DOCUMENT_FILTER, render_results

@@ -15,7 +15,7 @@ from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data, share_or_zero, whole_number_or
 from ui.language import _, html, later
-from ui.lens_handlers import OWN_WORDS
+from ui.lens_names import OWN_WORDS
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.welcome import render_lens_note, render_skeleton, render_welcome
 from ui.saved_page import build_saving

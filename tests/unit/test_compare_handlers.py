@@ -20,7 +20,7 @@ from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from ui.compare_handlers import AS_IT_IS, NOTHING, CompareHandlers, SideFields
 from ui.handler_inputs import as_stream_handler
-from ui.lens_handlers import NO_LENS, OWN_WORDS
+from ui.lens_names import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
 FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"

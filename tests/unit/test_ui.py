@@ -38,7 +38,7 @@ from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
-from ui.lens_handlers import NO_LENS, OWN_WORDS
+from ui.lens_names import NO_LENS, OWN_WORDS
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,6 +11,7 @@ from app.types.lens_indexes import LensIndexState, LensIndexStatus
 from app.types.values import OTHER, ValueCount, ValueReading, ValueScope, ValueSummary
 from ui.core_messages import translate_message
 from ui.language import _, html, ngettext, number, percent
+from ui.lens_names import shown_lens
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 14  # of more, those with the most passages come first
@@ -75,7 +76,7 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
         address = f"/api/v1/collections/{name}/lens-indexes/table?{asked}"
         table = html(' · <a href="{}" download>[[All passages by value (CSV)]]</a>').format(address)
     return html('<p class="hint lens-index">[[Index of the lens]] <span dir="auto">{}</span>: {}{}</p>').format(
-        shorten(found.lens, 40), shorten(said, 200), table
+        shorten(shown_lens(found.lens), 40), shorten(said, 200), table
     )
 
 

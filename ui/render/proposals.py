@@ -9,6 +9,7 @@ from markupsafe import Markup
 from app.search.value_syntax import join_values
 from app.types.proposals import ProposalSource, ValueProposal
 from ui.language import _, html
+from ui.lens_names import shown_lens
 from ui.render.text import clean, join, shorten
 
 VALUES_SHOWN = 6
@@ -47,7 +48,7 @@ def _tell_source(proposal: ValueProposal) -> str:
     name = shorten(proposal.name.replace("_", " "), 50)
     match proposal.source:
         case ProposalSource.LENS:
-            return _("Lens: {name}").format(name=name)
+            return _("Lens: {name}").format(name=shown_lens(name))
         case ProposalSource.BANK:
             return _("Known aspect: {name}").format(name=name)
         case ProposalSource.METADATA:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ui.language import _, later
+from ui.lens_names import shown_lens
 
 _PARTS = (
     later("dense"),
@@ -22,5 +23,5 @@ def shown_label(label: str) -> str:
 
 def _shown(part: str) -> str:
     if part.startswith(_LENS):
-        return _("instruction of the lens {name}").format(name=part.removeprefix(_LENS))
+        return _("instruction of the lens {name}").format(name=shown_lens(part.removeprefix(_LENS)))
     return _(part) if part in _PARTS else part

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from app.types.search import Hit, SearchResult
 from ui.contract import PURPOSE, Example
 from ui.language import _, html
+from ui.lens_names import shown_lens
 from ui.render.lens_values import render_value_chip
 from ui.render.text import clean, join, name_of, shorten
 
@@ -78,8 +79,8 @@ def _render_view(view: LensView, heading: str, ranks: Mapping[str, int] | None) 
         heading,
         clean(view.example.query),
         clean(view.example.instruction),
-        shorten(view.lens, 60),
-        shorten(view.note, 80),
+        shorten(shown_lens(view.lens), 60),
+        shorten(shown_lens(view.note), 80),
         "" if view.result else "is-waiting",
         join(_render_hit(hit, ranks) for hit in hits) or Markup("<li>…</li><li>…</li><li>…</li>"),
     )
