@@ -211,6 +211,10 @@ def find_faults(language: str, folder: Path) -> list[str]:
             continue
         originals = each.id if isinstance(each.id, (list, tuple)) else (each.id,)
         strings = each.string if isinstance(each.string, (list, tuple)) else (each.string,)
+        if each.fuzzy:
+            faults.append(
+                f"{language}.po: the translation of {each.id!r} is marked fuzzy; look at it and take the mark away"
+            )
         if not all(strings):
             faults.append(f"{language}.po: {each.id!r} has no translation; write one")
         elif any(placeholders(string) not in [placeholders(one) for one in originals] for string in strings):

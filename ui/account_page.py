@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from app.types.access import Principal, WebSession
-from app.types.quotas import QuotaUse, in_bytes
+from app.types.quotas import QuotaUse
 from ui.language import _, current_language, html, later, moment, number
-from ui.render.text import clean, join
+from ui.render.text import clean, join, shown_size
 from ui.theme import ASSETS, SANS
 
 _PAGE = (
@@ -89,6 +89,6 @@ def _browser(told: str) -> str:
 
 def _quota(use: QuotaUse) -> Markup:
     def amount(count: int) -> str:
-        return in_bytes(count) if use.quota == "bytes" else number(count)
+        return shown_size(count) if use.quota == "bytes" else number(count)
 
     return _QUOTA.format(_(_NAMES[use.quota]), amount(use.used), _("any") if use.limit is None else amount(use.limit))

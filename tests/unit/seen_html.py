@@ -43,6 +43,7 @@ class Seen(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.texts: list[str] = []
         self.feed(str(html))  # Markup would escape what is added to it
         self.close()
 
@@ -51,6 +52,7 @@ class Seen(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.texts.append(data.strip())
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from string import Formatter
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from seen_html import Seen
 
-from scripts.make_texts import ROOT, find_faults, find_texts, texts_of_python
-from ui.language import COOKIE, ENGLISH, _, choose_language, html, languages, moment, ngettext, number, speaking
+from app.api.problems import add_problem_handlers
+from app.errors import UnknownCollectionError, UnknownLensError
+from app.types.access import Principal, Role, WebSession
+from app.types.quotas import QuotaUse
+from scripts.make_texts import ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
+from ui.account_page import account_drawer
+from ui.core_messages import MAX_CHARS, translate_message
+from ui.language import (
+    COOKIE,
+    ENGLISH,
+    _,
+    choose_language,
+    html,
+    languages,
+    moment,
+    ngettext,
+    number,
+    read_catalog,
+    speaking,
+)
+from ui.login_page import login_drawer
+from ui.page_language import LanguageOfRequest, Translated, translate_problem
 
 UI = ROOT / "ui"
-IN_ENGLISH_ALONE = {
-    "about",
-    "charts",
-    "comparison",
-    "evaluation",
-    "judged",
-    "moves",
-    "weights",
-}
 
 
 @pytest.mark.parametrize("language", [each for each in languages() if each != ENGLISH])
@@ -48,10 +64,9 @@ def test_texts_of_python_are_found_where_they_are_shown() -> None:
 def test_templates_have_no_text_beside_the_marked_ones() -> None:
     found = []
     for path in sorted((UI / "render").glob("*.py")):
-        if path.stem not in IN_ENGLISH_ALONE:
-            code = "".join(re.findall(r"[\"'](?:[^\"'\\\n])*[\"']", path.read_text(encoding="utf-8")))
-            code = re.sub(r"\[\[.+?\]\]", "", code.replace('""', "").replace("''", ""))
-            found += [f"{path.name}: {text}" for text in re.findall(r"</?(?:p|h2|h3|summary|th)>([A-Z][a-z ]+)<", code)]
+        code = "".join(re.findall(r"[\"'](?:[^\"'\\\n])*[\"']", path.read_text(encoding="utf-8")))
+        code = re.sub(r"\[\[.+?\]\]", "", code.replace('""', "").replace("''", ""))
+        found += [f"{path.name}: {text}" for text in re.findall(r"</?(?:p|h2|h3|summary|th)>([A-Z][a-z ]+)<", code)]
     assert not found, "mark these as [[text]], then run scripts/make_texts.py"
 
 
@@ -85,3 +100,98 @@ def test_texts_numbers_and_dates_follow_the_language() -> None:
         assert ngettext("{count} passage", "{count} passages", 1) == "{count} Textstelle"
         assert html("<b>[[Close]]</b> {}").format("<i>") == "<b>Schließen</b> &lt;i&gt;"
     assert _("Search") == "Search"
+
+
+def test_messages_of_the_core_are_found_in_its_code() -> None:
+    code = """
+_MEND = "Save it again, please."
+def read(name):
+    there = f"There are: {', '.join(name.known)}." if name else "There is nothing."
+    raise InputError(f"No {name!r} of {len(name)} here. {there} {_MEND}")
+def _time_reason(limits):
+    return f"It took {limits.seconds:g} seconds and {limits.seconds:g} more."
+def other():
+    return log(f"Nothing that anybody sees: {there}")
+"""
+    assert set(messages_of_python(code)) == {
+        "No “{name}” of {name2} here. {there} {mend}",
+        "There are: {known}.",
+        "There is nothing.",
+        "Save it again, please.",
+        "It took {seconds} seconds and {seconds2} more.",
+    }
+
+
+def test_every_message_of_the_core_is_recognised_with_what_is_filled_in() -> None:
+    catalog = read_catalog("de")
+    for text, _path in find_messages(ROOT):
+        values = {name: f"value{place}" for place, (_literal, name, *_) in enumerate(Formatter().parse(text)) if name}
+        said = text.format(**values).replace("“", "'").replace("”", "'")
+        with speaking("de"):
+            assert translate_message(said) == str(catalog.get(text).string).format(**values)
+        assert translate_message(said) == said
+
+
+def test_a_reason_within_a_message_is_translated_and_what_nobody_wrote_stays() -> None:
+    with speaking("de"):
+        said = translate_message(str(UnknownCollectionError("it's", ["letters", "recipes"])))
+        assert said.startswith("Eine Sammlung „it's“ gibt es nicht. Es gibt: letters, recipes. `gircse ingest")
+        assert "Es gibt noch keine Linsen." in translate_message(str(UnknownLensError("x", [])))
+        for own in ("", "Eigene Worte.", "No collection named", "x" * 10_000, "{} {name} %s"):
+            assert translate_message(own) == own
+
+
+def test_long_texts_are_looked_at_in_a_moment() -> None:
+    hostile = ("{name} may store " + "a, . “' and holds; this has . Delete documents, or ask " * MAX_CHARS)[:MAX_CHARS]
+    with speaking("de"):
+        translate_message("")
+        begun = time.process_time()
+        assert translate_message(hostile) == hostile
+    assert time.process_time() - begun < 1
+
+
+def test_login_and_account_speak_german() -> None:
+    now = datetime(2026, 11, 23, 21, 5, tzinfo=UTC)
+    sessions = [
+        WebSession("h", "ada", "c", now, now, id=each, used_at=now, address="10.0.0.1", browser="Firefox on Linux")
+        for each in ("one", "two")
+    ]
+    quotas = [QuotaUse("bytes", 5, None), QuotaUse("documents", 1234, 5000), QuotaUse("requests", 1, None)]
+
+    def shown() -> list[Seen]:
+        me = Principal("ada", Role.EDITOR, session_id="one")
+        return [
+            Seen(login_drawer()("/", "Name or password is wrong.")),
+            Seen(account_drawer()(me, sessions, quotas)),
+            Seen(account_drawer()(me, [], [])),
+        ]
+
+    names = {"gircse", "search", "Name", "admin", "ada, editor", "10.0.0.1"}
+    english = [set(seen.texts) for seen in shown()]
+    with speaking("de"):
+        german = shown()
+    for before, seen in zip(english, german, strict=True):
+        left = {text for text in before & set(seen.texts) if re.search(r"[a-z]{2}", text) and "{" not in text} - names
+        assert not left
+        assert seen.of("html")[0]["lang"] == "de"
+    assert "Name oder Passwort ist falsch." in german[0].text
+    assert "Firefox auf Linux" in german[1].text
+    assert "1.234" in german[1].text
+
+
+def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
+    api = FastAPI()
+    add_problem_handlers(api)
+
+    @api.get("/")
+    def fail() -> None:
+        raise UnknownCollectionError("x", [])
+
+    api.add_middleware(Translated, media_type="application/problem+json", rewrite=translate_problem)
+    api.add_middleware(LanguageOfRequest, default="auto")
+    with TestClient(api) as client:
+        plain = client.get("/").json()
+        german = client.get("/", headers={"accept-language": "de"}).json()
+    assert plain["detail"].startswith("No collection named 'x'. There are no collections yet.")
+    assert german["detail"].startswith("Eine Sammlung „x“ gibt es nicht. Es gibt noch keine Sammlungen.")
+    assert {**german, "detail": ""} == {**plain, "detail": ""}

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.search.soft_tokens import converged_step
 from embedder.refinement_steps import RefinementStep
-from ui.language import _, html
+from ui.language import _, html, number
 from ui.render.text import join
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18
@@ -38,14 +38,14 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
         tick=LEFT - 5,
         floor=HEIGHT - BOTTOM,
         at=_x(converged, steps[-1].step),
-        highest=f"{highest:.2f}",
+        highest=number(highest, 2),
         points=" ".join(f"{x},{y}" for x, y in points),
         dots=join(Markup('<circle cx="{}" cy="{}" r="2.2"/>').format(x, y) for x, y in points),
         ticks=join(
             Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
-                _x(number, steps[-1].step), HEIGHT - 4, number
+                _x(tick, steps[-1].step), HEIGHT - 4, tick
             )
-            for number in _ticks(steps[-1].step)
+            for tick in _ticks(steps[-1].step)
         ),
     )
 

@@ -11,7 +11,7 @@ from app.types.documents import READ_PROGRESS, Collection, Document, DocumentSta
 from app.types.upkeep import Fetch, FetchState
 from ui.core_messages import translate_message
 from ui.language import _, html, later, number
-from ui.render.text import clean, join, name_of, render_error, shorten
+from ui.render.text import clean, join, name_of, render_error, shorten, shown_size
 
 _IN_WORDS = {
     DocumentState.READY: later("ready"),
@@ -19,7 +19,6 @@ _IN_WORDS = {
     DocumentState.FAILED: later("failed"),
     DocumentState.DELETING: later("being deleted"),
 }
-_UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         id=clean(document.id),
         title=title,
         uri=shorten(document.uri, 160),
-        size=_size(document.byte_count),
+        size=shown_size(document.byte_count),
         error=error,
         state=_render_state(document, job, is_paused=is_paused),
         chunks=number(document.chunk_count),
@@ -281,11 +280,3 @@ def _button(action: str, label: str, *, of: str = "", document: str = "", docume
         join(attribute.format(value) for attribute, value in given if value),
         label,
     )
-
-
-def _size(byte_count: int) -> str:
-    size, unit = float(byte_count), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    shown = round(size) if unit == 0 or size >= 100 else round(size, 1)
-    return f"{number(shown)} {_UNITS[unit] if unit else _(_UNITS[0])}"

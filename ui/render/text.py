@@ -13,8 +13,9 @@ from app.types.file_names import shown_title
 from app.types.search import HitDocument
 from ui.contract import DOCUMENTS
 from ui.core_messages import translate_message
-from ui.language import _, html
+from ui.language import _, html, later, number
 
+_UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -40,6 +41,14 @@ def render_error(message: str, *, title: str = "") -> str:
 
 def render_note(message: str) -> str:
     return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))
+
+
+def shown_size(byte_count: int) -> str:
+    size, unit = float(byte_count), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    shown = round(size) if unit == 0 or size >= 100 else round(size, 1)
+    return f"{number(shown)} {_UNITS[unit] if unit else _(_UNITS[0])}"
 
 
 def name_of(document: Document | HitDocument) -> str:
