@@ -210,7 +210,7 @@ def test_judgements_are_brought_in_and_removed(opened: OpenPage, tmp_path: Path)
     page.get_by_role("button", name="Bring in judgements from files").click()
     page.locator("#evaluate-files input[type=file]").set_input_files([queries, qrels])
     page.get_by_role("button", name="Bring in", exact=True).click()
-    expect(page.locator("#evaluate-message")).to_contain_text("2 judgements of 2 queries and 2 documents are kept.")
+    expect(page.locator("#evaluate-message")).to_contain_text("Judgements kept: 2 (queries: 2, documents: 2).")
     expect(page.locator("#evaluate-message")).to_contain_text("not in this collection, and left out. nowhere")
     expect(page.locator(".sources")).to_contain_text("fruit imported")
 

@@ -25,7 +25,7 @@ async (collection, name, instruction) => {
     const said = await answer.json();
     if (!answer.ok) return [notice([said.detail || answer.statusText], true), name];
     chooser.value = '';
-    const lines = [gircse.text('Judgements that are kept: {judgements}, of {queries} (queries) and {documents} (documents).', {
+    const lines = [gircse.text('Judgements kept: {judgements} (queries: {queries}, documents: {documents}).', {
       judgements: shown(said.judgement_count), queries: shown(said.query_count), documents: shown(said.document_count),
     })];
     const add = (count, names, what) => { if (count) lines.push(`${shown(count)}: ${what} ${names.join(', ')}${count > names.length ? ', …' : ''}`); };
