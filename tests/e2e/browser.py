@@ -169,7 +169,7 @@ class OpenPage:
     def _watch_console(self, message: ConsoleMessage) -> None:
         is_broken_off = self._is_leaving and any(each in message.text for each in _BROKEN_OFF)
         if message.type == "error" and not is_broken_off:
-            self.complaints.append(message.text[:500])
+            self.complaints.append(f"{message.text[:500]} ({message.location.get('url', '')[:200]})")
 
     def _watch_dialog(self, dialog: Dialog) -> None:
         if self._expected_dialogs:

@@ -45,7 +45,17 @@ async function post(path, body) {
   return answer.json();
 }
 
+/* The page itself may be making it. */
+let offered = '';
+content.addEventListener('click', (event) => { offered = event.target.closest('[data-event=create]')?.dataset.name ?? offered; });
+async function waitForOffered() {
+  for (let waited = 0; offered === target().name && target().isNew && waited < 10_000; waited += 50) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 async function ensureCollection() {
+  await waitForOffered();
   const { name, isNew } = target();
   if (!name) throw new Error(gircse.text('Choose a collection first, or write the name of a new one.'));
   if (isNew) await post('collections', { name }).catch((error) => { if (error.status !== 409) throw error; });
