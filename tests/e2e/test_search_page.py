@@ -261,7 +261,7 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
     page = complete(open_page(address("ferry quay", i="-")))
     answer = ask(page_application, query="ferry quay", instruction="")
     assert (answer["mode"], shown(page)) == ("hybrid", answered(answer))
-    legs = page.locator(".hit .legs").first.locator("li").all_inner_texts()
+    legs = page.locator(".hit .legs").first.locator("li").all_text_contents()
     assert len(legs) == len(answer["hits"][0]["legs"]) >= 3
 
 
