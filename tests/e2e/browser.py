@@ -86,6 +86,10 @@ _OVERFLOWS = """() => {
     const isCut = node.scrollWidth > node.clientWidth && getComputedStyle(node).overflow !== 'visible';
     if (isCut && node.checkVisibility()) found.push(`${name(node)} has a scrollbar`);
   }
+  for (const node of content.querySelectorAll('*')) {
+    const isOver = getComputedStyle(node).position === 'fixed' && !node.closest('dialog, [popover]');
+    if (isOver && node.checkVisibility({ visibilityProperty: true })) found.push(`${name(node)} lies over the page`);
+  }
   const page = document.scrollingElement.scrollWidth;
   if (page > innerWidth + 1) found.unshift(`the page is ${page} wide on a screen of ${innerWidth}`);
   return found.slice(0, 12);
