@@ -10,7 +10,7 @@ import gradio as gr
 from app.types.search import DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
-from ui.chosen_collection import asked_collection, remember_collection
+from ui.chosen_collection import asked_collection, missing_collection, remember_collection
 from ui.contract import PageParts
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data, share_or_zero, whole_number_or
@@ -269,7 +269,7 @@ def _connect(
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return _restore(handlers, parts, request)
 
-    site.load(restore, outputs=[*fields.request, fields.lens, fields.note], **_QUIET).then(
+    site.load(restore, outputs=[*fields.request, fields.lens, fields.note, views.message], **_QUIET).then(
         **searching(handlers.search_again)
     )
 
@@ -392,4 +392,5 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
             choices=handlers.lens_choices(), value=OWN_WORDS if values and values != handlers.values_of(lens) else lens
         ),
         render_lens_note(handlers.note_of(lens)),
+        missing_collection(parts.catalog, request),
     )

@@ -40,6 +40,7 @@ _WORDS = {
     "maar ook naar bij of als aan",
 }
 _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
+LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # of a language's function words, and of all words
 
 

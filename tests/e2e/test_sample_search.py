@@ -19,6 +19,7 @@ from gircse_program import Gircse, Server
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from app.search.soft_tokens import is_stop_word
+from ui.language import COOKIE
 from ui.render.text import shorten
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
@@ -177,20 +178,22 @@ def first_ten(result: dict[str, Any]) -> set[str]:
 LAYOUT_SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
   for (const each of list.getEntries()) if (!each.hadRecentInput) shifts.push(each.value);
 }).observe({ type: 'layout-shift', buffered: true }); }"""
-LARGE: ViewportSize = {"width": 1440, "height": 900}
+SMALLEST: ViewportSize = {"width": 1280, "height": 800}  # of desktops
 
 
 @pytest.mark.parametrize(
-    ("size", "most", "lens"),
+    ("size", "most", "lens", "language"),
     [
-        pytest.param(LARGE, 320, "", id="desktop", marks=pytest.mark.long),
-        pytest.param(PHONE, 420, "", id="phone"),
-        pytest.param(LARGE, 320, "Same place", id="desktop-lens"),
-        pytest.param(PHONE, 420, "Same place", id="phone-lens", marks=pytest.mark.long),
+        pytest.param(SMALLEST, 320, "", "de", id="desktop", marks=pytest.mark.long),
+        pytest.param(PHONE, 420, "", "de", id="phone"),
+        pytest.param(SMALLEST, 320, "Same place", "de", id="desktop-lens"),
+        pytest.param(SMALLEST, 320, "Same place", "en", id="desktop-lens-english", marks=pytest.mark.long),
+        pytest.param(PHONE, 420, "Same place", "en", id="phone-lens-english", marks=pytest.mark.long),
+        pytest.param(PHONE, 420, "Same place", "de", id="phone-lens", marks=pytest.mark.long),
     ],
 )
 def test_a_link_opens_with_hits_in_sight_and_nothing_jumps(
-    window: BrowserContext, sample_server: Server, size: ViewportSize, most: int, lens: str
+    window: BrowserContext, sample_server: Server, size: ViewportSize, most: int, lens: str, language: str
 ) -> None:
     asked = {"q": "How do prices react when demand falls?", "c": "sample"}
     if lens:
@@ -198,12 +201,14 @@ def test_a_link_opens_with_hits_in_sight_and_nothing_jumps(
         asked |= {"i": found["query_instruction"], "v": "; ".join(found["values"])}
     with opened_page(window, sample_server.url, size=size) as opened:
         opened.page.add_init_script(f"({LAYOUT_SHIFTS})()")
+        window.add_cookies([{"name": COOKIE, "value": language, "url": sample_server.url}])
         page = opened.go(f"/?{urlencode(asked)}")
         expect(page.locator("#passages mark").first).to_be_visible()
         opened.wait_until_still()
         hit = page.locator(".hit").first.bounding_box()
         assert hit is not None
         assert hit["y"] < most
+        expect(page.locator("html")).to_have_attribute("lang", language)
         assert sum(page.evaluate("shifts")) < 0.05
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ui.choice_fields import choose_collection
-from ui.chosen_collection import COOKIE, asked_collection
+from ui.chosen_collection import COOKIE, asked_collection, missing_collection
 from ui.compare_handlers import CompareHandlers
 
 
@@ -45,6 +45,18 @@ def test_a_field_holds_the_first_wanted_one_that_exists(
         toy_services.services.library.ensure_collection(name)
     field = choose_collection(toy_services.services.catalog, *wanted)
     assert (field.value, [name for name, _ in field.choices]) == (chosen, ["library", "sample"])
+
+
+def test_a_link_to_a_collection_that_is_gone_says_what_is_shown_in_its_place(toy_services: Any) -> None:
+    catalog = toy_services.services.catalog
+    assert missing_collection(catalog, request(c="gone")) == ""  # where there is none, the page says that
+    for name in ("library", "sample"):
+        toy_services.services.library.ensure_collection(name)
+    for named in ({"c": "sample"}, {"collection": "library"}, {"c": "*"}, {"c": ""}, {}):
+        assert missing_collection(catalog, request("gone", **named)) == ""
+    said = missing_collection(catalog, request("sample", c="<b>gone</b>"))
+    assert "no collection “&lt;b&gt;gone&lt;/b&gt;” any more" in said
+    assert "of “library”" in said
 
 
 def test_a_field_is_empty_where_there_is_no_collection(toy_services: Any) -> None:

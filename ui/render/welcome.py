@@ -31,7 +31,9 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
         Markup(
             '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
             "</span> <small>{}</small></button></li>"
-        ).format(clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(shown_lens(lens), 60))
+        ).format(
+            clean(example.query), clean(example.instruction), shorten(example.query, 90), shorten(shown_lens(lens), 60)
+        )
         for example, lens in examples
     )
     return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
