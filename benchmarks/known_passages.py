@@ -1,7 +1,7 @@
 """Questions whose answers are known: at which rank the passage that answers stands, by mode, with default settings.
 
 Asks a running service about a collection that it holds. The questions are tab-separated lines: question, file name,
-words of the passage that answers.
+words of the passage that answers. A question has a line for each passage that does; the first of them counts.
 
     gircse ingest FOLDER -c NAME && gircse serve &
     python -m benchmarks.known_passages QUESTIONS.tsv --collection NAME [--url http://127.0.0.1:7860] [--key …]
@@ -27,12 +27,12 @@ DEPTH = 20
 @dataclass(frozen=True, slots=True)
 class Question:
     text: str
-    file: str
-    answer: str
+    answers: tuple[tuple[str, str], ...]
+    """File names, and words of a passage."""
 
     def is_answered_by(self, hit: Mapping[str, Any]) -> bool:
-        is_file = hit["document"]["uri"].rpartition("/")[2] == self.file
-        return is_file and _plain(self.answer) in _plain(hit["chunk"]["text"])
+        file, text = hit["document"]["uri"].rpartition("/")[2], _plain(hit["chunk"]["text"])
+        return any(file == named and _plain(words) in text for named, words in self.answers)
 
 
 def _plain(text: str) -> str:
@@ -42,13 +42,13 @@ def _plain(text: str) -> str:
 
 def read_questions(file: Path) -> list[Question]:
     """Raises ValueError for a line that is not question, file and answer."""
-    questions = []
+    questions: dict[str, list[tuple[str, str]]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for number, row in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
             if len(row) != 3 or not all(each.strip() for each in row):
                 raise ValueError(f"{file}, line {number}: question, file name and answer, parted by tabs, not {row}")
-            questions.append(Question(*row))
-    return questions
+            questions.setdefault(row[0], []).append((row[1], row[2]))
+    return [Question(text, tuple(answers)) for text, answers in questions.items()]
 
 
 def rank_of(question: Question, hits: Sequence[Mapping[str, Any]]) -> int | None:
