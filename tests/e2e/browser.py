@@ -95,6 +95,15 @@ _OVERFLOWS = """() => {
   return found.slice(0, 12);
 }"""
 
+# What acts on a click and cannot be reached, or pressed, by keys. Compared passages light up under the mouse alone:
+# their ranks say the same.
+_UNREACHABLE = """() => [...document.querySelectorAll(`[data-event], [data-toggle], [data-copy], [data-format],
+    [data-pick], [data-move], [data-undo], [data-language]:not(header), [data-close-dialog], [data-open-keys],
+    [data-theme-switch], [popovertarget], [role=button]`)]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }) && !each.disabled
+    && (!each.matches('button, a[href], input, select, summary, textarea, [role=button]') || each.tabIndex < 0))
+  .map((each) => each.outerHTML.slice(0, 160))"""
+
 # While an answer is on its way Gradio shows the last one faded.
 _IS_STILL = """() => !document.querySelector('.generating, .pending, .is-unfinished, .is-searching, .is-opening') &&
   [...document.querySelectorAll('#content .block')].every((each) => {
@@ -157,6 +166,10 @@ class OpenPage:
     def overflows(self) -> list[str]:
         """What is wider than the screen, by selector."""
         return list(self.page.evaluate(_OVERFLOWS))
+
+    def unreachable(self) -> list[str]:
+        """What only a mouse can press."""
+        return list(self.page.evaluate(_UNREACHABLE))
 
     def faults(self) -> list[str]:
         return [

@@ -126,5 +126,6 @@ def axe(request: pytest.FixtureRequest) -> Callable[[OpenPage], None]:
             opened.wait_until_still()
             found = severe_violations(opened.page)
         assert not found, "\n".join(found)
+        assert opened.unreachable() == []
 
     return check

@@ -48,6 +48,14 @@ def test_what_sticks_out_is_named(open_page: Open) -> None:
     assert opened.overflows()[0].startswith("the page is 5")
 
 
+def test_what_only_a_mouse_can_press_is_named(open_page: Open) -> None:
+    opened = open_page()
+    assert opened.unreachable() == []
+    for found in ("<span data-event=open>a</span>", "<button tabindex=-1 data-copy=x>b</button>"):
+        opened.page.evaluate("html => document.querySelector('#content').insertAdjacentHTML('beforeend', html)", found)
+    assert len(opened.unreachable()) == 2
+
+
 def test_axe_judges_what_is_there_now(open_page: Open, axe: Callable[[OpenPage], None]) -> None:
     opened = open_page()
     axe(opened)
