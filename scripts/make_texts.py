@@ -89,7 +89,8 @@ def find_messages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages_of_python(code: str) -> Iterator[str]:
-    """First arguments of errors, what functions named `…_reason` give, and the parts of both that have a name."""
+    """First arguments of errors, what functions named `…_reason` and `…_notes` give, and the parts of all that have a
+    name."""
     tree = ast.parse(code)
     constants = _assigned(tree.body)
     for function in ast.walk(tree):
@@ -100,7 +101,7 @@ def messages_of_python(code: str) -> Iterator[str]:
             found: ast.expr | None = None
             if isinstance(node, ast.Call) and node.args and _makes_an_error(node.func):
                 found = node.args[0]
-            elif isinstance(node, ast.Return) and function.name.endswith("_reason"):
+            elif isinstance(node, (ast.Return, ast.Yield)) and function.name.endswith(("_reason", "_notes")):
                 found = node.value
             if found is not None:
                 yield from _messages(found, texts)

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult
 from ui.choices import Choices
 from ui.contract import DOCUMENTS
+from ui.core_messages import translate_message
 from ui.language import _, html, number
 from ui.render.lens_values import name_value
 from ui.render.text import join, shorten
@@ -23,7 +24,9 @@ def render_weak(result: SearchResult, chosen: Choices) -> Markup:
 def render_notes(result: SearchResult) -> Markup:
     """What a search of all collections could not look into."""
     notes = result.notes if result.collection == ALL_COLLECTIONS else ()
-    return join(Markup('<p class="hint" dir="auto">{}</p>').format(shorten(each, 1000)) for each in notes)
+    return join(
+        Markup('<p class="hint" dir="auto">{}</p>').format(shorten(translate_message(each), 1000)) for each in notes
+    )
 
 
 def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:
