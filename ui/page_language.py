@@ -62,7 +62,8 @@ class Translated:
                 start = message
                 return
             if start is not None:
-                body = self._rewrite(message["body"])
+                body = message.get("body", b"")
+                body = self._rewrite(body) if body and not message.get("more_body") else body
                 headers = MutableHeaders(scope=start)
                 if "content-length" in headers:
                     headers["content-length"] = str(len(body))

@@ -192,6 +192,7 @@ def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
     with TestClient(api) as client:
         plain = client.get("/").json()
         german = client.get("/", headers={"accept-language": "de"}).json()
+        assert client.head("/", headers={"accept-language": "de"}).status_code == 405
     assert plain["detail"].startswith("No collection named 'x'. There are no collections yet.")
     assert german["detail"].startswith("Eine Sammlung „x“ gibt es nicht. Es gibt noch keine Sammlungen.")
     assert {**german, "detail": ""} == {**plain, "detail": ""}
