@@ -51,7 +51,6 @@ class AboutInfo:
     catalog_kind: str = ""
     index_kind: str = ""
     faithfulness: str = ""
-    language: str = ""  # that the model reads alone; empty where that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from markupsafe import Markup
-
 from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.searches import OwnSearches
 from app.ports.services import LensIndexes, Search
 from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
-from app.search.query_language import other_language
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
@@ -23,10 +20,9 @@ from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
-from ui.language import _, later
+from ui.language import _
 from ui.lens_handlers import LensHandlers, chosen_value, read_values
 from ui.lens_names import NO_LENS, OWN_WORDS
-from ui.render.advice import render_language
 from ui.render.facets import render_facets
 from ui.render.hits import DOCUMENT_FILTER, render_results
 from ui.render.lens_values import render_lens_index
@@ -39,7 +35,6 @@ MAX_INSTRUCTION_CHARS = 2_000
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 10
 HITS_OF_EXAMPLE = 3
-ENGLISH = later("English")
 MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
 DUPLICATES, TABLES = "duplicates", "tables"
 EVERY_LESS = (DUPLICATES, TABLES)
@@ -56,7 +51,6 @@ class SearchHandlers(LensHandlers):
     own_searches: OwnSearches
     max_steps: int
     examples: Sequence[Example] = ()
-    language: str = ""  # that the model reads alone
     worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
     def request(
@@ -109,14 +103,13 @@ class SearchHandlers(LensHandlers):
         chosen = read_choices(values[6])
         written = join_values([str(each) for each in request.values])
         asked = json.dumps(question_of(request), ensure_ascii=False)
-        note = render_language(self._other_language(request), self.language)
         first: SearchResult | None = None
         for stage in search_in_stages(self.search_service, request, steps=request.steps or 0):
             if stage.name is StageName.FIRST:
                 first = stage.result
-                yield *_view(first, chosen, written, asked, note, total_steps=request.steps), None
+                yield *_view(first, chosen, written, asked, total_steps=request.steps), None
             else:
-                yield *_view(stage.result, chosen, written, asked, note, before=first), None
+                yield *_view(stage.result, chosen, written, asked, before=first), None
         yield None, None, self._beside(request)
         self.own_searches.record(request)
 
@@ -132,9 +125,6 @@ class SearchHandlers(LensHandlers):
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
         return own + render_facets(facets, request.filters)
-
-    def _other_language(self, request: SearchRequest) -> str | None:
-        return other_language(request.query) if self.language == ENGLISH else None
 
     def search_again(self, *values: object) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
@@ -257,14 +247,13 @@ def _view(
     chosen: Choices,
     values: str,
     asked: str,
-    note: Markup,
     *,
     before: SearchResult | None = None,
     total_steps: int | None = None,
 ) -> tuple[str, str]:
     groups = group_refinement(result.refinement)
     return (
-        render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked, note=note),
+        render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked),
         render_reading(
             groups,
             result.refinement,

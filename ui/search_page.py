@@ -87,7 +87,6 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         own_searches=parts.own_searches,
         max_steps=parts.max_steps,
         examples=parts.examples,
-        language=parts.about.language,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from app.search.soft_tokens import STOP_WORDS
+from app.types.search import UnreadLanguage
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SCRIPTS = (
@@ -42,6 +43,16 @@ _WORDS = {
 _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # of a language's function words, and of all words
+
+
+READS = {"gircse-mini": "English"}  # by model: the one language that it was trained on
+
+
+def unread_language(query: str, model: str) -> UnreadLanguage | None:
+    """None where the model reads it, or may."""
+    read = READS.get(model)
+    language = other_language(query) if read == "English" else None
+    return UnreadLanguage(language, read) if language and read else None
 
 
 def other_language(text: str) -> str | None:

@@ -26,6 +26,7 @@ from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import document_id_of, hits_of, own_points
 from app.search.joined_collections import Searched, explained, searched
 from app.search.joined_indexes import JoinedIndexes
+from app.search.query_language import unread_language
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
@@ -109,6 +110,7 @@ class SearchService:
             candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
+        unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
         result = SearchResult(
             query=asked,
             instruction=query.instruction,
@@ -119,7 +121,8 @@ class SearchService:
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
-            notes=(*place.notes, *ranked.notes),
+            notes=(*place.notes, *ranked.notes, *([str(unread)] if unread else [])),
+            unread=unread,
             exclusions=told_exclusions(negated, kept, summary),
             searched=request.query,
             vector=found.vector,

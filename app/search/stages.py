@@ -34,11 +34,11 @@ def search_in_stages(service: Search, request: SearchRequest, *, steps: int, hig
     plain = replace(request, rerank=0)
     if request.mode is not SearchMode.SPARSE and steps > LONG_STEPS:
         yield Stage(StageName.FIRST, service.search(replace(plain, steps=FIRST_STEPS), highlight=False))
-    result = service.search(plain, highlight=False)
+    ranked = result = service.search(plain, highlight=False)
     yield Stage(StageName.RANKED, result)
     if result.hits and (request.rerank or (request.rerank is None and result.instruction)):
         result = service.search(request, highlight=False)
-        if result.notes or any(hit.rerank_score is not None for hit in result.hits):
+        if set(result.notes) - set(ranked.notes) or any(hit.rerank_score is not None for hit in result.hits):
             yield Stage(StageName.RERANKED, result)
     if highlight and result.hits:
         yield Stage(StageName.HIGHLIGHTED, service.highlight(result))

@@ -156,6 +156,19 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadLanguage:
+    """Of a query, and the one that the model reads."""
+
+    language: str
+    read: str
+
+    def __str__(self) -> str:
+        return (
+            f"This model reads {self.read}, and this looks like {self.language}. Ask in {self.read}, or find by words."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     query: str
     instruction: str
@@ -176,3 +189,4 @@ class SearchResult:
     has_plain_vectors: bool = field(default=False, repr=False)
     is_ranked_by_refinement: bool = field(default=True, repr=False)  # or by the base model's vector, and words
     among: frozenset[str] | None = field(default=None, repr=False)  # as of the request
+    unread: UnreadLanguage | None = field(default=None, repr=False)  # which `notes` tell, too

@@ -30,8 +30,6 @@ FAITHFULNESS = {
     )
 }
 
-LANGUAGES = {"gircse-mini": later("English")}  # by model: the one that it was trained on alone
-
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +45,6 @@ def describe_installation(services: Services) -> AboutInfo:
         catalog_kind=catalog_kind(settings),
         index_kind=index_kind(settings),
         faithfulness=FAITHFULNESS.get(model.name, ""),
-        language=LANGUAGES.get(model.name, ""),
     )
 
 

@@ -265,6 +265,17 @@ def test_both_is_the_default_and_shows_where_each_leg_had_a_passage(
     assert len(legs) == len(answer["hits"][0]["legs"]) >= 3
 
 
+def test_a_query_that_the_model_does_not_read_is_told_by_the_api_and_the_page(
+    open_page: Open, page_application: PageApplication
+) -> None:
+    query = "船什么时候开?"
+    (note,) = ask(page_application, query=query, instruction="")["notes"]
+    assert note == "This model reads English, and this looks like Chinese. Ask in English, or find by words."
+    assert ask(page_application, query=query, instruction="", mode="sparse")["notes"] == []
+    page = complete(open_page(address(query, i="-")))
+    expect(page.get_by_role("note")).to_contain_text("looks like Chinese")
+
+
 @ON_PHONE
 def test_metadata_narrows_down_and_says_how_many(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(i="-"), size=size)

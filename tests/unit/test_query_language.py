@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from app.search.query_language import other_language
+from app.search.query_language import other_language, unread_language
 
 GERMAN = """Wie reagieren die Preise, wenn die Nachfrage sinkt?
 Warum wurde mein Konto gesperrt?
@@ -107,3 +107,10 @@ def test_english_is_left_alone() -> None:
 )
 def test_short_and_mixed_queries_count_as_english(text: str) -> None:
     assert other_language(text) is None
+
+
+def test_only_a_model_of_one_language_leaves_queries_unread() -> None:
+    query = "Wie reagieren die Preise, wenn die Nachfrage sinkt?"
+    assert "reads English, and this looks like German." in str(unread_language(query, "gircse-mini"))
+    assert unread_language(query, "another") is None
+    assert unread_language("How do prices react when demand falls?", "gircse-mini") is None

@@ -33,12 +33,14 @@ from app.types.documents import (
     Judgement,
     Lens,
 )
-from app.types.search import SearchRequest, SearchResult
+from app.types.search import SearchRequest, SearchResult, UnreadLanguage
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.contract import Example
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
+from ui.language import speaking
 from ui.lens_names import NO_LENS, OWN_WORDS
+from ui.render.hits import render_results
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, SearchHandlers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -451,20 +453,12 @@ def test_examples_belong_to_the_collection_that_they_were_written_for(search: No
         given.example({"query": "x" * 10_001})
 
 
-@pytest.mark.parametrize(
-    ("language", "query", "is_told"),
-    [
-        ("English", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", True),
-        ("English", "How do prices react when demand falls?", False),
-        ("", "Wie reagieren die Preise, wenn die Nachfrage sinkt?", False),
-    ],
-)
-def test_a_model_of_one_language_says_that_it_cannot_read_another(
-    search: NoHits, language: str, query: str, is_told: bool
-) -> None:
-    given = replace(handlers_over(search), language=language)
-    first = next(given.search(query, "", 4, "hybrid", "library", 3, ""))
-    assert ("looks like German" in str(first[0])) is is_told
+def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -> None:
+    result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=UnreadLanguage("German", "English"))
+    assert "This model reads English, and this looks like German." in render_results(result, Choices())
+    assert "looks like" not in render_results(replace(result, unread=None), Choices())
+    with speaking("de"):
+        assert "liest Englisch, und das hier sieht aus wie Deutsch." in render_results(result, Choices())
 
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult
+from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult, UnreadLanguage
 from ui.choices import Choices
 from ui.contract import DOCUMENTS
 from ui.core_messages import translate_message
@@ -24,6 +24,7 @@ def render_weak(result: SearchResult, chosen: Choices) -> Markup:
 def render_notes(result: SearchResult) -> Markup:
     """What a search of all collections could not look into."""
     notes = result.notes if result.collection == ALL_COLLECTIONS else ()
+    notes = tuple(each for each in notes if each != str(result.unread))
     return join(
         Markup('<p class="hint" dir="auto">{}</p>').format(shorten(translate_message(each), 1000)) for each in notes
     )
@@ -35,14 +36,14 @@ def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:
     )
 
 
-def render_language(language: str | None, own: str) -> Markup:
-    """`language` of a query that is not the one that the model reads; nothing without."""
-    if not language:
+def render_language(unread: UnreadLanguage | None) -> Markup:
+    """Where the query is in a language that the model does not read."""
+    if not unread:
         return Markup("")
     return html(
         '<div class="notice is-short" role="note"><p>[[This model reads {}, and this looks like {}. '
         "Ask in {}, or find by words (in the settings).]]</p></div>"
-    ).format(_(own), _(language), _(own))
+    ).format(_(unread.read), _(unread.language), _(unread.read))
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:

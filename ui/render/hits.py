@@ -23,7 +23,7 @@ from app.types.search import (
 from ui.choices import NO_INSTRUCTION, Choices
 from ui.contract import COMPARE
 from ui.language import _, html, later, ngettext, number
-from ui.render.advice import render_notes, render_nothing_found, render_weak
+from ui.render.advice import render_language, render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
@@ -43,11 +43,10 @@ def render_results(
     before: SearchResult | None = None,
     total_steps: int | None = None,
     request: str = "",
-    note: Markup | None = None,
 ) -> str:
-    """`values` as they were written; `request` as the API takes it, for exports; `note` on the query. `before` is the
+    """`values` as they were written; `request` as the API takes it, for exports. `before` is the
     first look, against which moves are shown; `total_steps` is given while more are to come."""
-    note = note or Markup("")
+    note = render_language(result.unread)
     document = name_of(result.hits[0].document) if result.hits else ""
     choices = render_choices(chosen, result.exclusions, document=document)
     if not result.hits:
