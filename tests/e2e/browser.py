@@ -87,7 +87,7 @@ _OVERFLOWS = """() => {
     if (isCut && node.checkVisibility()) found.push(`${name(node)} has a scrollbar`);
   }
   for (const node of content.querySelectorAll('*')) {
-    const isOver = getComputedStyle(node).position === 'fixed' && !node.closest('dialog, [popover]');
+    const isOver = getComputedStyle(node).position === 'fixed' && !node.closest('dialog, [popover], .options');
     if (isOver && node.checkVisibility({ visibilityProperty: true })) found.push(`${name(node)} lies over the page`);
   }
   const page = document.scrollingElement.scrollWidth;
