@@ -189,7 +189,7 @@ def test_a_queue_is_read_by_those_alone_who_asked(application: AccessApplication
     [
         pytest.param("reader of own", 1, marks=pytest.mark.long),
         pytest.param("editor of all with a key for own", 1, marks=pytest.mark.long),
-        ("editor of all with a key for own", 4),
+        ("editor of all with a key for own", 8),
     ],
 )
 def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplication, who: str, share: int) -> None:
@@ -207,7 +207,7 @@ def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplic
     assert state_of(application, HIDDEN) == before
 
 
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_no_handler_lets_a_reader_change_anything(application: AccessApplication, share: int) -> None:
     before = state_of(application, OWN), application.application.services.catalog.lenses(), names(application)
     events = events_of(application, OWN)
