@@ -24,7 +24,7 @@ SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_ed
 # Folders of app/, the lowest floor first: what belongs there, which imports nothing of a floor above its own.
 FLOORS: tuple[dict[str, str], ...] = (
     {"app.errors": "every error that a person is shown", "app.edge": "the process that serves Qdrant Edge, by itself"},
-    {"app.types": "frozen values that cross folder borders", "app.settings": "what is set from outside"},
+    {"app.types": "frozen values that cross folder borders", "app.settings": "what is set from outside", "app.oidc_settings": "of it, sign-in"},
     {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
     {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
     {"app.search": "how a query is answered, from its vector to highlights and lenses"},
