@@ -220,4 +220,4 @@ class FilesUnavailableError(UnavailableError):
 
 
 class ProviderUnavailableError(UnavailableError):
-    """An OpenID provider is away, answers what cannot be used, or does not know this server. The message is for the log."""
+    """It is away, answers what cannot be used, or does not know this server. The message is for the log."""

@@ -77,7 +77,8 @@ class AccessLedger(StoredAmounts):
         with self._session(self._writer) as session:
             _user_row(session, name)
             session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
-            return session.execute(delete(IdentityRow).where(IdentityRow.user == name)).rowcount
+            ended = delete(IdentityRow).where(IdentityRow.user == name).returning(IdentityRow.subject)
+            return len(session.execute(ended).all())
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)

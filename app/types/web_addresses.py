@@ -22,6 +22,4 @@ def is_confidential(url: str) -> bool:
         return False
     if not host or parts.username is not None or not url.isprintable() or " " in url:
         return False
-    return parts.scheme == "https" or (
-        parts.scheme == "http" and (host == "localhost" or is_loopback_address(host))
-    )
+    return parts.scheme == "https" or (parts.scheme == "http" and (host == "localhost" or is_loopback_address(host)))
