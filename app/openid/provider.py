@@ -15,7 +15,7 @@ import httpx
 from app.errors import ProviderUnavailableError, UntrustedSignInError
 from app.openid.id_token import verified_claims
 from app.openid.metadata import BASIC, POST, Published, SigningKeys, discovery_url, metadata_of
-from app.openid.requests import TIMEOUT_S, ProviderClient
+from app.openid.requests import ProviderClient
 from app.types.claims import Claims
 
 _NO_REASON = "no reason is given"
@@ -35,7 +35,6 @@ class OpenIdProvider:
         client_secret: str | None,
         scopes: str,
         redirect_url: str,
-        timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.issuer = issuer
@@ -44,7 +43,7 @@ class OpenIdProvider:
         self._scopes = scopes
         self._redirect_url = redirect_url
         self._clock = clock
-        self._client = ProviderClient(timeout_s=timeout_s)
+        self._client = ProviderClient()
         self._metadata = Published(lambda: metadata_of(issuer, self._client.get(discovery_url(issuer))))
         self._keys = SigningKeys(lambda: self._client.get(self._metadata.get()[0].jwks_uri))
 

@@ -19,10 +19,10 @@ _HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
 class ProviderClient:
     """TLS by the system's certificates, to which SSL_CERT_FILE adds one's own; no proxy of the environment."""
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self) -> None:
+        self._timeout_s = TIMEOUT_S
         self._client = httpx.Client(
-            timeout=timeout_s, trust_env=False, verify=ssl.create_default_context(), headers=_HEADERS
+            timeout=TIMEOUT_S, trust_env=False, verify=ssl.create_default_context(), headers=_HEADERS
         )
 
     def get(self, url: str) -> dict[str, Any]:
