@@ -59,7 +59,12 @@ def open_ways_in(services: Services) -> Iterator[WaysIn]:
 
 
 def rules_of(settings: Settings) -> SignInRules:
-    named = (each.strip() for each in settings.oidc_collections.split(","))
+    """Raises InputError."""
+    named = filter(None, (each.strip() for each in settings.oidc_collections.split(",")))
+    try:
+        collections = check_collections(named)
+    except InputError as error:
+        raise InputError(f"GIRCSE_OIDC_COLLECTIONS: {error}") from None
     return SignInRules(
         label=settings.oidc_label,
         allowed=claim_rules(settings.oidc_allowed),
@@ -68,7 +73,7 @@ def rules_of(settings: Settings) -> SignInRules:
         role=settings.oidc_role.role,
         editors=claim_rules(settings.oidc_editors),
         admins=claim_rules(settings.oidc_admins),
-        collections=check_collections(each for each in named if each),
+        collections=collections,
     )
 
 

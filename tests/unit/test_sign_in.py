@@ -9,9 +9,10 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qs, urlsplit
@@ -19,20 +20,23 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from access_application import ADMIN_SECRET, open_controlled_web
-from api_application import api_of
+from api_application import api_of, authorized
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from flask import Response, jsonify
 from joserfc import jwt
 from openid_provider import ANNA, CLIENT, PUBLIC_CLIENT, SECRET, OpenIdProvider, new_key, openid_provider
+from typer.testing import CliRunner
 
 from app.access.accounts import Accounts
 from app.access.pending_sign_in import PendingSignIn, opened
 from app.api.sign_in import PENDING_COOKIE
-from app.errors import InputError, UntrustedSignInError
+from app.commands.access import users
+from app.commands.composition import open_catalog
+from app.errors import ConflictError, ForbiddenError, InputError, UnknownUserError, UntrustedSignInError
 from app.settings import Settings
 from app.testing import ToyEmbedder
-from app.types.access import Identity, Role
+from app.types.access import Identity, Principal, Role, acting_as
 from app.types.documents import utc_now
 from app.wiring.access import open_ways_in, provider_of
 from ui.login_page import login_drawer
@@ -321,7 +325,7 @@ def test_a_code_is_taken_once(scene: Scene) -> None:
 
 
 def test_a_code_of_another_sign_in_does_not_fit(scene: Scene) -> None:
-    """PKCE: whoever gets hold of a code lacks the verifier, even with a sign-in of their own."""
+    """PKCE: who gets hold of a code lacks the verifier, even with a sign-in of their own."""
     victim, attacker = scene.browser(), scene.browser()
     stolen = parse_qs(urlsplit(scene.come_back(scene.begin(victim))).query)["code"][0]
     state = parse_qs(urlsplit(scene.begin(attacker)).query)["state"][0]
@@ -516,3 +520,42 @@ def test_the_library_is_an_extra(scene: Scene) -> None:
         sys.modules["joserfc"] = None  # type: ignore[assignment]
         with pytest.raises(InputError, match=r"gircse-search\[oidc\]"):
             provider_of(settings)
+
+
+def test_the_command_line_connects_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path))
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(users, words)
+
+    issuer = ("--issuer", "https://login.example.org")
+    assert run("add", "anna", "--role", "reader").exit_code == 0
+    assert "keys only" in run("list").stdout
+    assert isinstance(run("connect", "anna", "0815").exception, InputError)  # which provider?
+    assert run("connect", "anna", "0815", *issuer).exit_code == 0
+    assert "provider" in run("list").stdout
+    for name, error in (("bert", UnknownUserError), ("admin", ConflictError)):
+        assert isinstance(run("connect", name, "4711", *issuer).exception, error)
+    assert "with 1 identities" in run("disconnect", "anna").stdout
+    with open_catalog() as catalog:
+        assert catalog.identities() == []
+        noted = [(each.action, each.actor) for each in catalog.audit_entries(limit=2)]
+    assert noted == [("user.disconnected", "operator"), ("user.connected", "operator")]
+
+
+@pytest.mark.parametrize(
+    ("who", "error"),
+    [
+        (Principal("bert", Role.EDITOR), ForbiddenError),
+        (Principal("bert", Role.ADMIN, key_id="k"), ForbiddenError),  # a key without the scope
+        (Principal("bert", Role.ADMIN, ("own-*",)), UnknownUserError),
+        (Principal("bert", Role.ADMIN), None),
+    ],
+)
+def test_users_are_connected_by_admins_of_them(scene: Scene, who: Principal, error: type[Exception] | None) -> None:
+    scene.accounts.add_user("anna", role=Role.READER)
+    accounts = authorized(scene.toy.services).accounts
+    identity = Identity("https://login.example.org", "0815")
+    for ask in (lambda: accounts.connect_user("anna", identity), lambda: accounts.disconnect_user("anna")):
+        with acting_as(who), pytest.raises(error) if error else nullcontext():
+            ask()
