@@ -29,7 +29,7 @@ from app.types.claims import EMAIL, EMAIL_VERIFIED, ClaimRule, Claims, is_any_tr
 from app.types.documents import utc_now
 
 BY = "openid"
-AT_ONCE, WAIT_S = 8, 2.0  # exchanges with the provider in flight, each of which holds a thread
+AT_ONCE = 12  # requests that wait for the provider; each holds a thread, and more would keep others from coming in
 _PURPOSE = b"gircse sign-in by openid"
 
 
@@ -75,12 +75,13 @@ class SignIn:
         self._key = hmac.new(secret.encode(), _PURPOSE, hashlib.sha256).digest()
         self._clock = clock
         self._throttle = Throttle(BY, ledger, clock=clock)
-        self._exchanges = threading.BoundedSemaphore(AT_ONCE)
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
 
     def begin(self, way: str) -> tuple[str, str]:
         """Where the browser goes, and what it keeps until it comes back. Raises ProviderUnavailableError."""
         pending = PendingSignIn.begin(way, now=self._clock())
-        url = self._provider.authorization_url(state=pending.state, nonce=pending.nonce, verifier=pending.verifier)
+        with self._slot():
+            url = self._provider.authorization_url(state=pending.state, nonce=pending.nonce, verifier=pending.verifier)
         return url, pending.sealed(self._key)
 
     def finish(self, kept: str, answer: Mapping[str, str], *, address: str, browser: str) -> tuple[str, str]:
@@ -89,6 +90,10 @@ class SignIn:
         Raises UntrustedSignInError and ProviderUnavailableError, which are for the log; ForbiddenError and
         ConflictError, which say why this person does not come in; ThrottledError.
         """
+        if not kept:
+            raise UntrustedSignInError(
+                "the browser brought no cookie: it takes none, or began under another address than GIRCSE_PUBLIC_URL"
+            )
         pending = opened(kept, self._key, now=self._clock())
         if not hmac.compare_digest(pending.state.encode(), answer.get("state", "").encode("utf-8", "replace")):
             raise UntrustedSignInError("the answer is of another sign-in (state)")
@@ -165,12 +170,12 @@ class SignIn:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        if not self._exchanges.acquire(timeout=WAIT_S):
-            raise ProviderUnavailableError(f"{AT_ONCE} sign-ins are in flight")
+        if not self._slots.acquire(blocking=False):
+            raise ProviderUnavailableError("too many sign-ins wait for the provider at this moment")
         try:
             yield
         finally:
-            self._exchanges.release()
+            self._slots.release()
 
     def _note(self, action: str, actor: str, subject: str, detail: Mapping[str, str]) -> None:
         self._ledger.note(AuditEntry(self._clock(), actor[:100], action, subject, detail))

@@ -54,7 +54,7 @@ def sign_in_routes(sign_in: SignIn, logins: Logins, *, draw: DrawLogin) -> APIRo
                 address=client_address(request.scope),
                 browser=browser_in_words(request.headers.get("user-agent", "")),
             )
-            answer = logged_in(request, token, local(way), logins)
+            answer = logged_in(request, token, way, logins)
         except GircseError as error:
             answer = _refusal(error, sign_in.label, draw)
         answer.headers["Cache-Control"] = "no-store"

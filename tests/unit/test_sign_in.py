@@ -7,8 +7,10 @@ import hmac
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -304,6 +306,14 @@ def test_an_answer_belongs_to_the_browser_that_asked(scene: Scene) -> None:
     assert attacker.get(back).status_code == 303
 
 
+def test_an_answer_under_another_state_asks_the_provider_nothing(scene: Scene) -> None:
+    browser = scene.browser()
+    back = scene.come_back(scene.begin(browser))
+    state = parse_qs(urlsplit(back).query)["state"][0]
+    refused = browser.get(back.replace(state, "0" * len(state)))
+    assert (refused.status_code, scene.provider.asked["/token"]) == (401, 0)
+
+
 def test_a_sign_in_that_takes_too_long_is_begun_again() -> None:
     now, key = utc_now(), b"key"
     pending = PendingSignIn.begin("/documents", now=now)
@@ -407,6 +417,7 @@ FORGERIES = {
     "expired": changed(exp=int(time.time()) - 61),
     "never expires": changed(exp=None),
     "expires at no time": changed(exp=float("nan")),
+    "expires at the end of days": changed(exp=float("inf")),
     "expires at a text": changed(exp="9999999999"),
     "of the future": changed(iat=int(time.time()) + 3600),
     "not yet": changed(nbf=int(time.time()) + 3600),
@@ -462,6 +473,27 @@ def test_failures_are_throttled_and_an_outage_is_none(scene: Scene) -> None:
     assert (throttled.status_code, int(throttled.headers["retry-after"]) > 0) == (429, True)
     assert scene.provider.asked["/token"] == 0
     assert scene.sign_in(scene.browser("10.9.9.8")).status_code == 303
+
+
+def test_a_provider_that_keeps_everybody_waiting_holds_no_more_threads(scene: Scene, scene_of: Any) -> None:
+    with mock.patch("app.access.sign_in.AT_ONCE", 1):
+        narrow = scene_of()
+    browser, asked, goes_on = narrow.browser(), threading.Event(), threading.Event()
+    back = narrow.come_back(narrow.begin(browser))
+
+    def wait() -> None:
+        asked.set()
+        goes_on.wait(10)
+        del scene.provider.answers["/token"]
+
+    scene.provider.answers["/token"] = wait  # type: ignore[assignment]  # then the provider answers itself
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(browser.get, back)
+        assert asked.wait(10)
+        assert narrow.browser().get("/login/openid").status_code == 503
+        goes_on.set()
+        assert finished.result(10).status_code == 303
+    assert narrow.begin(narrow.browser())
 
 
 def slow() -> Response:
