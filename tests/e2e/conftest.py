@@ -114,7 +114,7 @@ def open_page(window: BrowserContext, page_application: PageApplication) -> Iter
 def axe(request: pytest.FixtureRequest) -> Callable[[OpenPage], None]:
     """Asserts that axe-core finds nothing serious on the page as it is now: by default where a test is about just that,
     with --long after the actions of all others, too."""
-    if request.module.__name__ != "test_accessibility" and not request.config.getoption("--long"):
+    if request.module.__name__ not in ("test_accessibility", "test_browser") and not request.config.getoption("--long"):
         return lambda opened: None
     if not AXE_SCRIPTS:
         pytest.skip("axe-core is not installed (`make test` does that where npm is)")
