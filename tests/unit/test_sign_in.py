@@ -591,3 +591,19 @@ def test_users_are_connected_by_admins_of_them(scene: Scene, who: Principal, err
     for ask in (lambda: accounts.connect_user("anna", identity), lambda: accounts.disconnect_user("anna")):
         with acting_as(who), pytest.raises(error) if error else nullcontext():
             ask()
+
+
+def test_admins_connect_users_over_http(scene: Scene) -> None:
+    scene.accounts.add_user("anna", role=Role.EDITOR)
+    admin, path = {"authorization": f"Bearer {ADMIN_SECRET}"}, "/api/v1/users/anna/identities"
+    browser, program = scene.browser(), scene.browser()
+    assert scene.sign_in(browser).status_code == 409
+    identity = {"issuer": scene.provider.issuer, "subject": ANNA["sub"]}
+    assert program.post(path, json=identity, headers=admin).status_code == 204
+    assert program.get(path, headers=admin).json() == [identity]
+    assert scene.sign_in(browser).status_code == 303
+    assert browser.get("/api/v1/me").json()["role"] == "editor"
+    assert program.delete(path, headers=admin).status_code == 204
+    assert (program.get(path, headers=admin).json(), browser.get("/api/v1/me").status_code) == ([], 401)
+    for odd in ({"issuer": "https://x.org", "subject": ""}, {"issuer": "https://x.org", "subject": "a\nb"}, {}):
+        assert program.post(path, json=odd, headers=admin).status_code == 422
