@@ -237,3 +237,9 @@ def names(application: AccessApplication) -> list[str]:
 def accounts_of(application: AccessApplication) -> Any:
     """No handler of the pages gives anything to anybody."""
     return application.accounts.users(), application.accounts.api_keys()
+
+
+def test_without_settings_there_is_no_sign_in_by_a_provider(application: AccessApplication) -> None:
+    assert "Sign in with" not in application.client.get("/login").text
+    for path in ("/login/openid", "/login/openid/callback?code=a&state=b"):
+        assert application.client.get(path).status_code == 404
