@@ -19,6 +19,7 @@ GircseError
 │   ├── CollectionPausedError  the job is to be given back
 │   └── CatalogTooNewError
 ├── LoginRequiredError         the request is not authenticated                       401
+│   └── UntrustedSignInError   what came by way of an OpenID provider does not hold
 ├── ForbiddenError             the caller may not do this                             403
 ├── ThrottledError             too many attempts; wait                                429
 │   └── RequestQuotaError      a user has asked as often as they may in this minute
@@ -33,7 +34,8 @@ GircseError
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     │   └── DamagedCatalogError  it must be restored; waiting does not help
-    └── FilesUnavailableError
+    ├── FilesUnavailableError
+    └── ProviderUnavailableError  an OpenID provider
 """
 
 from typing import Self
@@ -108,6 +110,10 @@ class DamagedFileError(NotFoundError):
 
 class LoginRequiredError(GircseError):
     status = 401
+
+
+class UntrustedSignInError(LoginRequiredError):
+    """The message is for the log: it may say what a forger would like to know."""
 
 
 class ForbiddenError(GircseError):
@@ -211,3 +217,7 @@ class DamagedCatalogError(CatalogUnavailableError):
 
 class FilesUnavailableError(UnavailableError):
     """The folder of stored files cannot be written or read: the disk is full, read-only or away."""
+
+
+class ProviderUnavailableError(UnavailableError):
+    """It is away, answers what cannot be used, or does not know this server. The message is for the log."""

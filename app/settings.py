@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 from urllib.parse import quote, urlsplit
@@ -18,6 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import InputError
+from app.oidc_settings import OidcSettings, oidc_errors
+from app.types.web_addresses import is_loopback_address
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class LogSettings(BaseSettings):
         return level.upper() if isinstance(level, str) else level
 
 
-class Settings(LogSettings):
+class Settings(LogSettings, OidcSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -295,6 +296,12 @@ class Settings(LogSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sign_in_is_complete(self) -> Self:
+        if errors := oidc_errors(self, has_access_control=self.access_control):
+            raise ValueError("; ".join(errors))
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -375,10 +382,3 @@ def _error_lines(error: ValidationError) -> list[str]:
         name = f"GIRCSE_{str(each['loc'][0]).upper()}: " if each["loc"] else ""
         lines.append(f"  {name}{each['msg'].removeprefix('Value error, ')}")
     return lines
-
-
-def is_loopback_address(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

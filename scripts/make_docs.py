@@ -123,7 +123,9 @@ def option_table(command: Any, path: str) -> str:
 def settings_page() -> str:
     rows = [
         (f"`GIRCSE_{name.upper()}`", setting_default(name, field), field.description or "")
-        for name, field in Settings.model_fields.items()
+        for name, field in sorted(
+            Settings.model_fields.items(), key=lambda each: each[0] not in Settings.__annotations__
+        )
     ]
     intro = (
         "# Settings\n\n"
@@ -136,7 +138,7 @@ def settings_page() -> str:
 def setting_default(name: str, field: Any) -> str:
     if field.default_factory is not None:
         return "the system's folder for user data, then `gircse`"
-    return "" if field.default in (None, PydanticUndefined) else f"`{field.default}`"
+    return "" if field.default in (None, "", PydanticUndefined) else f"`{field.default}`"
 
 
 # REST

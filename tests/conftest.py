@@ -106,7 +106,7 @@ gc.set_threshold(100_000, 20, 50)
 
 
 # Examples of each property, where the test asks for no number of its own.
-EXAMPLES, EXAMPLES_LONG = 30, 200
+EXAMPLES, EXAMPLES_LONG = 20, 200
 
 ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py", "test_api_fuzz.py")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -14,7 +15,7 @@ from ui.theme import ASSETS, SANS
 _PAGE = (
     '<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>[[Log in]] · gircse-search</title>'
     '<meta name="viewport" content="width=device-width, initial-scale=1"><style>{css}</style></head>'
-    '<body class="login"><main><p class="brand">gircse <span>search</span></p><h1>[[Log in]]</h1>{error}'
+    '<body class="login"><main><p class="brand">gircse <span>search</span></p><h1>[[Log in]]</h1>{error}{sign_in}'
     '<form method="post" action="/login"><input type="hidden" name="next" value="{next}">'
     '<label for="name">[[Name]]</label><input id="name" name="name" autocomplete="username" autocapitalize="none" '
     'spellcheck="false" required autofocus maxlength="100">'
@@ -23,17 +24,31 @@ _PAGE = (
     '<p class="hint">[[The first time: {admin}, with the secret in the file that the server named when it started.]]'
     "</p></main></body></html>"
 )
+# A link: a form would be sent on to the provider, which the page's policy for forms does not let happen.
+_SIGN_IN = (
+    '<a class="button" href="/login/openid?next={next}">[[Sign in with {label}]]</a>'
+    '<p class="or" aria-hidden="true">[[or]]</p>'
+)
 _ERROR = Markup('<p class="error" role="alert">{}</p>')
 
 
-def login_drawer() -> Callable[[str, str], str]:
-    """A function of where to go on and of what went wrong, if anything, which draws the page."""
+def login_drawer(*, sign_in: str | None = None) -> Callable[[str, str], str]:
+    """A function of where to go on and of what went wrong, if anything, which draws the page. `sign_in` is the name of
+    the provider by which people may come in, too."""
     css = Markup((ASSETS / "login.css").read_text(encoding="utf-8").replace("SANS", SANS))  # noqa: S704
 
     def draw(next_path: str, error: str) -> str:
         said = _ERROR.format(clean(translate_message(error))) if error else ""
+        by = ""
+        if sign_in:
+            by = html(_SIGN_IN).format(label=clean(sign_in), next=quote(next_path, safe=""))
         return html(_PAGE).format(
-            language=current_language(), css=css, error=said, next=clean(next_path), admin=Markup("<b>admin</b>")
+            language=current_language(),
+            css=css,
+            error=said,
+            sign_in=by,
+            next=clean(next_path),
+            admin=Markup("<b>admin</b>"),
         )
 
     return draw

@@ -13,7 +13,7 @@ from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.runtime.lru import LRUCache
-from app.types.access import EVERYTHING, ApiKey, Principal, Role, Scope, User
+from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 
@@ -57,7 +57,13 @@ class Accounts:
         return self._ledger.user(name)
 
     def add_user(
-        self, name: str, *, role: Role, collections: Iterable[str] = EVERYTHING, password: str | None = None
+        self,
+        name: str,
+        *,
+        role: Role,
+        collections: Iterable[str] = EVERYTHING,
+        password: str | None = None,
+        identity: Identity | None = None,
     ) -> User:
         """Raises InputError, and ConflictError when the name is taken."""
         if not _NAME.fullmatch(name):
@@ -65,8 +71,18 @@ class Accounts:
         if name == ADMIN:
             raise ConflictError("The user admin is there from the start; its password is the admin secret.")
         user = User(name, role, self._clock(), check_collections(collections), _hashed(password))
-        self._ledger.add_user(user)
+        self._ledger.add_user(user, identity=identity)
         return user
+
+    def connect_user(self, name: str, identity: Identity) -> None:
+        """Who signs in as this identity is this user. Raises InputError, UnknownUserError and ConflictError."""
+        if not identity.subject or not (identity.issuer + identity.subject).isprintable():
+            raise InputError("The subject is what the provider calls the person: `sub`, as the sign-in page told it.")
+        self._ledger.connect_user(self._changeable(name).name, identity)
+
+    def disconnect_user(self, name: str) -> int:
+        """From all identities; how many they were. Sessions end."""
+        return self._ledger.disconnect_user(self._changeable(name).name)
 
     def change_user(
         self,

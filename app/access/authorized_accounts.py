@@ -4,6 +4,7 @@ own keys, and a key itself."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from app.access.accounts import Accounts
@@ -12,7 +13,7 @@ from app.access.grants import is_key_within, is_user_within, own_collections, re
 from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.types.access import ApiKey, AuditEntry, Principal, Role, Scope, User, WebSession
+from app.types.access import ApiKey, AuditEntry, Identity, Principal, Role, Scope, User, WebSession
 from app.types.documents import utc_now
 from app.types.quotas import Quotas, QuotaUse
 
@@ -79,6 +80,28 @@ class AuthorizedAccounts:
         state = "disabled" if user.disabled_at else "enabled"
         self._authorizer.note("user.changed", name, {"role": user.role.label, "state": state})
         return user
+
+    def identities(self) -> dict[str, list[Identity]]:
+        """By user, of those who may do no more than the caller."""
+        visible = {user.name for user in self.users()}
+        found: dict[str, list[Identity]] = {}
+        for identity, user in self._ledger.identities():
+            if user in visible:
+                found.setdefault(user, []).append(identity)
+        return found
+
+    def connect_user(self, name: str, identity: Identity) -> None:
+        """Whom an OpenID provider knows by it signs in as this user."""
+        self._within(self._require_manager(Role.ADMIN), name)
+        self._accounts.connect_user(name, identity)
+        self._authorizer.note("user.connected", name, asdict(identity))
+
+    def disconnect_user(self, name: str) -> int:
+        """From all identities; how many they were. Sessions end."""
+        self._within(self._require_manager(Role.ADMIN), name)
+        count = self._accounts.disconnect_user(name)
+        self._authorizer.note("user.disconnected", name)
+        return count
 
     def change_own_password(self, current: str, new: str) -> None:
         """Raises ForbiddenError when the current one is wrong, or a key asks."""

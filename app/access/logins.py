@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -50,8 +50,8 @@ class Logins:
                 raise LoginRequiredError("Name or password is wrong.")
         return self.begin_session(name, address=address, browser=browser)
 
-    def begin_session(self, name: str, *, address: str, browser: str = "") -> str:
-        """The token of a new session of a user who has shown who they are."""
+    def begin_session(self, name: str, *, address: str, browser: str = "", by: str = "") -> str:
+        """The token of a new session of a user who has shown who they are, `by` something else than a password."""
         token, now = secrets.token_urlsafe(32), self._clock()
         session = WebSession(
             token_hash=digest(token),
@@ -65,7 +65,7 @@ class Logins:
             browser=browser,
         )
         self._ledger.add_session(session)
-        self._note(LOGGED_IN, actor=name, address=address)
+        self._note(LOGGED_IN, actor=name, address=address, detail={"by": by} if by else {})
         return token
 
     def log_out(self, token: str) -> None:
@@ -107,5 +107,5 @@ class Logins:
         since = self._clock() - KNOWN_FOR
         return self._ledger.count_noted(LOGGED_IN, since=since, actor=name[:100], subject=address) > 0
 
-    def _note(self, action: str, *, actor: str, address: str) -> None:
-        self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address))
+    def _note(self, action: str, *, actor: str, address: str, detail: Mapping[str, str] | None = None) -> None:
+        self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address, detail or {}))

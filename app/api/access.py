@@ -15,12 +15,14 @@ from app.access.logins import Logins
 from app.api.problems import openai_problem, problem, tell_when_to_ask_again
 from app.api.watched_streams import WatchedStream
 from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
+from app.oidc_settings import CALLBACK
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
 COOKIE = "gircse_session"
 LOGIN = "/login"
+OPENID = f"{LOGIN}/openid"
 # Open to monitoring and to clients that are not logged in. Gradio's own files are the same everywhere.
-PUBLIC_PATHS = frozenset({LOGIN, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
+PUBLIC_PATHS = frozenset({LOGIN, OPENID, CALLBACK, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
 PUBLIC_FOLDERS = ("/assets/", "/static/")
 HEARTBEAT = "/gradio_api/heartbeat/"
 PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
@@ -39,7 +41,7 @@ class AccessControl:
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})  # nothing here speaks it
-        elif _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
+        elif scope["path"] != CALLBACK and _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address()(scope, receive, send)
         elif self._logins is None or current_principal() is not None:
             # `AsOperator`, or an outer application that mounts this one, has authenticated the request.

@@ -53,6 +53,13 @@ class QuotaAnswer(BaseModel):
         return cls(**{name: words.get(limit, limit) for name, limit in asdict(quotas).items()})
 
 
+class UserIdentity(Posted):
+    issuer: str = Field(examples=["https://login.example.org/realms/staff"], max_length=1_000)
+    subject: str = Field(
+        examples=["248289761001"], max_length=255, description="What the provider calls the person: `sub`."
+    )
+
+
 class QuotaUseAnswer(BaseModel):
     quota: QuotaName
     used: int

@@ -20,9 +20,10 @@ from app.api.account_schemas import (
     SessionAnswer,
     UserAnswer,
     UserChange,
+    UserIdentity,
 )
 from app.api.paging import PAGE_HEADERS, Limit, Offset, Page
-from app.types.access import AuditEntry, RoleName, Scope
+from app.types.access import AuditEntry, Identity, RoleName, Scope
 from app.types.quotas import QuotaUse
 
 
@@ -104,6 +105,22 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
             quotas=change.quotas.applied_to(accounts.user(name).quotas) if change.quotas else None,
         )
         return UserAnswer.of(user)
+
+    @routes.get("/users/{name}/identities", response_model=list[UserIdentity])
+    def list_identities(name: str) -> list[UserIdentity]:
+        """As whom a user signs in by an OpenID provider."""
+        accounts.user(name)  # for admins
+        return [UserIdentity(issuer=each.issuer, subject=each.subject) for each in accounts.identities().get(name, [])]
+
+    @routes.post("/users/{name}/identities", status_code=204)
+    def connect_user(name: str, identity: UserIdentity) -> None:
+        """Lets somebody whom an OpenID provider knows sign in as this user."""
+        accounts.connect_user(name, Identity(identity.issuer, identity.subject))
+
+    @routes.delete("/users/{name}/identities", status_code=204)
+    def disconnect_user(name: str) -> None:
+        """Ends all sign-ins by a provider as this user, and the user's sessions."""
+        accounts.disconnect_user(name)
 
     @routes.delete("/users/{name}", status_code=204)
     def remove_user(name: str) -> None:

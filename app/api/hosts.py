@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
-from app.settings import is_loopback_address
+from app.types.web_addresses import is_loopback_address
 
 
 class HostGuard:

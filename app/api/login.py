@@ -23,7 +23,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
 
     @routes.get(LOGIN, response_class=HTMLResponse)
     def show_login(next: str = "/") -> HTMLResponse:
-        return _page(draw(local(next), ""), 200)
+        return login_page(draw(local(next), ""), 200)
 
     @routes.post(LOGIN, response_class=HTMLResponse)
     def log_in(
@@ -40,7 +40,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
                 browser=browser_in_words(request.headers.get("user-agent", "")),
             )
         except (LoginRequiredError, ThrottledError) as error:
-            refused = _page(draw(local(next), str(error)), error.status)
+            refused = login_page(draw(local(next), str(error)), error.status)
             if isinstance(error, ThrottledError):
                 refused.headers["Retry-After"] = str(error.retry_after_s)
             return refused
@@ -77,5 +77,5 @@ def local(address: str) -> str:
     return address if is_local and address.isprintable() else "/"
 
 
-def _page(html: str, status: int) -> HTMLResponse:
+def login_page(html: str, status: int) -> HTMLResponse:
     return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})

@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 
 from app.access.authorized_services import AuthorizedServices
 from app.access.logins import Logins
+from app.access.sign_in import SignIn
 from app.api.access import AccessControl
 from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
@@ -39,6 +40,7 @@ from app.api.rerank import rerank_routes
 from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.searches import saved_search_routes
+from app.api.sign_in import sign_in_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
@@ -51,6 +53,7 @@ def create_app(
     *,
     read_url: ReadUrl | None = None,
     logins: Logins | None = None,
+    sign_in: SignIn | None = None,
     draw_login: DrawLogin | None = None,
     draw_account: DrawAccount | None = None,
     embeddings: APIRouter | None = None,
@@ -95,6 +98,8 @@ def create_app(
     api.include_router(account_routes(services.accounts, access_control=logins is not None))
     if logins is not None and draw_login is not None:
         api.include_router(login_routes(logins, draw=draw_login))
+        if sign_in is not None:
+            api.include_router(sign_in_routes(sign_in, logins, draw=draw_login))
     if draw_account is not None:
         api.include_router(account_page_routes(services.accounts, draw=draw_account))
     api.include_router(health_routes(services.checks, services.damage))

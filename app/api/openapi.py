@@ -127,6 +127,7 @@ _VALUES: Mapping[str, Any] = {
     "action": "user.added",
     "actor": "admin",
     "subject": "anna",
+    "UserIdentity.subject": "248289761001",
     "at": _TIME,
     "user": "anna",
     "NewUser.name": "anna",

@@ -11,12 +11,12 @@ from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, UserRow, WebSessionRow
+from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, IdentityRow, UserRow, WebSessionRow
 from app.catalog.quotas import StoredAmounts
 from app.catalog.searches import delete_searches_of
-from app.catalog.sessions import insert_into
+from app.catalog.sessions import add_unless_taken, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
 
 
 class AccessLedger(StoredAmounts):
@@ -28,10 +28,13 @@ class AccessLedger(StoredAmounts):
         with self._session(self._engine) as session:
             return _user_row(session, name).as_user()
 
-    def add_user(self, user: User) -> None:
+    def add_user(self, user: User, *, identity: Identity | None = None) -> None:
         try:
             with self._session(self._writer) as session:
                 session.add(UserRow(**_values(user)))
+                if identity is not None:
+                    session.flush()
+                    session.add(IdentityRow(**asdict(identity), user=user.name, created_at=self._clock()))
         except IntegrityError:
             raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
 
@@ -46,6 +49,36 @@ class AccessLedger(StoredAmounts):
         with self._session(self._writer) as session:
             session.delete(_user_row(session, name))
             delete_searches_of(session, name)
+
+    def user_of(self, identity: Identity) -> str | None:
+        with self._session(self._engine) as session:
+            row = session.get(IdentityRow, (identity.issuer, identity.subject))
+            return None if row is None else row.user
+
+    def identities(self, user: str | None = None) -> list[tuple[Identity, str]]:
+        found = select(IdentityRow).order_by(IdentityRow.user, IdentityRow.issuer, IdentityRow.subject)
+        with self._session(self._engine) as session:
+            rows = session.scalars(found if user is None else found.where(IdentityRow.user == user))
+            return [(Identity(row.issuer, row.subject), row.user) for row in rows]
+
+    def connect_user(self, name: str, identity: Identity) -> None:
+        with self._session(self._writer) as session:
+            _user_row(session, name)
+            row = IdentityRow(**asdict(identity), user=name, created_at=self._clock())
+            if not add_unless_taken(session, row):
+                present = session.get_one(IdentityRow, (identity.issuer, identity.subject))
+                if present.user != name:
+                    raise ConflictError(
+                        f"{identity.subject!r} is connected with the user {present.user!r}; `gircse users disconnect "
+                        f"{present.user}` ends that."
+                    )
+
+    def disconnect_user(self, name: str) -> int:
+        with self._session(self._writer) as session:
+            _user_row(session, name)
+            session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
+            ended = delete(IdentityRow).where(IdentityRow.user == name).returning(IdentityRow.subject)
+            return len(session.execute(ended).all())
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)

@@ -67,6 +67,17 @@ class ApiKeyRow(Table):
         )
 
 
+class IdentityRow(Table):
+    """A user as an OpenID provider knows them."""
+
+    __tablename__ = "user_identity"
+
+    issuer: Mapped[str] = mapped_column(primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime]
+
+
 class WebSessionRow(Table):
     __tablename__ = "web_session"
 

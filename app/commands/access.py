@@ -19,7 +19,7 @@ from app.commands import console
 from app.commands.composition import open_catalog
 from app.errors import InputError
 from app.settings import load_settings
-from app.types.access import OPERATOR, ApiKey, RoleName, Scope, acting_as
+from app.types.access import OPERATOR, ApiKey, Identity, RoleName, Scope, User, acting_as
 from app.types.documents import utc_now
 from app.types.quotas import QUOTA_NAMES, UNLIMITED, Quotas
 
@@ -50,7 +50,7 @@ def open_accounts() -> Iterator[AuthorizedAccounts]:
 def list_users(as_json: console.JsonLines = False) -> None:
     """List users, what each may do, and with which collections."""
     with open_accounts() as accounts:
-        found = accounts.users()
+        found, identities = accounts.users(), accounts.identities()
     if as_json:
         console.print_json_lines(map(UserAnswer.of, found))
         return
@@ -59,7 +59,7 @@ def list_users(as_json: console.JsonLines = False) -> None:
             user.name,
             user.role.label,
             ", ".join(user.collections) or "none",
-            "secret" if user.name == ADMIN else "password" if user.password_hash else "keys only",
+            _comes_in_by(user, is_connected=user.name in identities),
             "disabled" if user.disabled_at else "",
         )
         for user in found
@@ -125,12 +125,45 @@ def show_usage(name: UserName, as_json: console.JsonLines = False) -> None:
     console.print_table(("quota", "used", "limit"), rows)
 
 
+@users.command("connect")
+def connect_user(
+    name: UserName,
+    subject: Annotated[str, typer.Argument(help="What the OpenID provider calls the person: `sub`.")],
+    issuer: Annotated[str | None, typer.Option(help="Instead of GIRCSE_OIDC_ISSUER.")] = None,
+) -> None:
+    """Let somebody whom an OpenID provider knows sign in as this user. The page that refused them told the subject.
+
+    Example: gircse users connect anna 248289761001
+    """
+    issuer = issuer or load_settings().oidc_issuer
+    if issuer is None:
+        raise InputError("Which provider? Set GIRCSE_OIDC_ISSUER, or name it: --issuer https://login.example.org")
+    with open_accounts() as accounts:
+        accounts.connect_user(name, Identity(issuer, subject))
+    typer.echo(f"{name} signs in as {subject} of {issuer} from now on.")
+
+
+@users.command("disconnect")
+def disconnect_user(name: UserName) -> None:
+    """End what `users connect` or a first sign-in began; the user's sessions end, too."""
+    with open_accounts() as accounts:
+        count = accounts.disconnect_user(name)
+    typer.echo(f"{name} was connected with {count} identities, and is with none now.")
+
+
 @users.command("remove")
 def remove_user(name: UserName) -> None:
     """Remove a user with all keys and sessions. Documents stay."""
     with open_accounts() as accounts:
         accounts.remove_user(name)
     typer.echo(f"Removed {name}.")
+
+
+def _comes_in_by(user: User, *, is_connected: bool) -> str:
+    if user.name == ADMIN:
+        return "secret"
+    ways = [*(["password"] if user.password_hash else []), *(["provider"] if is_connected else [])]
+    return ", ".join(ways) or "keys only"
 
 
 @keys.command("list")

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import stat
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from packaging.requirements import Requirement
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Check, Finding
 from app.commands.integrity_checks import check_backups, check_damage, check_sizes
+from app.errors import ProviderUnavailableError
 from app.ports.parts import Embedder
 from app.runtime.private_files import is_closed, prepare_home
 from app.settings import Settings
@@ -186,6 +188,18 @@ def check_collections(settings: Settings) -> Finding:
     return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
 
 
+def check_sign_in(settings: Settings) -> Finding:
+    """Whether the OpenID provider is there, and publishes what can be used."""
+    if settings.oidc_issuer is None:
+        return Finding(True, "by passwords and keys alone (GIRCSE_OIDC_ISSUER is not set)")
+    with closing(wiring("access").provider_of(settings)) as provider:
+        try:
+            provider.check()
+        except ProviderUnavailableError as error:
+            return Finding(False, str(error), "Nobody signs in by it meanwhile. Start it, or mend GIRCSE_OIDC_ISSUER.")
+    return Finding(True, f"{settings.oidc_issuer} is there; redirect URL {settings.oidc_redirect_url}")
+
+
 CHECKS: dict[str, Check] = {
     "versions": check_versions,
     "device": check_device,
@@ -198,6 +212,7 @@ CHECKS: dict[str, Check] = {
     "damage": check_damage,
     "files": check_sizes,
     "backups": check_backups,
+    "sign-in": check_sign_in,
     "embedder": check_embedder,
     "model": check_model,
     "collections": check_collections,

@@ -31,7 +31,8 @@ def doctor(
     foreign: Annotated[bool, typer.Option("--foreign", hidden=True)] = False,
 ) -> None:
     """Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, permissions,
-    catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints of collections.
+    catalog, clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, fingerprints of
+    collections.
 
     Exit code 1 when something is wrong; each line says what to do. `gircse check` compares the catalog with the vectors
     to the last point.

@@ -6,8 +6,24 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.types.access import ApiKey, AttemptCount, AuditEntry, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
+from app.types.claims import Claims
 from app.types.quotas import StoredAmount
+
+
+class IdentityProvider(Protocol):
+    """Who says who somebody is. Its errors are for the log."""
+
+    @property
+    def issuer(self) -> str: ...
+    def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
+        """Where a browser goes to sign in. Raises ProviderUnavailableError."""
+        ...
+
+    def claims(self, code: str, *, issuer: str | None, nonce: str, verifier: str) -> Claims:
+        """Of the person whose browser came back with this code, and with this issuer if it named one. Raises
+        UntrustedSignInError and ProviderUnavailableError."""
+        ...
 
 
 class AccessLedger(Protocol):
@@ -21,8 +37,9 @@ class AccessLedger(Protocol):
         """Raises UnknownUserError."""
         ...
 
-    def add_user(self, user: User) -> None:
-        """Raises ConflictError when the name is taken."""
+    def add_user(self, user: User, *, identity: Identity | None = None) -> None:
+        """Connected with the identity, in one transaction. Raises ConflictError when the name is taken, or the identity
+        is another user's."""
         ...
 
     def change_user(self, user: User) -> None:
@@ -30,7 +47,20 @@ class AccessLedger(Protocol):
         ...
 
     def delete_user(self, name: str) -> None:
-        """With all keys, sessions and searches. Raises UnknownUserError."""
+        """With all keys, sessions, identities and searches. Raises UnknownUserError."""
+        ...
+
+    def user_of(self, identity: Identity) -> str | None: ...
+    def identities(self, user: str | None = None) -> list[tuple[Identity, str]]:
+        """Each with its user, in the order of users."""
+        ...
+
+    def connect_user(self, name: str, identity: Identity) -> None:
+        """Raises UnknownUserError, and ConflictError when the identity is another user's."""
+        ...
+
+    def disconnect_user(self, name: str) -> int:
+        """From all identities; how many they were. Ends the user's sessions. Raises UnknownUserError."""
         ...
 
     def keys(self, user: str | None = None) -> list[ApiKey]:

@@ -89,6 +89,14 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """As whom an OpenID provider knows a person: `subject` is never given to another one there."""
+
+    issuer: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     """Never does more than its user may at the moment. Only the hash of its secret is kept."""
 

@@ -1,24 +1,95 @@
-"""Switches access control on: the admin secret, and who can log in."""
+"""Switches access control on: the admin secret, and who can log in, by a password or by an OpenID provider."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from app.access.accounts import Accounts
+from app.access.accounts import Accounts, check_collections
 from app.access.logins import Logins
 from app.access.secret_file import load_admin_secret
+from app.access.sign_in import SignIn, SignInRules
+from app.errors import InputError
 from app.services import Services
+from app.settings import Settings
+from app.types.claims import claim_rules
+
+if TYPE_CHECKING:
+    from app.openid import OpenIdProvider
 
 
-def open_logins(services: Services) -> Logins | None:
-    """None where access control is off."""
-    if not services.settings.access_control:
-        return None
-    accounts = Accounts(services.catalog, admin_secret=load_admin_secret(services.settings).secret)
+@dataclass(frozen=True, slots=True)
+class WaysIn:
+    """Neither where access control is off."""
+
+    logins: Logins | None = None
+    sign_in: SignIn | None = None
+
+
+@contextmanager
+def open_ways_in(services: Services) -> Iterator[WaysIn]:
+    settings = services.settings
+    if not settings.access_control:
+        yield WaysIn()
+        return
+    secret = load_admin_secret(settings).secret
+    accounts = Accounts(services.catalog, admin_secret=secret)
     accounts.ensure_admin()
-    return Logins(
-        accounts,
-        services.catalog,
-        lifetime=timedelta(hours=services.settings.session_hours),
-        idle=services.settings.session_idle,
+    logins = Logins(
+        accounts, services.catalog, lifetime=timedelta(hours=settings.session_hours), idle=settings.session_idle
+    )
+    if settings.oidc_issuer is None:
+        yield WaysIn(logins)
+        return
+    with closing(provider_of(settings)) as provider:
+        yield WaysIn(
+            logins,
+            SignIn(
+                provider,
+                rules_of(settings),
+                logins=logins,
+                accounts=accounts,
+                ledger=services.catalog,
+                secret=secret,
+            ),
+        )
+
+
+def rules_of(settings: Settings) -> SignInRules:
+    """Raises InputError."""
+    named = filter(None, (each.strip() for each in settings.oidc_collections.split(",")))
+    try:
+        collections = check_collections(named)
+    except InputError as error:
+        raise InputError(f"GIRCSE_OIDC_COLLECTIONS: {error}") from None
+    return SignInRules(
+        label=settings.oidc_label,
+        allowed=claim_rules(settings.oidc_allowed),
+        creates_users=settings.oidc_create_users,
+        name_claim=settings.oidc_name_claim,
+        role=settings.oidc_role.role,
+        editors=claim_rules(settings.oidc_editors),
+        admins=claim_rules(settings.oidc_admins),
+        collections=collections,
+    )
+
+
+def provider_of(settings: Settings) -> OpenIdProvider:
+    """Raises InputError where its library is not installed."""
+    try:
+        from app.openid import OpenIdProvider
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "joserfc":
+            raise
+        raise InputError("GIRCSE_OIDC_ISSUER needs the package joserfc: pip install 'gircse-search[oidc]'") from None
+    secret = settings.oidc_client_secret
+    return OpenIdProvider(
+        settings.oidc_issuer or "",
+        client_id=settings.oidc_client_id or "",
+        client_secret=None if secret is None else secret.get_secret_value(),
+        scopes=settings.oidc_scopes,
+        redirect_url=settings.oidc_redirect_url,
     )

@@ -18,7 +18,7 @@ from app.search.lenses import STARTERS
 from app.services import Services
 from app.types.access import OPERATOR, acting_as
 from app.wiring.about import describe_installation
-from app.wiring.access import open_logins
+from app.wiring.access import open_ways_in
 from app.wiring.ingestion import open_reindexer
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder
@@ -51,20 +51,22 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     reindexing = Reindexing(
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
-    logins = open_logins(services)
     authorized = authorize(services, fetching=fetching, reindexing=reindexing)
     with (
         services.integrity.watching(),
         closing(fetching),
         closing(reindexing),
         open_openai_routes(services) as embeddings,
+        open_ways_in(services) as ways_in,
     ):
+        logins, sign_in = ways_in.logins, ways_in.sign_in
         api = create_app(
             authorized,
             read_url=read_url,
             embeddings=embeddings,
             logins=logins,
-            draw_login=login_drawer() if logins is not None else None,
+            sign_in=sign_in,
+            draw_login=login_drawer(sign_in=sign_in.label if sign_in else None) if logins is not None else None,
             draw_account=account_drawer() if logins is not None else None,
         )
         if logins is None:

@@ -16,7 +16,7 @@ pytestmark = [
 SEED = 1
 
 
-@pytest.mark.parametrize(("documents", "kills"), [(12, 3), pytest.param(40, 6, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("documents", "kills"), [(8, 2), pytest.param(40, 6, marks=pytest.mark.long)])
 def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path, documents: int, kills: int) -> None:
     print(f"seed {SEED}")
     outcome = run_seed(SEED, ChaosSettings(str(model), documents=documents, kills=kills), tmp_path / "runs")

@@ -11,7 +11,7 @@ from catalog_samples import LIBRARY, Clock, new_document
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Role, Scope, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
 from app.types.quotas import Allowance, StoredAmount
 
 
@@ -174,3 +174,27 @@ def test_attempts_are_taken_back_and_begin_anew_after_their_window(catalog: SqlC
     assert begin("a", at=start + window) == [1]
     assert catalog.attempts(["a"], since=start) == {"a": AttemptCount(start + window, 1)}
     assert catalog.attempts(["a", "b"], since=start - window).keys() == {"a"}  # the other one is forgotten
+
+
+def test_identities_are_one_users_and_go_with_them(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    work, home = Identity("https://login.example.org", "0815"), Identity("https://other.example.org", "0815")
+    bert = User("bert", Role.READER, clock())
+    catalog.add_user(bert, identity=work)
+    assert (catalog.user_of(work), catalog.user_of(home)) == ("bert", None)
+    for name in ("clara", "bert"):  # neither the identity nor the name comes twice, and nothing is left of the attempt
+        with pytest.raises(ConflictError):
+            catalog.add_user(replace(bert, name=name), identity=work)
+    assert [each.name for each in catalog.users()] == ["anna", "bert"]
+    catalog.connect_user("anna", home)
+    catalog.connect_user("anna", home)
+    with pytest.raises(ConflictError, match="gircse users disconnect bert"):
+        catalog.connect_user("anna", work)
+    with pytest.raises(UnknownUserError):
+        catalog.connect_user("clara", replace(work, subject="1"))
+    assert catalog.identities() == [(home, "anna"), (work, "bert")]
+    for name in ("anna", "bert"):
+        catalog.add_session(session_of(name, name * 16, clock))
+    assert catalog.disconnect_user("anna") == 1
+    assert [each.user for each in catalog.web_sessions()] == ["bert"]
+    catalog.delete_user("bert")
+    assert catalog.identities() == []

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from browser import AXE_SCRIPTS, severe_violations
 from gircse_program import Gircse
+from openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
 from playwright.sync_api import Browser, expect
 
 PASSWORD = "a long enough password"
@@ -36,11 +40,27 @@ class Application:
 
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """Two collections; anna may read one of them, and has a password and a key."""
-    folder = tmp_path_factory.mktemp("access")
-    gircse = Gircse(home=folder / "home", settings={"GIRCSE_ACCESS_CONTROL": "true", "GIRCSE_LOG_LEVEL": "info"})
-    with gircse.serving(log=folder / "up.log") as server:
-        application = Application(gircse, server.url, folder / "up.log")
+    """Two collections; anna may read one of them, by a password and a key. Others sign in by an OpenID provider."""
+    folder, port = tmp_path_factory.mktemp("access"), free_port()
+    url = f"http://127.0.0.1:{port}"
+    with openid_provider(f"{url}/login/openid/callback") as provider:
+        settings = {
+            "GIRCSE_ACCESS_CONTROL": "true",
+            "GIRCSE_LOG_LEVEL": "info",
+            "GIRCSE_PUBLIC_URL": url,
+            "GIRCSE_OIDC_ISSUER": provider.issuer,
+            "GIRCSE_OIDC_CLIENT_ID": CLIENT,
+            "GIRCSE_OIDC_CLIENT_SECRET": SECRET,
+            "GIRCSE_OIDC_LABEL": "Example Login",
+            "GIRCSE_OIDC_ALLOWED": "groups=search-users",
+            "GIRCSE_OIDC_COLLECTIONS": "letters",
+        }
+        yield from _served(Gircse(home=folder / "home", settings=settings), folder / "up.log", port)
+
+
+def _served(gircse: Gircse, log: Path, port: int) -> Iterator[Application]:
+    with gircse.serving("--port", str(port), log=log) as server:
+        application = Application(gircse, server.url, log)
         with application.client(application.admin_secret) as admin:
             for name, text in TEXTS.items():
                 assert admin.post("/api/v1/collections", json={"name": name}).status_code == 201
@@ -51,6 +71,11 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicatio
             new = {"name": "anna", "role": "reader", "collections": ["letters"], "password": PASSWORD}
             assert admin.post("/api/v1/users", json=new).status_code == 201
         yield application
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +167,28 @@ def test_people_log_in_and_out(application: Application, chromium: Browser) -> N
         context.add_cookies([cookie])
         page.goto(application.url)
         expect(page).to_have_url(re.compile("/login"))
+
+
+def test_people_sign_in_by_a_provider_without_scripts(application: Application, chromium: Browser) -> None:
+    OpenIdProvider.current.person["preferred_username"] = "clara"
+    with chromium.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{application.url}/account")
+        page.get_by_role("link", name="Sign in with Example Login").click()
+        expect(page).to_have_url(f"{application.url}/account")
+        expect(page.get_by_role("heading", name="clara, reader")).to_be_visible()
+        assert [each["name"] for each in context.cookies()] == ["gircse_session"]
+
+
+@pytest.mark.skipif(not AXE_SCRIPTS, reason="axe-core is not here")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_login_page_is_accessible(application: Application, chromium: Browser, scheme: Any) -> None:
+    with chromium.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.goto(f"{application.url}/login/openid/callback")  # which says what went wrong, too
+        expect(page.get_by_role("alert")).to_contain_text("Begin again")
+        assert not severe_violations(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(application: Application, chromium: Browser) -> None:

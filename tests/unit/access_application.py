@@ -53,11 +53,10 @@ WHO: Mapping[str, tuple[Role, str, str]] = {
 
 
 @contextmanager
-def open_controlled_web(application: Any) -> Iterator[FastAPI]:
+def open_controlled_web(application: Any, **changes: Any) -> Iterator[FastAPI]:
     """Not yet started."""
-    settings = Settings(
-        home=application.services.settings.home, access_control=True, admin_secret=ADMIN_SECRET, mcp=True
-    )
+    known = {"access_control": True, "admin_secret": ADMIN_SECRET, "mcp": True}
+    settings = Settings(home=application.services.settings.home, **{**known, **changes})
     away = ForwardingSource(
         RemoteEmbedder("http://127.0.0.1:1"), settings
     )  # a toy gives no vectors to OpenAI's clients

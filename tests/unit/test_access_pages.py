@@ -189,7 +189,7 @@ def test_a_queue_is_read_by_those_alone_who_asked(application: AccessApplication
     [
         pytest.param("reader of own", 1, marks=pytest.mark.long),
         pytest.param("editor of all with a key for own", 1, marks=pytest.mark.long),
-        ("editor of all with a key for own", 4),
+        ("editor of all with a key for own", 8),
     ],
 )
 def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplication, who: str, share: int) -> None:
@@ -207,7 +207,7 @@ def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplic
     assert state_of(application, HIDDEN) == before
 
 
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_no_handler_lets_a_reader_change_anything(application: AccessApplication, share: int) -> None:
     before = state_of(application, OWN), application.application.services.catalog.lenses(), names(application)
     events = events_of(application, OWN)
@@ -237,3 +237,9 @@ def names(application: AccessApplication) -> list[str]:
 def accounts_of(application: AccessApplication) -> Any:
     """No handler of the pages gives anything to anybody."""
     return application.accounts.users(), application.accounts.api_keys()
+
+
+def test_without_settings_there_is_no_sign_in_by_a_provider(application: AccessApplication) -> None:
+    assert "Sign in with" not in application.client.get("/login").text
+    for path in ("/login/openid", "/login/openid/callback?code=a&state=b"):
+        assert application.client.get(path).status_code == 404

@@ -271,6 +271,15 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/keys"): Case(ADMIN, at("/api/v1/keys", json={"user": "{user}"}), of_collection=False),
     ("DELETE", "/api/v1/keys/{key_id}"): Case(ADMIN, at("/api/v1/keys/{key}"), of_collection=False, too_low=404),
     ("GET", "/api/v1/me/usage"): Case(READER, at("/api/v1/me/usage"), of_collection=False),
+    ("GET", "/api/v1/users/{name}/identities"): Case(ADMIN, at("/api/v1/users/{user}/identities"), of_collection=False),
+    ("POST", "/api/v1/users/{name}/identities"): Case(
+        ADMIN,
+        at("/api/v1/users/{user}/identities", json={"issuer": "https://login.example.org", "subject": "{user}"}),
+        of_collection=False,
+    ),
+    ("DELETE", "/api/v1/users/{name}/identities"): Case(
+        ADMIN, at("/api/v1/users/{user}/identities"), of_collection=False
+    ),
     ("GET", "/api/v1/users/{name}/usage"): Case(ADMIN, at("/api/v1/users/{user}/usage"), of_collection=False),
     ("GET", "/api/v1/sessions"): Case(READER, at("/api/v1/sessions"), of_collection=False),
     ("DELETE", "/api/v1/sessions/{session_id}"): Case(

@@ -365,6 +365,7 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/api/v1/sessions",
         "/api/v1/sessions/{session_id}",
         "/api/v1/users/{name}/usage",
+        "/api/v1/users/{name}/identities",
         "/api/v1/users",
         "/api/v1/users/{name}",
         "/api/v1/keys",

@@ -24,7 +24,11 @@ SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_ed
 # Folders of app/, the lowest floor first: what belongs there, which imports nothing of a floor above its own.
 FLOORS: tuple[dict[str, str], ...] = (
     {"app.errors": "every error that a person is shown", "app.edge": "the process that serves Qdrant Edge, by itself"},
-    {"app.types": "frozen values that cross folder borders", "app.settings": "what is set from outside"},
+    {
+        "app.types": "frozen values that cross folder borders",
+        "app.settings": "what is set from outside",
+        "app.oidc_settings": "of it, sign-in",
+    },
     {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
     {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
     {"app.search": "how a query is answered, from its vector to highlights and lenses"},
@@ -33,6 +37,7 @@ FLOORS: tuple[dict[str, str], ...] = (
         "app.collections": "collections and documents: in, out, moved, indexed anew, checked",
         "app.evaluation": "how good answers are: judged queries, measures, comparisons",
         "app.testing": "doubles of ports, for tests",
+        "app.openid": "OpenID providers behind their port",
         "app.vectors": "vector indexes behind their port",
     },
     {"app.migrations": "steps of the catalog's schema", "app.services": "the parts of a running application"},
@@ -76,6 +81,7 @@ RESERVED = {
     "qdrant_edge": {"app.edge"},
     "sqlalchemy": {"app.catalog", "app.migrations"},
     "gradio": {"ui"},
+    "joserfc": {"app.openid"},
     "transformers": {"embedder.pretrained"},  # two threads must not import it from two places
 }
 # What imports a module by its name would escape the walk.
@@ -95,7 +101,10 @@ IMPORTS_BY_NAME = {
     "embedder.prompts": "brings in transformers where a model has no tokenizer.json",
     "embedder.gpu.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
-LOCAL_IMPORTS: dict[str, str] = {"app.wiring.web: app.wiring.agents": "the extra [mcp]"}
+LOCAL_IMPORTS: dict[str, str] = {
+    "app.wiring.access: app.openid": "the extra [oidc]",
+    "app.wiring.web: app.wiring.agents": "the extra [mcp]",
+}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "draws the tree of errors")

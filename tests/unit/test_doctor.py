@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from openid_provider import openid_provider
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
@@ -223,3 +224,23 @@ def test_json_holds_what_is_printed_and_the_exit_code_tells(home: Path, monkeypa
     printed = CliRunner().invoke(app, ["doctor"])
     assert printed.exit_code == 1
     assert "chmod go=" in printed.stdout.replace("\n", " ")
+
+
+def test_the_provider_of_sign_ins_is_asked(finding: Callable[..., Finding]) -> None:
+    assert_well(finding("sign-in"))
+    given = {
+        "access_control": True,
+        "public_url": "https://search.example.org",
+        "oidc_client_id": "search",
+        "oidc_allowed": "*",
+    }
+    with openid_provider() as provider:
+        found = finding("sign-in", oidc_issuer=provider.issuer, **given)
+        assert_well(found)
+        assert "https://search.example.org/login/openid/callback" in found.detail
+        other = f"{provider.issuer}/"
+        assert_ill(
+            finding("sign-in", oidc_issuer=other, **given), detail=f"is of the issuer {provider.issuer!r}", advice=""
+        )
+        issuer = provider.issuer
+    assert_ill(finding("sign-in", oidc_issuer=issuer, **given), detail="does not answer", advice="GIRCSE_OIDC_ISSUER")

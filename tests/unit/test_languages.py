@@ -161,7 +161,7 @@ def test_login_and_account_speak_german() -> None:
     def shown() -> list[Seen]:
         me = Principal("ada", Role.EDITOR, session_id="one")
         return [
-            Seen(login_drawer()("/", "Name or password is wrong.")),
+            Seen(login_drawer(sign_in="Example")("/", "Name or password is wrong.")),
             Seen(account_drawer()(me, sessions, quotas)),
             Seen(account_drawer()(me, [], [])),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,46 @@ def test_settings_that_are_gone_change_nothing_and_say_so(
     monkeypatch.setenv("GIRCSE_WORKER_LANES", "many")
     load_settings()
     assert "GIRCSE_WORKER_LANES" in caplog.text
+
+
+SIGN_IN = {
+    "access_control": True,
+    "public_url": "https://search.example.org/",
+    "oidc_issuer": "https://login.example.org/realms/staff",
+    "oidc_client_id": "search",
+    "oidc_allowed": "groups=search-users",
+}
+
+
+def test_the_redirect_url_is_that_of_the_public_url() -> None:
+    settings = load_settings(**SIGN_IN, oidc_client_secret="secret-word")
+    assert settings.oidc_redirect_url == "https://search.example.org/login/openid/callback"
+    assert "secret-word" not in repr(settings)
+    assert load_settings(**{**SIGN_IN, "public_url": "http://127.0.0.1:7860"}).public_url == "http://127.0.0.1:7860"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"access_control": None}, "GIRCSE_ACCESS_CONTROL=true"),
+        ({"public_url": None}, "needs GIRCSE_PUBLIC_URL"),
+        ({"oidc_client_id": None}, "GIRCSE_OIDC_CLIENT_ID"),
+        ({"oidc_allowed": None}, "GIRCSE_OIDC_ALLOWED, who may sign in"),
+        ({"oidc_issuer": None}, "GIRCSE_OIDC_ALLOWED, GIRCSE_OIDC_CLIENT_ID without GIRCSE_OIDC_ISSUER"),
+        ({"oidc_issuer": "http://login.example.org"}, "GIRCSE_OIDC_ISSUER: give the issuer"),
+        ({"oidc_issuer": "https://me:word@login.example.org"}, "GIRCSE_OIDC_ISSUER: give the issuer"),
+        ({"oidc_issuer": "https://login.example.org/?a=b"}, "GIRCSE_OIDC_ISSUER: give the issuer"),
+        ({"public_url": "http://search.example.org"}, "GIRCSE_PUBLIC_URL: give https://"),
+        ({"public_url": "https://search.example.org/search"}, "without a path"),
+        ({"public_url": "search.example.org"}, "GIRCSE_PUBLIC_URL: give https://"),
+        ({"oidc_scopes": "profile email"}, "openid among them"),
+        ({"oidc_label": "a\nb"}, "printable"),
+        ({"oidc_allowed": "staff"}, "'staff' is no rule"),
+        ({"oidc_editors": "groups="}, "'groups=' is no rule"),
+        ({"oidc_admins": "*"}, "for everybody set GIRCSE_OIDC_ROLE"),
+        ({"oidc_role": "owner"}, "GIRCSE_OIDC_ROLE"),
+    ],
+)
+def test_sign_in_that_contradicts_itself_is_refused(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        load_settings(**{**SIGN_IN, **changes})

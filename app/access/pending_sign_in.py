@@ -1,0 +1,51 @@
+"""What a browser keeps between its way to an OpenID provider and back: signed, so that it comes back as it was."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+from app.errors import UntrustedSignInError
+
+LIFETIME = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSignIn:
+    """`verifier` is PKCE's, and `way` where the person wanted to go."""
+
+    state: str
+    nonce: str
+    verifier: str
+    way: str
+    until: float
+
+    @classmethod
+    def begin(cls, way: str, *, now: datetime) -> PendingSignIn:
+        """Hexadecimal: nothing in an address that could be taken for a key."""
+        state, nonce, verifier = (secrets.token_hex(32) for _ in range(3))
+        return cls(state, nonce, verifier, way, (now + LIFETIME).timestamp())
+
+    def sealed(self, key: bytes) -> str:
+        body = base64.urlsafe_b64encode(json.dumps(asdict(self)).encode())
+        return f"{body.decode()}.{_seal(body, key)}"
+
+
+def opened(sealed: str, key: bytes, *, now: datetime) -> PendingSignIn:
+    """Raises UntrustedSignInError where it was not sealed with this key, or is too old."""
+    body, _, seal = sealed.partition(".")
+    if not hmac.compare_digest(_seal(body.encode("utf-8", "replace"), key).encode(), seal.encode("utf-8", "replace")):
+        raise UntrustedSignInError("the cookie is none that this server made")
+    pending = PendingSignIn(**json.loads(base64.urlsafe_b64decode(body)))
+    if pending.until <= now.timestamp():
+        raise UntrustedSignInError("the cookie is too old")
+    return pending
+
+
+def _seal(body: bytes, key: bytes) -> str:
+    return hmac.new(key, body, hashlib.sha256).hexdigest()
