@@ -97,7 +97,11 @@ class OidcSettings(BaseSettings):
 
 def oidc_errors(settings: OidcSettings, *, has_access_control: bool) -> list[str]:
     """What contradicts itself."""
-    given = sorted(f"GIRCSE_{name.upper()}" for name in settings.model_fields_set if name.startswith(PREFIX))
+    given = sorted(
+        f"GIRCSE_{name.upper()}"
+        for name, field in OidcSettings.model_fields.items()
+        if name.startswith(PREFIX) and getattr(settings, name) != field.default
+    )
     if settings.oidc_issuer is None:
         return [f"{', '.join(given)} without GIRCSE_OIDC_ISSUER; set both or neither"] if given else []
     errors = []
