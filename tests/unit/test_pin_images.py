@@ -21,7 +21,7 @@ OLD = f"sha256:{'0' * 64}"
 
 
 class Registry(BaseHTTPRequestHandler):
-    """Gives a token to anybody, and an index to whoever shows it. Its own word on the digest is wrong."""
+    """Gives a token to anybody, and an index to those who show it. Its own word on the digest is wrong."""
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
