@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from app.answers.citations import CitationReader, Cited
@@ -47,15 +47,15 @@ class GeneratedAnswer:
     def parts(self, messages: Sequence[Message]) -> Iterator[AnswerText | AnswerSentence]:
         """Raises LanguageModelUnavailableError where not one word came."""
         reader = CitationReader()
-        has_words = False
+        has_begun = False
         with closing(_pieces(self._model, messages)) as pieces:
             try:
                 for piece in pieces:
-                    has_words = True
+                    has_begun = True
                     yield AnswerText(piece)
                     yield from self._checked(reader.read(piece))
             except LanguageModelUnavailableError as error:
-                if not has_words:
+                if not has_begun:
                     raise
                 self._cut_off = str(error)
         yield from self._checked(reader.finish())
@@ -75,5 +75,6 @@ class GeneratedAnswer:
         return AnswerSentence(cited.text, known, is_supported=supported, removed=removed)
 
 
-def _pieces(model: LanguageModel, messages: Sequence[Message]) -> Iterator[str]:
+def _pieces(model: LanguageModel, messages: Sequence[Message]) -> Generator[str]:
+    """With a `close`, which ends the request."""
     yield from model.write(messages)

@@ -1,4 +1,4 @@
-"""Answers a question from the passages that a search finds: in their own sentences, or in a language model's, checked."""
+"""Answers a question from the passages that a search finds: in their sentences, or in a language model's, checked."""
 
 from __future__ import annotations
 

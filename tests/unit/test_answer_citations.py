@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.citations import Cited, CitationReader, read_citations
+from app.answers.citations import CitationReader, Cited, read_citations
 from app.answers.prompt import MAX_PASSAGES_CHARACTERS, disarm, messages_for
 from app.answers.support import is_supported, numbers_of
 from app.testing import ToyEmbedder
@@ -68,7 +68,9 @@ def test_a_text_without_a_full_stop_is_read_in_bounded_pieces() -> None:
 
 def passage(number: int, text: str, title: str = "") -> Passage:
     return Passage(
-        number, HitDocument(f"d{number}", title, f"text://{number}", {}), HitChunk(f"c{number}", text, 0, len(text), None)
+        number,
+        HitDocument(f"d{number}", title, f"text://{number}", {}),
+        HitChunk(f"c{number}", text, 0, len(text), None),
     )
 
 

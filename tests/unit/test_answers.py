@@ -262,9 +262,7 @@ def test_an_answer_that_is_cut_off_keeps_what_came_and_says_so(
         assert answer.sentences[0].text == "It began in 1928."
 
 
-def test_an_answer_that_trickles_for_ever_ends(
-    answers_of: Callable[..., AnswerService], chat: ChatServer
-) -> None:
+def test_an_answer_that_trickles_for_ever_ends(answers_of: Callable[..., AnswerService], chat: ChatServer) -> None:
     chat.words = lambda body: ["word "] * 1_000
     chat.pause_s = 0.05
     started = time.monotonic()
@@ -297,9 +295,7 @@ def test_only_so_many_answers_are_written_at_once_and_each_frees_its_place(
     assert generated(service).sentences
 
 
-def test_a_server_that_does_not_stream_is_read_too(
-    answers_of: Callable[..., AnswerService], chat: ChatServer
-) -> None:
+def test_a_server_that_does_not_stream_is_read_too(answers_of: Callable[..., AnswerService], chat: ChatServer) -> None:
     chat.content_type = "application/json"
     chat.raw = json.dumps({"choices": [{"message": {"content": "The lobund institute began in 1928 [1]."}}]}).encode()
     assert generated(answers_of()).sentences == (AnswerSentence("The lobund institute began in 1928.", (1,)),)
@@ -329,7 +325,9 @@ def client(library: Any, answers_of: Callable[..., AnswerService]) -> TestClient
 
 
 def post(client: TestClient, *, headers: dict[str, str] | None = None, **changes: Any) -> Any:
-    return client.post("/api/v1/answer", json={"question": QUESTION, "collection": "library", **changes}, headers=headers)
+    return client.post(
+        "/api/v1/answer", json={"question": QUESTION, "collection": "library", **changes}, headers=headers
+    )
 
 
 def events_of(answer: Any) -> list[tuple[str, Any]]:
