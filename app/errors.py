@@ -41,6 +41,12 @@ GircseError
     └── ProviderUnavailableError  an OpenID provider
 """
 
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Self
 
 
@@ -234,6 +240,25 @@ class DamagedCatalogError(CatalogUnavailableError):
 
 class FilesUnavailableError(UnavailableError):
     """The folder of stored files cannot be written or read: the disk is full, read-only or away."""
+
+
+def is_full_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def full_disk_translated(folder: Path) -> Iterator[None]:
+    """Of writes within the block, whose errors do not say where they were."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        raise FilesUnavailableError(full_disk_reason(folder)) from error
+
+
+def full_disk_reason(place: object) -> str:
+    return f"The disk of {place} is full. Free some space on it: jobs that wait go on by themselves then."
 
 
 class ProviderUnavailableError(UnavailableError):
