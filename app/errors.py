@@ -31,6 +31,9 @@ GircseError
     ├── EmbedderUnavailableError
     │   └── EmbedderBusyError  it has too much to do; wait                             429
     ├── RerankerUnavailableError
+    ├── LanguageModelUnavailableError  the server that words answers
+    │   ├── LanguageModelBusyError  wait                                               429
+    │   └── CutOffError        what it wrote ended too soon
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     │   └── DamagedCatalogError  it must be restored; waiting does not help
@@ -195,6 +198,20 @@ class EmbedderBusyError(EmbedderUnavailableError):
 
 class RerankerUnavailableError(UnavailableError):
     """The re-ranker is away, too slow, or answers what cannot be used. A search then keeps its first ranking."""
+
+
+class LanguageModelUnavailableError(UnavailableError):
+    """The server that words answers is away, too slow, refuses, or answers what cannot be used."""
+
+
+class LanguageModelBusyError(LanguageModelUnavailableError):
+    """It works, but has too much to do."""
+
+    status = 429
+
+
+class CutOffError(LanguageModelUnavailableError):
+    """The text that came before is there."""
 
 
 class IncompleteDeletionError(UnavailableError):
