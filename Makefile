@@ -113,7 +113,7 @@ image: ## build the container image on that base: make image BASE=python:3.11.13
 
 lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the image, with hashes (LOCK_ARGS for uv)
 	$(PIP) install --quiet '$(UV)'
-	$(BIN)/uv pip compile pyproject.toml --quiet --extra app --extra server --extra mcp --extra oidc --extra otel --extra postgres \
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
 		--extra office --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
 		--override docker/overrides.txt --no-emit-package torch --custom-compile-command "make lock" \
 		--output-file $(LOCK) $(LOCK_ARGS)
