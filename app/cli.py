@@ -76,8 +76,8 @@ COMMANDS: Mapping[str, _Command] = {
         "doctor:doctor",
         KEEPING,
         "Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, "
-        "permissions, catalog, clock, jobs, index, files, embedding server, model and its golden vectors, fingerprints "
-        "of collections.",
+        "permissions, catalog, clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, "
+        "fingerprints of collections.",
     ),
     "check": _Command(
         "consistency:check",

@@ -106,11 +106,12 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
         )
         return UserAnswer.of(user)
 
-    @routes.get("/users/{name}/identities", response_model=list[UserIdentity])
-    def list_identities(name: str) -> list[UserIdentity]:
+    @routes.get("/users/{name}/identities", response_model=list[UserIdentity], responses=PAGE_HEADERS)
+    def list_identities(name: str, page: Page) -> list[UserIdentity]:
         """As whom a user signs in by an OpenID provider."""
         accounts.user(name)  # for admins
-        return [UserIdentity(issuer=each.issuer, subject=each.subject) for each in accounts.identities().get(name, [])]
+        identities = page.of(accounts.identities().get(name, []))
+        return [UserIdentity(issuer=each.issuer, subject=each.subject) for each in identities]
 
     @routes.post("/users/{name}/identities", status_code=204)
     def connect_user(name: str, identity: UserIdentity) -> None:

@@ -22,4 +22,4 @@ def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path
     outcome = run_seed(SEED, ChaosSettings(str(model), documents=documents, kills=kills), tmp_path / "runs")
     assert outcome.differences == ()
     assert sum(outcome.kills.values()) == kills
-    assert outcome.chunks > 2 * outcome.documents > 1.5 * documents
+    assert outcome.chunks > 2 * outcome.documents >= 1.5 * documents
