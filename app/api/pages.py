@@ -13,7 +13,6 @@ from app.types.pages import IMAGE_WIDTHS, PageView
 JPEG = "image/jpeg"
 IMAGE: dict[int | str, dict[str, Any]] = {
     200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}, "description": "The picture."},
-    304: {"description": "The picture that the client has is still that of the page."},
 }
 _DIGITS = 5  # of a place: a hundredth of a pixel
 PageNumber = Annotated[int, Path(ge=1, lt=2**31, description="Counts from 1.")]

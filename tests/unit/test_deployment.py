@@ -190,7 +190,7 @@ def wanted_packages() -> set[str]:
     extras = project["optional-dependencies"]
     listed = [
         *project["dependencies"],
-        *(each for extra in ("app", "server", "otel", "postgres") for each in extras[extra]),
+        *(each for extra in ("app", "server", "ocr", "office", "otel", "postgres") for each in extras[extra]),
     ]
     return {re.split(r"[\[<>=!~ ;]", each, maxsplit=1)[0].lower() for each in listed}
 

@@ -165,10 +165,6 @@ def _render_summary(
     )
 
 
-    ' · <button type="button" class="plain" data-thumbnails aria-pressed="false">[[Pictures of pages]]</button>'
-)
-
-
 _EXPORT = (
     ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span '
     'class="menu" id="export" popover data-request="{}"><button type="button" '
