@@ -78,9 +78,9 @@ def long_scan(page_count: int, seed: int = 2) -> bytes:
 
 
 def text_pdf(page_count: int, seed: int) -> tuple[bytes, tuple[TruePage, ...]]:
-    """With a text layer, in one column or two."""
+    """With a text layer, in one column or two; of texts that stand on no scan."""
     rng = random.Random(seed)
-    rows = [row for row in sample_rows() if len(row.text) > 250]
+    rows = _others()[_ON_SCANS:]
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=(595, 842), invariant=True)
     pages = []
@@ -92,19 +92,34 @@ def text_pdf(page_count: int, seed: int) -> tuple[bytes, tuple[TruePage, ...]]:
     return buffer.getvalue(), tuple(pages)
 
 
+def questions() -> dict[str, str]:
+    """By the passage that answers."""
+    with Path(__file__).with_name("scan_questions.tsv").open(encoding="utf-8") as lines:
+        return dict(line.rstrip("\n").split("\t") for line in lines)
+
+
+_ON_SCANS = 100
+
+
+def _others() -> list[SampleRow]:
+    """Texts that answer no question, in an order of their own."""
+    asked = questions()
+    others = [row for row in sample_rows() if len(row.text) >= 250 and row.id not in asked]
+    random.Random(0).shuffle(others)
+    return others
+
+
 def _rows(rng: random.Random) -> Iterator[list[SampleRow]]:
-    """For a page each: a passage that names what its title names, so that the title is a question which it answers,
-    and two others."""
-    fitting, others = [], []
-    for row in sample_rows():
-        named = row.title.partition(" – ")[0].casefold()
-        if 250 <= len(row.text) <= 1_200 and " – " in row.title and named in row.text.casefold():
-            fitting.append(row)
-        elif len(row.text) >= 250:
-            others.append(row)
-    rng.shuffle(fitting)
-    rng.shuffle(others)
-    yield from ([asked, *others[2 * at : 2 * at + 2]] for at, asked in enumerate(fitting))
+    """For a page each: a passage, which answers a question on the first forty, and two others."""
+    asked = questions()
+    answering = [row for row in sample_rows() if row.id in asked]
+    rng.shuffle(answering)
+    others = _others()[:_ON_SCANS]
+    more = iter(others[80:])
+    for at in range(48):
+        first = answering[at] if at < len(answering) else next(more)
+        beside = others[2 * at : 2 * at + 2] if at < 40 else [next(more)]
+        yield [first, *beside]
 
 
 def _scan(kind: str, number: int, rows: Iterator[list[SampleRow]], rng: random.Random) -> Scan:
@@ -124,17 +139,16 @@ def _scan(kind: str, number: int, rows: Iterator[list[SampleRow]], rng: random.R
             picture = _noisy(picture, rng, sigma=18)
         pictures.append(picture)
         pages.append(page)
-    questions = tuple(
-        (f"{row.title.replace(' – ', ': ')}", at)
-        for at, page_rows in enumerate(chosen, start=1)
-        for row in page_rows[:1]
+    asked = questions()
+    answered = tuple(
+        (asked[row.id], at) for at, rows_of in enumerate(chosen, start=1) for row in rows_of if row.id in asked
     )
     slug = f"{kind.replace(' ', '-')}-{number}"
     if kind == "mixed with text pages":
         data, pages[0], pages[2] = _mixed_pdf(pictures[1], [[_plain(row.text) for row in each] for each in chosen])
-        return Scan(f"{slug}.pdf", kind, data, tuple(pages), questions)
+        return Scan(f"{slug}.pdf", kind, data, tuple(pages), answered)
     suffix = ("png", "jpg", "tiff", "webp", "pdf")[number % 5]
-    return Scan(f"{slug}.{suffix}", kind, _file_of(pictures[0], suffix, dpi), tuple(pages), questions)
+    return Scan(f"{slug}.{suffix}", kind, _file_of(pictures[0], suffix, dpi), tuple(pages), answered)
 
 
 def _plain(text: str) -> str:

@@ -25,6 +25,7 @@ import psutil
 from app.collections.blobs import FolderBlobStore
 from app.collections.pages import DocumentPages
 from app.search.sentences import sentence_spans
+from app.services import Services
 from app.settings import Settings
 from app.types.documents import Document, Source
 from app.types.pages import PageView
@@ -125,14 +126,18 @@ def measure_scans(made: Sequence[Scan], home: Path, passages: int, seed: int) ->
     """Ingested as documents are, asked as people ask."""
     with open_services(Settings(home=home)) as services:
         services.library.create_collection("scans")
+        services.library.create_collection("texts")
         for scan in made:
             source = Source(scan.name, f"file:///{scan.name}", media_type_of(scan.name), data=scan.data)
             services.library.add_document("scans", source)
+            for number, page in enumerate(scan.pages, start=1):
+                uri = f"file:///{scan.name}/{number}"
+                services.library.add_document("texts", Source(uri, uri, "text/plain", data=page.text.encode()))
         with open_pipeline(services, is_stopping=lambda: False):
             stop = threading.Event()
             worker = threading.Thread(target=run_worker, args=(services, stop))
             worker.start()
-            while any(document.state == "queued" for document in services.catalog.documents("scans", limit=1_000)):
+            while any(document.state == "queued" for document in services.catalog.documents(limit=10_000)):
                 time.sleep(0.5)
             stop.set()
             worker.join()
@@ -147,22 +152,30 @@ def measure_scans(made: Sequence[Scan], home: Path, passages: int, seed: int) ->
             document = documents[scan.name]
             for number, page in enumerate(scan.pages, start=1):
                 rates[_kind_of(scan, number)].append(_error_rate(services.blobs, document, number, page))
-        right, asked, wrong = 0, 0, []
-        for scan in made:
-            for question, page in scan.questions:
-                asked += 1
-                hits = services.search.search(SearchRequest(question, collection="scans", limit=3)).hits
-                if hits and (hits[0].document.id, hits[0].chunk.page) == (documents[scan.name].id, page):
-                    right += 1
-                else:
-                    wrong.append(question)
+        asked = _ask(services, made)
         coverage = _coverage(made, services.blobs, documents, passages, seed)
     return {
         "error_rates": {kind: round(mean(each), 5) for kind, each in rates.items()},
         "worst_error_rates": {kind: round(max(each), 5) for kind, each in rates.items()},
-        "questions": {"asked": asked, "right_page_first": right, "others": wrong},
+        "questions": asked,
         "coverage": {"passages": coverage.all, "covered": coverage.good, "others": coverage.bad},
     }
+
+
+def _ask(services: Services, made: Sequence[Scan]) -> dict[str, object]:
+    """Whether the page that answers comes first: of the scans, and of their texts as they were before."""
+    right, right_texts, asked, wrong = 0, 0, 0, []
+    for scan in made:
+        for question, page in scan.questions:
+            asked += 1
+            first = services.search.search(SearchRequest(question, collection="scans", limit=1)).hits[0]
+            is_right = (first.document.uri, first.chunk.page or 1) == (f"file:///{scan.name}", page)
+            right += is_right
+            first = services.search.search(SearchRequest(question, collection="texts", limit=1)).hits[0]
+            right_texts += first.document.uri == f"file:///{scan.name}/{page}"
+            if not is_right:
+                wrong.append(question)
+    return {"asked": asked, "right_page_first": right, "of_the_texts_themselves": right_texts, "others": wrong}
 
 
 def _kind_of(scan: Scan, page: int) -> str:
