@@ -11,6 +11,7 @@ from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorized_library import AuthorizedLibrary
 from app.access.authorized_search import AuthorizedSearch
+from app.access.authorized_standing import authorized_standing
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
 from app.evaluation.background import unknown_run
@@ -20,6 +21,7 @@ from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
+from app.ports.standing import StandingSearches
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.search.own_searches import OwnSearches
@@ -257,6 +259,7 @@ class AuthorizedServices:
     lens_indexes: LensIndexes
     value_tables: ValueTables
     own_searches: OwnSearches
+    standing: StandingSearches
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
@@ -295,6 +298,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
             owner=lambda: authorizer.require_role().name,
             history_limit=services.settings.search_history,
         ),
+        standing=authorized_standing(services, authorizer),
     )
 
 
