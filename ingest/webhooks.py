@@ -113,7 +113,7 @@ def message(delivery: Delivery, search: StandingSearch, news: Sequence[News]) ->
 def signed(delivery_id: str, body: bytes, *, secret: str, at: datetime) -> dict[str, str]:
     """The headers that prove who sent it, and when."""
     seconds = int(at.timestamp())
-    key = base64.urlsafe_b64decode(secret.removeprefix(_SECRET_PREFIX))
+    key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
     digest = hmac.new(key, f"{delivery_id}.{seconds}.".encode() + body, hashlib.sha256).digest()
     return {
         "webhook-id": delivery_id,

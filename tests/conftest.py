@@ -18,8 +18,8 @@ from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
-from app.collections.value_tables import ValueTables
 from app.collections.standing import StandingCompletion
+from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
 from app.runtime.metrics import Metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -39,7 +40,7 @@ class StandingRecords(Sessions):
                     owner=owner,
                     since=self._clock(),
                     feed_token=secrets.token_urlsafe(24),
-                    webhook_secret=f"whsec_{secrets.token_urlsafe(24)}",
+                    webhook_secret=f"whsec_{b64encode(secrets.token_bytes(24)).decode()}",
                 )
                 session.add(row)
             else:

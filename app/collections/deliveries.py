@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 Send = Callable[[Delivery, StandingSearch, Sequence[News]], None]  # raises DeliveryError
 
+DEFAULT_LEASE = timedelta(minutes=1)
 MAX_ATTEMPTS = 14  # the last one 15 hours after the first
-_LEASE = timedelta(minutes=2)  # longer than any sender takes
 _FIRST_RETRY_IN = timedelta(seconds=30)
 _LONGEST_RETRY_IN = timedelta(hours=3)
 
@@ -30,8 +30,16 @@ class Deliverer:
     """Any number may work on one catalog."""
 
     def __init__(
-        self, catalog: Ledger, news: NewsReader, senders: Mapping[Channel, Send], *, poll_s: float = 2.0
+        self,
+        catalog: Ledger,
+        news: NewsReader,
+        senders: Mapping[Channel, Send],
+        *,
+        lease: timedelta = DEFAULT_LEASE,
+        poll_s: float = 2.0,
     ) -> None:
+        """`lease`: so long a delivery is its sender's."""
+        self._lease = lease
         self._catalog = catalog
         self._news = news
         self._senders = senders
@@ -49,7 +57,7 @@ class Deliverer:
     def run_once(self) -> bool:
         """Sends one; False when none is due."""
         self._catalog.form_deliveries()
-        delivery = self._catalog.claim_delivery(lease=_LEASE)
+        delivery = self._catalog.claim_delivery(lease=self._lease)
         if delivery is None:
             return False
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from app.collections.deliveries import Deliverer
 from app.collections.standing_news import NewsReader
@@ -23,6 +24,7 @@ def deliverer_of(services: Services) -> Deliverer:
             Channel.WEBHOOK: WebhookSender(is_allowed=is_allowed_address(services.settings)),
             Channel.ALERT: AlertSender(services.alerts),
         },
+        lease=timedelta(seconds=services.settings.lease_s),
     )
 
 

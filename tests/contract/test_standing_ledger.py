@@ -39,7 +39,9 @@ def completed(catalog: SqlCatalog) -> Callable[..., str]:
         job = claimed(catalog)
         version = catalog.standing_version("library") if version is None else version
         parts = [new_chunk(job.document_id, ordinal) for ordinal in range(chunks)]
-        found = [StandingMatch(each.id, part.id, job.document_id, 0.5, Match.FAIR) for each in searches for part in parts]
+        found = [
+            StandingMatch(each.id, part.id, job.document_id, 0.5, Match.FAIR) for each in searches for part in parts
+        ]
         assert catalog.complete_many({job: IngestedDocument("", {}, parts)}, told=Told(version, found)) == {job.id}
         return job.document_id
 
@@ -56,7 +58,7 @@ def test_matches_are_told_once_and_in_the_order_of_time(
     assert [each.document_id for each in catalog.matches("anna", search.id)] == [second, first, first]
     assert catalog.standing_search("anna", search.id).unseen == 3
     [newest, *_] = catalog.matches("anna", search.id)
-    assert catalog.mark_seen("anna", search.id, [newest.chunk_id, "foreign"]) == 1
+    assert catalog.mark_seen("anna", search.id, [newest.chunk_id, "unknown"]) == 1
     assert len(catalog.matches("anna", search.id, unseen_only=True)) == 2
     assert catalog.mark_seen("anna", search.id) == 2
     for refused in (catalog.matches, catalog.mark_seen, catalog.unwatch, catalog.renew_feed, catalog.standing_search):

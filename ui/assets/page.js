@@ -126,7 +126,7 @@ window.gircse = (() => {
   function onClick(event) {
     if (event.target.closest("[data-open-keys]")) openKeys();
     const copier = event.target.closest("[data-copy]");
-    if (copier) copy(copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
+    if (copier) copy(copier.dataset.isAddress ? new URL(copier.dataset.copy, location.href).href : copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
     const exporter = event.target.closest("[data-format]");
     if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();
@@ -183,6 +183,7 @@ window.gircse = (() => {
       const { event: name, ...data } = button.dataset;
       if (!events.includes(name)) return;
       if (data.confirm && !confirm(data.confirm)) return;
+      for (const field of button.closest("[data-form]")?.querySelectorAll("[name]") ?? []) data[field.name] = field.value;
       if (data.grade !== undefined) {
         const isTakenBack = button.getAttribute("aria-pressed") === "true";
         data.grade = isTakenBack ? null : Number(data.grade);
