@@ -13,6 +13,7 @@ from app.api.access import AccessControl
 from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
 from app.api.admission import Admission
+from app.api.answers import answer_routes
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
@@ -117,6 +118,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(answer_routes(services.answers))
     api.include_router(saved_search_routes(services.own_searches))
     public_url = services.settings.public_url
     api.include_router(standing_routes(services.standing, public_url=public_url))
