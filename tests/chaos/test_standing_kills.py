@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-WATCHED, FOREIGN = "watched", "foreign"
+WATCHED, OTHER = "watched", "other"
 WORDS = "river delta flood mill grain harvest market price ship sail storm harbour letter ink road bridge".split()  # noqa: SIM905
 QUERIES = ("river flood", "ship storm harbour", "grain price", "letter", "road bridge mill")
 BEFORE, AFTER = 60, 40  # documents: the index does not double, so that the scale stays
@@ -87,7 +87,7 @@ def add(services: Services, collection: str, numbers: range, random: Random) -> 
 def watch_all(services: Services, port: int) -> dict[str, str]:
     """Searches of both strengths over both collections; their collection by id."""
     found = {}
-    for collection in (WATCHED, FOREIGN):
+    for collection in (WATCHED, OTHER):
         for query in QUERIES:
             for strength in Strength:
                 question = {"query": query, "collection": collection}
@@ -142,10 +142,10 @@ def test_each_new_chunk_is_told_once_across_kills(model: Path, tmp_path: Path, s
     with ExitStack() as opened:
         receiver = opened.enter_context(receiving(seed))
         services = opened.enter_context(open_services(settings))
-        for name in (WATCHED, FOREIGN):
+        for name in (WATCHED, OTHER):
             services.library.create_collection(name, document_steps=2, chunk_tokens=100, chunk_overlap=15)
         supervisor = opened.enter_context(Supervisor(home, environment, logs=tmp_path, workers=2))
-        for name in (WATCHED, FOREIGN):
+        for name in (WATCHED, OTHER):
             add(services, name, range(BEFORE), random)
         wait_until_idle(services)
         before = set(points_of(services, WATCHED))
@@ -169,7 +169,7 @@ def test_each_new_chunk_is_told_once_across_kills(model: Path, tmp_path: Path, s
             assert len(kept) == len(told[search_id])
         assert {each: told[each] for each in wanted} == wanted
         assert any(wanted.values())
-        assert not any(found for search, found in told.items() if collections[search] == FOREIGN)
+        assert not any(found for search, found in told.items() if collections[search] == OTHER)
         wait_until_delivered(services, told, receiver)
     # A delivery that came twice, by the same id, told the same; no chunk is in two of them.
     assert all(len(set(sent)) == 1 for sent in receiver.deliveries.values())

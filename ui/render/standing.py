@@ -38,8 +38,8 @@ def render_watch_button(search_id: str, name: str) -> Markup:
 def render_standing(shown: ShownStanding) -> Markup:
     search = shown.search
     return html(
-        '<details class="standing" data-keep="{id}"{open}><summary>{count}<span class="kept-details">[[keeps watch since {since}]]'
-        "</span></summary>{error}{news}{settings}</details>"
+        '<details class="standing" data-keep="{id}"{open}><summary>{count}<span class="kept-details">'
+        "[[keeps watch since {since}]]</span></summary>{error}{news}{settings}</details>"
     ).format(
         id=clean(search.id),
         open=Markup(" open") if search.unseen or search.error else "",
