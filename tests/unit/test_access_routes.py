@@ -125,6 +125,25 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
     ),
+    ("GET", "/api/v1/standing-searches"): Case(READER, at("/api/v1/standing-searches"), of_collection=False),
+    ("PUT", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch", json={}), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/watch/feed"): Case(
+        READER, at("/api/v1/saved-searches/none/watch/feed"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/news"): Case(
+        READER, at("/api/v1/saved-searches/none/news"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/news/seen"): Case(
+        READER, at("/api/v1/saved-searches/none/news/seen", json={}), of_collection=False, may_fail=(404,)
+    ),
     ("GET", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
     ("DELETE", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
     ("DELETE", "/api/v1/history/{search_id}"): Case(
@@ -140,6 +159,13 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
     ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
     ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    # The document is a text, which has no pages; that is told to people who may see it.
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1"), may_fail=(422,)
+    ),
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}/image"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1/image"), may_fail=(422,)
+    ),
     ("POST", "/api/v1/documents/delete"): Case(
         EDITOR, at("/api/v1/documents/delete", json={"document_ids": ["{document}"]})
     ),
@@ -316,10 +342,11 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
 }
-# Open to everybody: what monitors ask, and the way in.
+# Open to everybody: what monitors ask, the way in, and feeds, which their secret addresses open.
 PUBLIC = {
     ("GET", "/healthz"),
     ("GET", "/readyz"),
+    ("GET", "/feeds/{token}.atom"),
     ("GET", "/login"),
     ("POST", "/login"),
     ("POST", "/logout"),
