@@ -39,6 +39,10 @@ class Decoder:
         self._sees_both_ways = sees_both_ways  # among the positions of a prompt
         self._spare = SpareMemory()
 
+    def with_sight(self, *, both_ways: bool) -> Decoder:
+        """The same weights under another attention within prompts."""
+        return Decoder(self._layout, self.vocabulary, sees_both_ways=both_ways)
+
     @property
     def can_share(self) -> bool:
         """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
@@ -128,7 +132,8 @@ class KVCacheSession:
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None) -> Tensor:
         """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values."""
         before = keys.shape[2] - queries.shape[2]
-        is_cut = window is not None and keys.shape[2] > window
+        # What is seen both ways has no windows, as in transformers where all positions are let through.
+        is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
         mask = None
         if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
