@@ -1,4 +1,4 @@
-"""How Gradio is imported: without the package mcp, and without writing stubs of its components, which take a third of it.
+"""How Gradio is imported: without the package mcp and without writing stubs of its components, half of the time.
 
 Install it before gradio is imported for the first time; afterwards it changes nothing.
 """

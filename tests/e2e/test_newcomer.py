@@ -46,7 +46,11 @@ class Person:
 
 def add_files(person: Person, files: list[Path]) -> None:
     page = person.page
-    person.go_to("Documents")
+    expect(page.locator(".worked-example li")).to_have_count(6)
+    person.judge_look()
+    person.clicks += 1
+    person.opened.follow(page.get_by_role("link", name="Add your files"))
+    person.opened.wait_until_still()
     field = page.locator("#documents-collection input")
     person.click(field)
     field.fill(COLLECTION)

@@ -20,8 +20,8 @@ from embedder.training import fragments
 from embedder.training.fragments import find_fragments
 
 DICTIONARY = Path("/usr/share/dict/american-english-large")  # of Debian's wamerican-large
-NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino parana uae
-uber ui usc zhang behaviour cafe centre labour"""
+NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino parana
+uae uber ui usc zhang behaviour cafe centre labour"""
 PIECES = ["em", "cat", "im", "##press", "##bassy", "##peror", "##s", "red", "##uce", "[UNK]"]
 
 
