@@ -72,7 +72,8 @@ class AboutInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. `first_example`: one query through two lenses. Without `judged`, `evaluations` and `tuning` nothing can be measured.
+    """All that the pages work with. `first_example` is one query through two lenses, or nothing. Without `judged`,
+    `evaluations` and `tuning` nothing can be measured.
 
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """

@@ -17,7 +17,7 @@ from app.search.value_syntax import join_values
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchRequest, SearchResult
 from app.types.searches import question_of
 from ui.choices import Choices, read_choices
-from ui.contract import Example
+from ui.contract import Example, ShownExample
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.language import _

@@ -8,16 +8,19 @@ from functools import partial
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.authorized_answers import AuthorizedAnswers
 from app.access.authorized_catalog import AuthorizedCatalog
-from app.access.authorized_library import AuthorizedLibrary
+from app.access.authorized_library import AuthorizedLibrary, AuthorizedPages
 from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
@@ -243,8 +246,10 @@ class AuthorizedServices:
     metrics: Metrics
     catalog: Catalog
     search: Search
+    answers: Answers
     proposals: Proposals
     library: Documents
+    pages: Pages
     judged: JudgedQueries
     evaluations: Evaluations
     tuning: Tuning
@@ -259,7 +264,7 @@ class AuthorizedServices:
     own_searches: OwnSearches
 
 
-def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
+def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
     """The one place where guards are built. Vectors and files are reached through searches and documents."""
     authorizer = Authorizer(services.catalog)
     catalog = AuthorizedCatalog(services.catalog, authorizer)
@@ -271,8 +276,10 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         metrics=services.metrics,
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
+        answers=AuthorizedAnswers(services.answers, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
         library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
+        pages=AuthorizedPages(pages, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
