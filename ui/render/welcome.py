@@ -51,7 +51,8 @@ def render_first_sight(example: Sequence[ShownExample]) -> str:
     """Where there is no collection yet: what to do, and what would come of it."""
     return html(
         '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">'
-        "[[Add your files]]</a> <span>[[Drop a folder, and ask a minute later. Nothing leaves this machine.]]</span></p>{}</div>"
+        "[[Add your files]]</a> <span>[[Drop a folder, and ask a minute later. Nothing leaves this machine.]]</span>"
+        "</p>{}</div>"
     ).format(_(PURPOSE), DOCUMENTS.path, _render_shown_example(*example) if len(example) == 2 else "")
 
 
