@@ -1,4 +1,4 @@
-"""The pages. Whoever imports gradio from here on gets it without what no page uses."""
+"""The pages. What imports gradio from here on gets it without what no page uses."""
 
 from ui.gradio_import import install
 
