@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.answers.service import AnswerService
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
@@ -17,6 +18,7 @@ from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.settings import Settings
+from app.types.alerts import AlertTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Services:
     embedder: SharedEmbedder
     token_counter: TokenCounter
     search: SearchService
+    answers: AnswerService
     proposals: ValueProposer
     library: Library
     lens_indexes: LensIndexes
@@ -38,3 +41,4 @@ class Services:
     integrity: Integrity
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)
+    alerts: Mapping[str, AlertTarget] = field(default_factory=dict)

@@ -16,8 +16,10 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.answer_settings import AnswerSettings, answer_errors
 from app.errors import InputError
 from app.oidc_settings import OidcSettings, oidc_errors
+from app.source_settings import SourceSettings
 from app.types.web_addresses import is_loopback_address
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class LogSettings(BaseSettings):
         return level.upper() if isinstance(level, str) else level
 
 
-class Settings(LogSettings, OidcSettings):
+class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -158,6 +160,14 @@ class Settings(LogSettings, OidcSettings):
     max_document_pages: int = Field(default=5_000, ge=1, description="Most pages, or slides, of a document.")
     read_timeout_s: float = Field(default=300, gt=0, description="Seconds to read a document in; two thirds of CPU.")
     read_memory_mb: float = Field(default=1_000, ge=50, description="Memory that reading one document may take, in MB.")
+    max_recognized_pages: int = Field(
+        default=1_000,
+        ge=0,
+        description="Most pages of a document whose text is recognised from their picture (extra [ocr]); 0: none.",
+    )
+    page_cache_mb: float = Field(
+        default=64, ge=0, description="Memory for pictures of pages that were looked at, in MB."
+    )
     ray_address: str | None = Field(
         default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
     )
@@ -254,7 +264,7 @@ class Settings(LogSettings, OidcSettings):
             raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
         return url
 
-    @field_validator("qdrant_url", "embedder_url", "rerank_url")
+    @field_validator("qdrant_url", "embedder_url", "rerank_url", "answer_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
@@ -294,6 +304,12 @@ class Settings(LogSettings, OidcSettings):
                 "GIRCSE_DATABASE_PASSWORD goes with a GIRCSE_DATABASE_URL that names a user and no password, "
                 "as postgresql+psycopg://gircse@db/gircse"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _answers_are_complete(self) -> Self:
+        if errors := answer_errors(self):
+            raise ValueError("; ".join(errors))
         return self
 
     @model_validator(mode="after")

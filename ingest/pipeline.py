@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
-from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.ports.parts import BlobStore, Embedder, LensIndexing, VectorIndex
 from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
@@ -73,8 +73,11 @@ class IngestPipeline:
         batch_size: int = 64,
         block_batch_size: int = 384,
         temporary_folder: Path | None = None,
+        complete: Completion | None = None,
     ) -> None:
+        """Without `complete` nobody is told what is new."""
         self._catalog = catalog
+        self._complete = complete or (lambda _, done: catalog.complete_many(done))
         self._blobs = blobs
         self._index = index
         self._lens_indexing = lens_indexing
@@ -115,7 +118,7 @@ class IngestPipeline:
 
         with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
             done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
-            completed = self._catalog.complete_many(done) if done else set()
+            completed = self._complete(collection, done) if done else set()
         if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
             self._remove_unneeded()
         return {
@@ -246,6 +249,7 @@ def read_text(
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(READ_PROGRESS)
     blobs.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
+    blobs.put_layout(document.content_hash, text.layout)
     return found
 
 
@@ -274,6 +278,9 @@ class _ProgressingSink:
         if read := self._text.byte_count:
             self._heartbeat(READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
         self._text.write(part)
+
+    def advance(self, share: float) -> None:
+        self._heartbeat(READ_PROGRESS * min(1.0, max(0.0, share)))
 
     def clear(self) -> None:
         self._text.clear()

@@ -12,12 +12,14 @@ import pytest
 from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
 
+from app.answers.service import AnswerService
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
+from app.collections.standing import StandingCompletion
 from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
@@ -59,6 +61,7 @@ class ToyServices:
         opened.callback(evaluations.close)
         metrics = Metrics()
         integrity = Integrity(catalog, index, blobs)
+        search = SearchService(catalog, index, embedder, soundness=integrity, observer=metrics)
         self.services = Services(
             settings=Settings(home=home),
             catalog=catalog,
@@ -66,7 +69,8 @@ class ToyServices:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder, soundness=integrity, observer=metrics),
+            search=search,
+            answers=AnswerService(search, embedder),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             lens_indexes=LensIndexes(catalog),
@@ -84,6 +88,7 @@ class ToyServices:
             embedder=embedder,
             read=read_file,
             splitter_for=lambda each: splitter_of(each, embedder),
+            complete=StandingCompletion(catalog, index, embedder),
         )
         self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")
 

@@ -8,18 +8,23 @@ from functools import partial
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.authorized_answers import AuthorizedAnswers
 from app.access.authorized_catalog import AuthorizedCatalog
-from app.access.authorized_library import AuthorizedLibrary
+from app.access.authorized_library import AuthorizedLibrary, AuthorizedPages
 from app.access.authorized_search import AuthorizedSearch
+from app.access.authorized_standing import authorized_standing
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
+from app.ports.standing import StandingSearches
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
 from app.search.own_searches import OwnSearches
@@ -243,8 +248,10 @@ class AuthorizedServices:
     metrics: Metrics
     catalog: Catalog
     search: Search
+    answers: Answers
     proposals: Proposals
     library: Documents
+    pages: Pages
     judged: JudgedQueries
     evaluations: Evaluations
     tuning: Tuning
@@ -257,9 +264,10 @@ class AuthorizedServices:
     lens_indexes: LensIndexes
     value_tables: ValueTables
     own_searches: OwnSearches
+    standing: StandingSearches
 
 
-def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
+def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
     """The one place where guards are built. Vectors and files are reached through searches and documents."""
     authorizer = Authorizer(services.catalog)
     catalog = AuthorizedCatalog(services.catalog, authorizer)
@@ -271,8 +279,10 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         metrics=services.metrics,
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
+        answers=AuthorizedAnswers(services.answers, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
         library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
+        pages=AuthorizedPages(pages, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
@@ -295,6 +305,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
             owner=lambda: authorizer.require_role().name,
             history_limit=services.settings.search_history,
         ),
+        standing=authorized_standing(services, authorizer),
     )
 
 

@@ -13,6 +13,7 @@ from app.api.access import AccessControl
 from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
 from app.api.admission import Admission
+from app.api.answers import answer_routes
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
@@ -31,6 +32,7 @@ from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, describe, operation_id
+from app.api.pages import page_routes
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
 from app.api.quotas import QuotaGuard
@@ -41,6 +43,7 @@ from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.searches import saved_search_routes
 from app.api.sign_in import sign_in_routes
+from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
@@ -116,10 +119,15 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(answer_routes(services.answers))
     api.include_router(saved_search_routes(services.own_searches))
+    public_url = services.settings.public_url
+    api.include_router(standing_routes(services.standing, public_url=public_url))
+    api.include_router(feed_routes(services.standing, public_url=public_url))
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_batch_routes(services))
     api.include_router(document_routes(services, read_url=read_url))
     api.include_router(reading_routes(services))
+    api.include_router(page_routes(services))
     api.include_router(collection_routes(services))

@@ -18,7 +18,7 @@ import numpy as np
 
 from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
 from app.collections.held_files import HeldFiles, holding_files
-from app.errors import ArchiveError, NotFoundError
+from app.errors import ArchiveError, NotFoundError, full_disk_translated
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Point
@@ -33,7 +33,7 @@ BACKUP = ArchiveFormat(
     "gircse backup",
     1,
     re.compile(
-        rf"backup\.json|manifest\.json|catalog/[a-z_]+/\d{{6,9}}\.jsonl|files/[0-9a-f]{{64}}|texts/[0-9a-f]{{64}}"
+        rf"backup\.json|manifest\.json|catalog/[a-z_]+/\d{{6,9}}\.jsonl|files/[0-9a-f]{{64}}|(texts|layouts)/[0-9a-f]{{64}}"
         rf"|points/{_INDEX}/\d{{6,9}}\.jsonl|vectors/{_INDEX}/\d{{6,9}}\.npy"
     ),
     "gircse backup",
@@ -86,7 +86,11 @@ class BackupWriter:
     ) -> BackupFacts:
         """`tell` hears of how many documents the files are in."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with ArchiveWriter(path, BACKUP) as archive, holding_files(self._files) as held:
+        with (
+            full_disk_translated(path.parent),
+            ArchiveWriter(path, BACKUP) as archive,
+            holding_files(self._files) as held,
+        ):
             with self._open_snapshot() as snapshot:
                 documents = _add_catalog(archive, snapshot)
                 revision = snapshot.revision
@@ -131,13 +135,15 @@ class BackupReader:
     def put_files(self, blobs: BlobStore) -> int:
         """Those that are missing or altered; how many. What is there stays."""
         count = 0
-        for member in self._members("files", "texts"):
+        for member in self._members("files", "texts", "layouts"):
             content_hash = member.name[-64:]
             if member.kind == "files" and not blobs.is_sound(content_hash):
                 blobs.put_parts(content_hash, member.parts)
                 count += 1
             elif member.kind == "texts" and not blobs.has_text(content_hash):
                 blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+            elif member.kind == "layouts":
+                blobs.put_layout_bytes(content_hash, member.parts)
         return count
 
     def put_points(self, index: VectorIndex) -> int:
@@ -197,6 +203,8 @@ def _add_files(
             lost.append(uri)
         if is_read and text.exists():
             archive.add_file(f"texts/{content_hash}", text)
+        if is_read and (layout := held.layout(content_hash)).exists():
+            archive.add_file(f"layouts/{content_hash}", layout)
         tell(number)
     return lost
 

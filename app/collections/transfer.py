@@ -29,7 +29,14 @@ from app.collections.archive_records import (
 )
 from app.collections.garbage import remove_unneeded
 from app.collections.library import check_collection_name
-from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
+from app.errors import (
+    ArchiveError,
+    ConflictError,
+    FingerprintMismatchError,
+    NotFoundError,
+    UnavailableError,
+    full_disk_translated,
+)
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
@@ -63,7 +70,7 @@ class Transfer:
         """`tell` hears how many documents are in. Raises ConflictError when one changes meanwhile."""
         collection = self._catalog.collection(name)
         documents = chunks = 0
-        with ArchiveWriter(path) as archive:
+        with full_disk_translated(path.parent), ArchiveWriter(path) as archive:
             archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).model_dump_json(indent=1).encode())
             archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
             shards = _ChunkShards(self._index, collection.active_index, archive)
@@ -131,6 +138,8 @@ class Transfer:
         archive.add_file(f"files/{content_hash}", self._blobs.path(content_hash))
         with suppress(NotFoundError):  # of a document that could not be read
             archive.add(f"texts/{content_hash}", self._blobs.get_text(content_hash).encode("utf-8", "surrogatepass"))
+        with suppress(NotFoundError):  # of a text that has none
+            archive.add(f"layouts/{content_hash}", self._blobs.get_layout(content_hash))
 
     def _check_contract(self, path: Path) -> ContractRecord:
         """Before the long reading: an archive of another model is refused at once."""
@@ -159,6 +168,8 @@ class Transfer:
                 self._put_file(member)
             elif member.kind == "texts":
                 self._blobs.put_text(member.name[-64:], [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+            elif member.kind == "layouts":
+                self._blobs.put_layout_bytes(member.name[-64:], member.parts)
             elif member.kind == "documents":
                 for line in read_lines(member, DocumentLine):
                     if f"files/{line.content_hash}" not in names:

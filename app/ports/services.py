@@ -10,12 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.quotas import Allowance
 from app.types.search import SearchRequest, SearchResult
+from app.types.texts import Layout
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
 from embedder.refinement import Refinement
@@ -54,6 +56,10 @@ class Proposals(Protocol):
 class Texts(Protocol):
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Those of the characters [start, end) that a document has."""
+        ...
+
+    def layout(self, document: Document, start: int, end: int) -> Layout:
+        """Headings, rows and cells in that stretch of its text; none where they are not kept."""
         ...
 
 
@@ -137,5 +143,7 @@ class ReadingServices(Protocol):
     def catalog(self) -> Catalog: ...
     @property
     def search(self) -> Search: ...
+    @property
+    def answers(self) -> Answers: ...
     @property
     def library(self) -> Texts: ...

@@ -110,9 +110,11 @@ def at(path: str, **options: Any) -> Ask:
 
 RUN = "/api/v1/evaluations/00000000000000000000000000000000"
 QUESTION = {"query": MARKER, "collection": "{collection}"}
+ASKED = {"question": MARKER, "collection": "{collection}"}
 
 ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/search"): Case(READER, at("/api/v1/search", json=QUESTION)),
+    ("POST", "/api/v1/answer"): Case(READER, at("/api/v1/answer", json=ASKED)),
     ("GET", "/api/v1/saved-searches"): Case(READER, at("/api/v1/saved-searches"), of_collection=False),
     ("POST", "/api/v1/saved-searches"): Case(
         READER, at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat"}}), of_collection=False
@@ -122,6 +124,25 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ),
     ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/standing-searches"): Case(READER, at("/api/v1/standing-searches"), of_collection=False),
+    ("PUT", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch", json={}), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/watch/feed"): Case(
+        READER, at("/api/v1/saved-searches/none/watch/feed"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/news"): Case(
+        READER, at("/api/v1/saved-searches/none/news"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/news/seen"): Case(
+        READER, at("/api/v1/saved-searches/none/news/seen", json={}), of_collection=False, may_fail=(404,)
     ),
     ("GET", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
     ("DELETE", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
@@ -138,6 +159,13 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
     ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
     ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    # The document is a text, which has no pages; that is told to people who may see it.
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1"), may_fail=(422,)
+    ),
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}/image"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1/image"), may_fail=(422,)
+    ),
     ("POST", "/api/v1/documents/delete"): Case(
         EDITOR, at("/api/v1/documents/delete", json={"document_ids": ["{document}"]})
     ),
@@ -314,10 +342,11 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
 }
-# Open to everybody: what monitors ask, and the way in.
+# Open to everybody: what monitors ask, the way in, and feeds, which their secret addresses open.
 PUBLIC = {
     ("GET", "/healthz"),
     ("GET", "/readyz"),
+    ("GET", "/feeds/{token}.atom"),
     ("GET", "/login"),
     ("POST", "/login"),
     ("POST", "/logout"),
@@ -664,3 +693,17 @@ def test_documents_move_only_between_collections_of_ones_own(application: Access
     assert {services.catalog.document(each.id).state for each in (mine, theirs)} == {DocumentState.QUEUED}
     body = {"document_ids": [mine.id], "collection": "own-other"}
     assert client.post("/api/v1/documents/move", json=body, headers=application.as_("editor of own")).status_code == 202
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_an_answer_over_all_collections_cites_only_what_its_asker_may_see(
+    application: AccessApplication, accept: str
+) -> None:
+    make_scene(application, HIDDEN)
+    own = {**application.as_("reader of own"), "accept": accept}
+    body = {"question": MARKER, "collection": "*"}
+    answer = application.client.post("/api/v1/answer", json=body, headers=own)
+    assert answer.status_code == 200
+    assert HIDDEN not in answer.text.replace(MARKER, "")
+    every = application.client.post("/api/v1/answer", json=body, headers=application.as_("reader of all"))
+    assert HIDDEN in every.text
