@@ -152,17 +152,19 @@ def _render_summary(
         steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
-        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}</p>'
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
         steps,
         number(round(_total_ms(result.timings_ms))),
+        html(_ANSWER),
         _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
     )
 
 
+_ANSWER = ' · <button type="button" class="plain" data-event="answer">[[Answer]]</button>'
 _EXPORT = (
     ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span '
     'class="menu" id="export" popover data-request="{}"><button type="button" '
