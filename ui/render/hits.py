@@ -27,6 +27,7 @@ from ui.render.advice import render_language, render_notes, render_nothing_found
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
+from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -161,6 +162,7 @@ def _render_summary(
         html(_ANSWER),
         _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
+        render_thumbnail_switch(result.hits),
     )
 
 
@@ -225,12 +227,13 @@ def _render_hit(
     """`is_alone`: no other document is searched."""
     why = hit.why
     return Markup(
-        '<li class="hit{chosen}"><div class="hit-rank">{rank}{move}</div><article>'
+        '<li class="hit{chosen}"{thumbnail}><div class="hit-rank">{rank}{move}</div><article>'
         '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
         'data-chunk="{chunk}" data-sentence="{sentence}">{title}</button></h3>{source}{section}{snippet}{chips}'
         "{actions}{duplicates}</article>{score}{more}</li>"
     ).format(
         chosen=" is-chosen" if is_chosen else "",
+        thumbnail=render_thumbnail(hit),
         rank=hit.rank,
         move=move,
         document=clean(hit.document.id),
