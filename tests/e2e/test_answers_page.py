@@ -7,11 +7,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from browser import opened_page
+from browser import DESKTOP, PHONE, opened_page
 from chat_server import ChatServer, chat_server
 from gircse_program import Gircse
 from page_application import LETTERS, PageApplication, fill, serving_pages
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, ViewportSize, expect
+
+from ui.language import COOKIE
 
 QUESTION = "When was the ferry due?"
 SENTENCE = "The ferry was due at seven."
@@ -78,7 +80,7 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
 
         page.get_by_label("Search for").fill("kettle")
         page.get_by_label("Search for").press("Enter")
-        expect(page.locator(".hit h3").first).to_contain_text("repair")
+        expect(page.locator(".hit .snippet").first).to_contain_text("kettle")
         expect(page.locator("#cited-answer")).to_be_hidden()
         opened.wait_until_still()
         after = page.locator(".hit").first.bounding_box()
@@ -86,3 +88,26 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
         assert after is not None
         assert abs(after["y"] - before["y"]) < 40  # its lines of the query's words may differ, the answer takes none
     assert answering.incidents() == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_button_moves_no_hit(window: BrowserContext, answering: PageApplication, size: ViewportSize) -> None:
+    for language in ("en", "de"):
+        with opened_page(window, answering.url, size=size) as opened:
+            window.add_cookies([{"name": COOKIE, "value": language, "url": answering.url}])
+            page = opened.go("/?" + urlencode({"q": "kettle", "c": LETTERS}))
+            expect(page.locator("#passages mark").first).to_be_visible()
+            opened.wait_until_still()
+            line = page.locator(".summary").bounding_box()
+            button = page.locator(".summary [data-event=answer]").bounding_box()
+            assert line is not None
+            assert button is not None
+            assert line["height"] < 30  # one line, as without it
+            facets = page.locator(".facets > button:visible")
+            if facets.count():
+                beside = facets.first.bounding_box()
+                exports = page.locator(".summary button.plain").last.bounding_box()
+                assert beside is not None
+                assert exports is not None
+                assert exports["x"] + exports["width"] <= beside["x"]
+            window.clear_cookies()
