@@ -41,8 +41,6 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
         page = opened.go("/?" + urlencode({"q": QUESTION, "c": LETTERS}))
         expect(page.locator("#passages mark").first).to_be_visible()
         opened.wait_until_still()
-        hit = page.locator(".hit").first
-        before = hit.bounding_box()
         expect(page.locator(".cited")).to_have_count(0)
 
         page.get_by_role("button", name="Answer", exact=True).focus()
@@ -82,11 +80,6 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
         page.get_by_label("Search for").press("Enter")
         expect(page.locator(".hit .snippet").first).to_contain_text("kettle")
         expect(page.locator("#cited-answer")).to_be_hidden()
-        opened.wait_until_still()
-        after = page.locator(".hit").first.bounding_box()
-        assert before is not None
-        assert after is not None
-        assert abs(after["y"] - before["y"]) < 40  # its lines of the query's words may differ, the answer takes none
     assert answering.incidents() == []
 
 
