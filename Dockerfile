@@ -1,11 +1,11 @@
 # gircse-search with its model, to run without a network, as an ordinary user, on a read-only root file system.
 # `make image` builds it on a base made on this machine; docs/how-to/self-host.md has both ways.
-ARG BASE=python:3.11.13-slim-bookworm
+ARG BASE=python:3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1
 
 FROM ${BASE} AS build
-# Another index makes another image: …/whl/cpu, …/whl/cu130, or a file: address of wheels that are mounted.
+# Another index makes another image: PyPI with torch-cuda.txt, a file: address of wheels that are mounted.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-ARG TORCH_VERSION=2.13.0
+ARG TORCH_LOCK=torch-cpu.txt
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PATH=/opt/gircse/bin:$PATH
 # On arm64 one package, pytrec-eval-terrier, has no wheel and is compiled.
 # hadolint ignore=DL3008
@@ -14,10 +14,10 @@ RUN if [ "$(uname -m)" != x86_64 ]; then \
         && rm -rf /var/lib/apt/lists/*; \
     fi \
     && python3 -m venv /opt/gircse
-COPY docker/requirements.txt /src/docker/
-# The lock holds every package and the hashes of its files but torch, whose files are those of the index above.
+COPY docker/*.txt /src/docker/
+# Every package with the hashes of its files. Those of torch are another index's.
 RUN pip install --require-hashes --no-deps --requirement /src/docker/requirements.txt \
-    && pip install --index-url "${TORCH_INDEX}" "torch==${TORCH_VERSION}"
+    && pip install --require-hashes --no-deps --index-url "${TORCH_INDEX}" --requirement "/src/docker/${TORCH_LOCK}"
 COPY pyproject.toml README.md LICENSE /src/
 COPY app /src/app
 COPY embedder /src/embedder
@@ -33,9 +33,8 @@ RUN pip install --no-deps --no-build-isolation /src \
         /opt/gircse/lib/python3*/site-packages/sympy /opt/gircse/lib/python3*/site-packages/pandas \
         -type d -name tests -prune -exec rm -rf {} +
 # What is in the image, for scanners: /opt/gircse/share/sbom.cdx.json. The program that lists it stays behind.
-ARG SBOM_VERSION=7.5.0
 RUN python3 -m venv /opt/sbom \
-    && /opt/sbom/bin/pip install "cyclonedx-bom==${SBOM_VERSION}" \
+    && /opt/sbom/bin/pip install --require-hashes --no-deps --requirement /src/docker/sbom.txt \
     && mkdir -p /opt/gircse/share \
     && /opt/sbom/bin/cyclonedx-py environment --of JSON --output-file /opt/gircse/share/sbom.cdx.json /opt/gircse/bin/python
 

@@ -33,9 +33,11 @@ BASE ?= localhost/gircse-base:bookworm
 BASE_FOLDER ?= build/base
 DEBIAN_MIRROR ?= http://deb.debian.org/debian
 LOCK := docker/requirements.txt
+TORCH_VERSION := 2.13.0
+SBOM_VERSION := 7.5.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock sbom audit clean
+.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -111,18 +113,30 @@ image: ## build the container image on that base: make image BASE=python:3.11.13
 	$(PODMAN) build $(if $(findstring podman,$(PODMAN)),--format docker) --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 
-lock: $(VENV)/app.stamp ## write docker/requirements.txt: every package of the image, with hashes (LOCK_ARGS for uv)
+COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock"
+WITH_TORCH := filelock fsspec jinja2 markupsafe mpmath networkx setuptools sympy typing-extensions
+
+lock: $(VENV)/app.stamp ## write docker/*.txt: every package of the image, with hashes (LOCK_ARGS for uv)
 	$(PIP) install --quiet '$(UV)'
-	$(BIN)/uv pip compile pyproject.toml --quiet --extra app --extra server --extra mcp --extra oidc --extra otel --extra postgres \
-		--extra office --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
-		--override docker/overrides.txt --no-emit-package torch --custom-compile-command "make lock" \
-		--output-file $(LOCK) $(LOCK_ARGS)
+	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra otel --extra postgres --extra office \
+		--override docker/overrides.txt --no-emit-package torch --output-file $(LOCK) $(LOCK_ARGS)
+	echo "torch==$(TORCH_VERSION)" | $(COMPILE) - --constraint $(LOCK) $(WITH_TORCH:%=--no-emit-package %) \
+		--output-file docker/torch-cuda.txt $(LOCK_ARGS)
+	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
+	echo "torch==$(TORCH_VERSION)+cpu" | $(COMPILE) - --no-deps --default-index $(TORCH_CPU_INDEX) --output-file docker/torch-cpu.txt \
+		|| echo "$(TORCH_CPU_INDEX) cannot be reached: docker/torch-cpu.txt stays as it is."
+
+digests: $(BIN)/python ## write digests to the tags of images in Dockerfile and compose file: make digests ARGS=--check names those without
+	@$(BIN)/python scripts/pin_images.py $(ARGS)
 
 SBOM ?= build/sbom.cdx.json
 
 sbom: $(VENV)/dev.stamp ## write build/sbom.cdx.json (CycloneDX): the locked packages; the image holds one of what it has
 	@mkdir -p $(dir $(SBOM))
-	$(BIN)/cyclonedx-py requirements $(LOCK) --pyproject pyproject.toml --output-reproducible --of JSON --output-file $(SBOM)
+	@cat $(LOCK) docker/torch-cpu.txt > $(SBOM).txt
+	$(BIN)/cyclonedx-py requirements $(SBOM).txt --pyproject pyproject.toml --output-reproducible --of JSON --output-file $(SBOM)
+	@rm $(SBOM).txt
 
 audit: $(VENV)/dev.stamp ## look up known vulnerabilities of the locked packages, and say so where no source answers
 	@$(BIN)/python scripts/audit.py $(ARGS)

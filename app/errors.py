@@ -31,6 +31,9 @@ GircseError
     ├── EmbedderUnavailableError
     │   └── EmbedderBusyError  it has too much to do; wait                             429
     ├── RerankerUnavailableError
+    ├── LanguageModelUnavailableError  the server that words answers
+    │   ├── LanguageModelBusyError  wait                                               429
+    │   └── CutOffError        what it wrote ended too soon
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
     │   └── DamagedCatalogError  it must be restored; waiting does not help
@@ -38,6 +41,12 @@ GircseError
     └── ProviderUnavailableError  an OpenID provider
 """
 
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Self
 
 
@@ -191,6 +200,20 @@ class RerankerUnavailableError(UnavailableError):
     """The re-ranker is away, too slow, or answers what cannot be used. A search then keeps its first ranking."""
 
 
+class LanguageModelUnavailableError(UnavailableError):
+    """The server that words answers is away, too slow, refuses, or answers what cannot be used."""
+
+
+class LanguageModelBusyError(LanguageModelUnavailableError):
+    """It works, but has too much to do."""
+
+    status = 429
+
+
+class CutOffError(LanguageModelUnavailableError):
+    """The text that came before is there."""
+
+
 class IncompleteDeletionError(UnavailableError):
     """The vector index was asked after a deletion, and something is still there."""
 
@@ -217,6 +240,25 @@ class DamagedCatalogError(CatalogUnavailableError):
 
 class FilesUnavailableError(UnavailableError):
     """The folder of stored files cannot be written or read: the disk is full, read-only or away."""
+
+
+def is_full_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def full_disk_translated(folder: Path) -> Iterator[None]:
+    """Of writes within the block, whose errors do not say where they were."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        raise FilesUnavailableError(full_disk_reason(folder)) from error
+
+
+def full_disk_reason(place: object) -> str:
+    return f"The disk of {place} is full. Free some space on it: jobs that wait go on by themselves then."
 
 
 class ProviderUnavailableError(UnavailableError):

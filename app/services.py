@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.answers.service import AnswerService
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
@@ -30,6 +31,7 @@ class Services:
     embedder: SharedEmbedder
     token_counter: TokenCounter
     search: SearchService
+    answers: AnswerService
     proposals: ValueProposer
     library: Library
     lens_indexes: LensIndexes

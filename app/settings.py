@@ -16,6 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.answer_settings import AnswerSettings, answer_errors
 from app.errors import InputError
 from app.oidc_settings import OidcSettings, oidc_errors
 from app.types.web_addresses import is_loopback_address
@@ -54,7 +55,7 @@ class LogSettings(BaseSettings):
         return level.upper() if isinstance(level, str) else level
 
 
-class Settings(LogSettings, OidcSettings):
+class Settings(LogSettings, OidcSettings, AnswerSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -254,7 +255,7 @@ class Settings(LogSettings, OidcSettings):
             raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
         return url
 
-    @field_validator("qdrant_url", "embedder_url", "rerank_url")
+    @field_validator("qdrant_url", "embedder_url", "rerank_url", "answer_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
@@ -294,6 +295,12 @@ class Settings(LogSettings, OidcSettings):
                 "GIRCSE_DATABASE_PASSWORD goes with a GIRCSE_DATABASE_URL that names a user and no password, "
                 "as postgresql+psycopg://gircse@db/gircse"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _answers_are_complete(self) -> Self:
+        if errors := answer_errors(self):
+            raise ValueError("; ".join(errors))
         return self
 
     @model_validator(mode="after")

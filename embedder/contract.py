@@ -79,6 +79,11 @@ class Contract:
         return 0 if self.plain_pooling else 1
 
     @property
+    def most_steps(self) -> int | None:
+        """1 where it generates nothing: it is read beside the instruction, or not. None: as many as it has room for."""
+        return 1 if self.head == "none" else None
+
+    @property
     def fingerprint(self) -> str:
         """Digest of what changes a vector; 32 hexadecimal digits.
 

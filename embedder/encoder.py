@@ -67,10 +67,7 @@ class Encoder:
 
     @property
     def max_steps(self) -> int:
-        """1 where the model generates nothing: it is read beside the instruction, or not."""
-        if self.contract.head == "none":
-            return 1
-        return min(MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+        return min(self.contract.most_steps or MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
 
     @property
     def info(self) -> ModelInfo:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 from uuid import UUID
 
-from app.errors import FilesUnavailableError
+from app.errors import FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import Chunk
 from app.types.texts import Mark, TextPart
 
@@ -41,9 +41,12 @@ class _SpooledFile:
         try:
             yield
         except OSError as error:
+            folder = self._folder or tempfile.gettempdir()
+            if is_full_disk(error):
+                raise FilesUnavailableError(full_disk_reason(folder)) from error
             raise FilesUnavailableError(
-                f"A temporary file in {self._folder or tempfile.gettempdir()} cannot be used: "
-                f"{error.strerror or error}. Check that its disk is there, writable and not full."
+                f"A temporary file in {folder} cannot be used: {error.strerror or error}. "
+                "Check that its disk is there and writable."
             ) from error
 
 

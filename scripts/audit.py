@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-LOCK = Path(__file__).parent.parent / "docker" / "requirements.txt"
+# Those of PyPI's torch, under whose version advisories are, and which brings more packages than the CPU build.
+LOCKS = [Path(__file__).parent.parent / "docker" / name for name in ("requirements.txt", "torch-cuda.txt")]
 
 
 def verdict(report: Mapping[str, Any]) -> tuple[int, str]:
@@ -33,8 +34,8 @@ def verdict(report: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def main(*options: str) -> int:
-    command = [sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--disable-pip", "--no-deps"]
-    command += ["--format", "json", "--progress-spinner", "off", *options]
+    command = [sys.executable, "-m", "pip_audit", *(f"--requirement={lock}" for lock in LOCKS), "--disable-pip"]
+    command += ["--no-deps", "--format", "json", "--progress-spinner", "off", *options]
     asked = subprocess.run(command, capture_output=True, text=True)
     try:
         report = json.loads(asked.stdout)

@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 
 import embedder
 from app.access.authorized_services import authorize
+from app.answers.service import AnswerService
 from app.api.main import create_app
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
@@ -154,6 +155,7 @@ def openapi_schema() -> dict[str, Any]:
             FolderBlobStore(Path(folder)),
             ToyEmbedder(),
         )
+        search = SearchService(catalog, index, model)
         services = Services(
             settings=Settings(home=Path(folder)),
             catalog=catalog,
@@ -161,7 +163,8 @@ def openapi_schema() -> dict[str, Any]:
             blobs=blobs,
             embedder=model,
             token_counter=model,
-            search=SearchService(catalog, index, model),
+            search=search,
+            answers=AnswerService(search, model),
             proposals=ValueProposer(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
             lens_indexes=LensIndexes(catalog),

@@ -12,6 +12,7 @@ import pytest
 from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
 
+from app.answers.service import AnswerService
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.collections.integrity import Integrity
@@ -59,6 +60,7 @@ class ToyServices:
         opened.callback(evaluations.close)
         metrics = Metrics()
         integrity = Integrity(catalog, index, blobs)
+        search = SearchService(catalog, index, embedder, soundness=integrity, observer=metrics)
         self.services = Services(
             settings=Settings(home=home),
             catalog=catalog,
@@ -66,7 +68,8 @@ class ToyServices:
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(catalog, index, embedder, soundness=integrity, observer=metrics),
+            search=search,
+            answers=AnswerService(search, embedder),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             lens_indexes=LensIndexes(catalog),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from ui.choice_fields import choice_field, choose_collection
+from ui.choice_fields import choice_field, choose_collection, collection_names, first_offered
 from ui.chosen_collection import asked_collection
 from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
@@ -33,6 +34,13 @@ LIST_SCRIPT = "gircse.listen(element, trigger, ['open', 'act', 'turn']); gircse.
 OVERVIEW_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
 UPLOAD_SCRIPT = (ASSETS / "upload.js").read_text(encoding="utf-8")
 SELECTION_SCRIPT = (ASSETS / "selection.js").read_text(encoding="utf-8")
+# What is written before the first answer has come is not written over by it.
+FILL_UNLESS_WRITTEN = """(asked, chosen) => {
+  const field = document.querySelector("#documents-collection input");
+  const { names, name } = JSON.parse(asked);
+  const update = { __type__: "update", choices: names.map((each) => [each, each]) };
+  return chosen || field?.value ? update : { ...update, value: name };
+}"""
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -143,11 +151,15 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
 
 
 def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: dict[str, Any]) -> None:
-    def choose(request: gr.Request) -> gr.Dropdown:
-        return choose_collection(parts.catalog, asked_collection(request))
+    def look_up(request: gr.Request) -> str:
+        names = collection_names(parts.catalog)
+        return json.dumps({"names": names, "name": first_offered(names, asked_collection(request))})
 
     first_page: dict[str, Any] = {"fn": lambda: FIRST_PAGE, "outputs": asked.offset, **_QUIET}
-    site.load(choose, outputs=asked.collection, **_QUIET).then(**showing)
+    found = gr.Textbox(visible=False, elem_id="documents-collections")
+    site.load(look_up, outputs=found, **_QUIET).then(
+        None, [found, asked.collection], asked.collection, js=FILL_UNLESS_WRITTEN, **_QUIET
+    ).then(**showing)
     asked.collection.input(**first_page).then(**showing)
     gr.on([asked.text.submit, asked.text.blur, asked.state.input], **first_page).then(**showing)
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.authorized_answers import AuthorizedAnswers
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorized_library import AuthorizedLibrary
 from app.access.authorized_search import AuthorizedSearch
@@ -16,6 +17,7 @@ from app.access.quotas import UserQuotas
 from app.evaluation.background import unknown_run
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.parts import Embedder
@@ -243,6 +245,7 @@ class AuthorizedServices:
     metrics: Metrics
     catalog: Catalog
     search: Search
+    answers: Answers
     proposals: Proposals
     library: Documents
     judged: JudgedQueries
@@ -271,6 +274,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         metrics=services.metrics,
         catalog=catalog,
         search=AuthorizedSearch(services.search, authorizer),
+        answers=AuthorizedAnswers(services.answers, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
         library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),

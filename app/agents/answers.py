@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from app.search.soft_tokens import converged_step, group_refinement
+from app.types.answers import NO_ANSWER, Answer
 from app.types.documents import ChunkKind, CountedCollection, Document, Lens, MetadataValue, TextWindow
 from app.types.search import ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope
@@ -63,6 +64,39 @@ class SearchAnswer(BaseModel):
             head += f" Not about: {', '.join(self.excluded)}."
         head = " ".join([head, *self.notes])
         return "\n\n".join([head, *_fenced([_passage(hit) for hit in self.hits], fence)])
+
+
+class Quotation(BaseModel):
+    text: str
+    passage: int = Field(description="The passage it stands in, by its number.")
+
+
+class CitedPassage(BaseModel):
+    number: int
+    collection: str
+    document_id: str
+    chunk_id: str
+    title: str
+    uri: str
+    start: int = Field(description="Characters of the document before it, as fetch_document counts them.")
+    end: int
+    page: int | None
+
+
+class CitedAnswer(BaseModel):
+    collection: str
+    is_answered: bool = Field(description="False: no passage answers this.")
+    sentences: list[Quotation]
+    passages: list[CitedPassage] = Field(description="Those that are quoted.")
+    notes: list[str]
+    notice: str = UNTRUSTED
+
+    def readable(self, fence: str) -> str:
+        if not self.sentences:
+            return " ".join(dict.fromkeys([NO_ANSWER, *self.notes]))
+        head = " ".join([f"{len(self.sentences)} sentences of the collection {self.collection!r}.", *self.notes])
+        known = {each.number: each for each in self.passages}
+        return "\n\n".join([head, *_fenced([_quotation(each, known[each.passage]) for each in self.sentences], fence)])
 
 
 class TextAnswer(BaseModel):
@@ -146,6 +180,31 @@ def search_answer(result: SearchResult) -> SearchAnswer:
     )
 
 
+def cited_answer(found: Answer) -> CitedAnswer:
+    quoted = {number for each in found.sentences for number in each.citations}
+    return CitedAnswer(
+        collection=found.collection,
+        is_answered=found.is_answered,
+        sentences=[Quotation(text=each.text, passage=each.citations[0]) for each in found.sentences],
+        passages=[
+            CitedPassage(
+                number=each.number,
+                collection=each.document.collection,
+                document_id=each.document.id,
+                chunk_id=each.chunk.id,
+                title=each.document.title,
+                uri=each.document.uri,
+                start=each.chunk.start,
+                end=each.chunk.end,
+                page=each.chunk.page,
+            )
+            for each in found.passages
+            if each.number in quoted
+        ],
+        notes=list(found.notes),
+    )
+
+
 def text_answer(document: Document, window: TextWindow) -> TextAnswer:
     return TextAnswer(
         document_id=document.id,
@@ -225,6 +284,12 @@ def _passage(hit: Passage) -> str:
     known = "".join(f"\n{key}: {value}" for key, value in hit.metadata.items())
     head = f"[{hit.rank}] score {hit.score:.3f}, document_id {hit.document_id}, {where}"
     return f"{head}\ntitle: {hit.title}\nuri: {hit.uri}{known}\n\n{hit.text}"
+
+
+def _quotation(each: Quotation, passage: CitedPassage) -> str:
+    where = f"characters {passage.start}-{passage.end}" + (f", page {passage.page}" if passage.page else "")
+    head = f"[{passage.number}] document_id {passage.document_id}, {where}"
+    return f"{head}\ntitle: {passage.title}\nuri: {passage.uri}\n\n{each.text}"
 
 
 def _fenced(texts: Sequence[str], fence: str) -> list[str]:

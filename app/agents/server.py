@@ -21,11 +21,13 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from app.agents.answers import (
+    CitedAnswer,
     CollectionsAnswer,
     LensesAnswer,
     ReadingAnswer,
     SearchAnswer,
     TextAnswer,
+    cited_answer,
     collections_answer,
     lenses_answer,
     reading_answer,
@@ -36,6 +38,7 @@ from app.errors import GircseError, UnknownCollectionError, UnknownDocumentError
 from app.ports.services import ReadingServices
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
+from app.types.answers import DEFAULT_PASSAGES, MAX_PASSAGES, AnswerRequest
 from app.types.documents import CountedCollection, Document
 from app.types.search import (
     ALL_COLLECTIONS,
@@ -64,6 +67,7 @@ PrincipalOf = Callable[[Any], Principal]  # takes the HTTP request, None on stdi
 
 class Ability(StrEnum):
     SEARCH = "search"
+    ANSWER = "answer"
     REFINE = "refine"
     FETCH = "fetch"
 
@@ -117,6 +121,8 @@ def mcp_server(
     if Ability.SEARCH in allowed:
         _add_search(server, acting)
         _add_lists(server, acting)
+    if Ability.ANSWER in allowed:
+        _add_answer(server, acting)
     if Ability.REFINE in allowed:
         _add_refine(server, acting)
     if Ability.FETCH in allowed:
@@ -185,6 +191,32 @@ def _add_search(server: MCPServer, acting: Acting) -> None:
                 diversity=diversity,
             )
             return _result(search_answer(agent.services.search.search(request)))
+
+
+def _add_answer(server: MCPServer, acting: Acting) -> None:
+    @server.tool(annotations=_READS_ONLY)
+    def answer(
+        context: Context,
+        question: Annotated[str, Field(description="A question, in words.")],
+        collection: Annotated[str, Field(description="Where; list_collections names them. *: in all of them.")],
+        passages: Annotated[int, Field(ge=1, le=MAX_PASSAGES, description="So many hits may be cited.")] = (
+            DEFAULT_PASSAGES
+        ),
+        filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
+    ) -> Annotated[CallToolResult, CitedAnswer]:
+        """Quotes the sentences of a collection that answer a question, each with its passage, or says that none does.
+
+        No language model takes part: you are one. Use `search` for whole passages.
+        """
+        with acting(context) as agent:
+            request = AnswerRequest(
+                question=question,
+                collection=agent.searched(collection),
+                among=agent.names() if collection == ALL_COLLECTIONS else None,
+                passages=passages,
+                filters=filters,
+            )
+            return _result(cited_answer(agent.services.answers.answer(request)))
 
 
 def _add_lists(server: MCPServer, acting: Acting) -> None:

@@ -22,7 +22,7 @@ from app.api.problems import openai_problem, problem
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 
-SEARCHES, OTHERS = "searches", "others"
+SEARCHES, ANSWERS, OTHERS = "searches", "answers", "others"
 # What a model or an index has to work for.
 SEARCH_PATHS = frozenset(
     {
@@ -35,6 +35,7 @@ SEARCH_PATHS = frozenset(
         "/mcp",
     }
 )
+ANSWER_PATHS = frozenset({"/api/v1/answer"})  # which last for as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/")
 _BURST_FACTOR = 3
@@ -181,9 +182,11 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
     """
     cores = core_count()
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
+    answers = searches + settings.answers_at_once
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
         SEARCHES: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
+        ANSWERS: ClassLimits(answers, answers, _BURST_FACTOR * answers, settings.search_wait_s),
         OTHERS: ClassLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
     }
 
@@ -191,6 +194,8 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
 def request_class_of(method: str, path: str) -> str | None:
     if path in SEARCH_PATHS and method == "POST":
         return SEARCHES
+    if path in ANSWER_PATHS and method == "POST":
+        return ANSWERS
     if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # which last for as long as a job does
         return None
     return OTHERS

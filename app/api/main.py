@@ -13,6 +13,7 @@ from app.api.access import AccessControl
 from app.api.account_page import DrawAccount, account_page_routes
 from app.api.accounts import account_routes
 from app.api.admission import Admission
+from app.api.answers import answer_routes
 from app.api.bodies import BodyGuard, BodyLimits
 from app.api.collections import collection_routes
 from app.api.cross_site import CrossSiteGuard
@@ -116,6 +117,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
             services.search, services.catalog, default_steps=model.default_query_steps, max_steps=model.max_steps
         )
     )
+    api.include_router(answer_routes(services.answers))
     api.include_router(saved_search_routes(services.own_searches))
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import uuid
 from http import HTTPStatus
 from typing import Any
@@ -12,7 +13,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from app.errors import GircseError, ThrottledError, UnavailableError
+from app.errors import (
+    FilesUnavailableError,
+    GircseError,
+    ThrottledError,
+    UnavailableError,
+    full_disk_reason,
+    is_full_disk,
+)
 from app.runtime.logs import current_request_id
 
 MEDIA_TYPE = "application/problem+json"
@@ -24,6 +32,7 @@ def add_problem_handlers(api: FastAPI) -> None:
     api.add_exception_handler(GircseError, _answer_known)
     api.add_exception_handler(RequestValidationError, _answer_invalid)
     api.add_exception_handler(HTTPException, _answer_http)
+    api.add_exception_handler(OSError, _answer_full_disk)
     api.add_exception_handler(Exception, _answer_unexpected)
 
 
@@ -73,6 +82,13 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     response = problem(status, detail)
     response.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
     return response
+
+
+async def _answer_full_disk(request: Request, error: Exception) -> Response:
+    """Where no part of ours writes: large uploads are kept in a temporary file while they come."""
+    if not is_full_disk(error):
+        raise error
+    return await _answer_known(request, FilesUnavailableError(full_disk_reason(tempfile.gettempdir())))
 
 
 async def _answer_unexpected(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""Tells a damaged database from one that is away, and looks through a SQLite file for damage."""
+"""Tells a damaged database from one that is away or has no room, and looks through a SQLite file for damage."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def is_damage(error: BaseException | None) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in _SQLITE_CODES or str(error).startswith(_MISSING)
     return getattr(error, "sqlstate", None) in _SQL_STATES
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Of an error of the driver: the disk, or as much of it as the database may have."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return getattr(error, "sqlstate", None) == "53100"
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:

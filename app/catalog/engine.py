@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, even
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.catalog.damage import is_damage
-from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError
+from app.catalog.damage import is_damage, is_full
+from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError, full_disk_reason
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
@@ -99,6 +99,8 @@ def errors_translated(engine: Engine) -> Iterator[None]:
 
 def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:
     shown = engine.url.render_as_string(hide_password=True)
+    if is_full(cause):
+        return CatalogUnavailableError(full_disk_reason(f"the catalog {shown}"))
     return CatalogUnavailableError(
         f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
     )

@@ -14,7 +14,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
@@ -92,10 +92,16 @@ class ArchiveWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        try:
+            if error is None:
+                self._finish()
+        finally:
+            with suppress(OSError, ValueError):  # else it writes its last blocks when it is collected, and complains
+                self._tar.close()
             self._discard()
-            return
+
+    def _finish(self) -> None:
         manifest = {"format": self._form.name, "version": self._form.version, "members": self._sums}
         self._add(MANIFEST_MEMBER, io.BytesIO(json.dumps(manifest, indent=0).encode()))
         self._tar.close()
@@ -127,7 +133,9 @@ class ArchiveWriter:
         self._tar.addfile(member, content)
 
     def _discard(self) -> None:
-        self._file.close()
+        """What is left of one that is not whole."""
+        with suppress(OSError):  # what is not written yet
+            self._file.close()
         self._draft.unlink(missing_ok=True)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
 from app.collections.held_files import HeldFiles, holding_files
-from app.errors import ArchiveError, NotFoundError
+from app.errors import ArchiveError, NotFoundError, full_disk_translated
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Point
@@ -86,7 +86,11 @@ class BackupWriter:
     ) -> BackupFacts:
         """`tell` hears of how many documents the files are in."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with ArchiveWriter(path, BACKUP) as archive, holding_files(self._files) as held:
+        with (
+            full_disk_translated(path.parent),
+            ArchiveWriter(path, BACKUP) as archive,
+            holding_files(self._files) as held,
+        ):
             with self._open_snapshot() as snapshot:
                 documents = _add_catalog(archive, snapshot)
                 revision = snapshot.revision

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.collections.verified import Verified
-from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
+from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError, full_disk_reason, is_full_disk
 from app.types.documents import StoredBytes, TextWindow
 
 _PIECE_BYTES = 1 << 20
@@ -148,7 +148,7 @@ class _Batch:
         self._temporaries: set[Path] = set()
 
     def put_file(self, file: BinaryIO) -> StoredBytes:
-        stored = _hashed(_pieces(file), into=None)  # most files of a folder are there already: reading costs least
+        stored = _hashed(_pieces(file))  # most files of a folder are there already: reading costs least
         if not self._has(stored):
             stored = self._write(file)
         return stored
@@ -175,18 +175,31 @@ class _Batch:
         return path.exists() and self._verified.holds(path, stored.content_hash)
 
     def _write(self, file: BinaryIO) -> StoredBytes:
-        with _errors_translated(self._folder / "a new one"):
+        with _errors_translated(self._folder / "a new file"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
         temporary = Path(name)
         self._temporaries.add(temporary)
-        with os.fdopen(descriptor, "wb") as target:
+        target = os.fdopen(descriptor, "wb")
+        try:
             # The file may have changed since it was hashed: what counts is what is written.
-            stored = _hashed(_pieces(file), into=target)
-            with _errors_translated(temporary):
-                target.flush()
+            stored = self._copied(file, target)
+        finally:
+            with _errors_translated(self._folder / "a new file"):
+                target.close()  # which writes the rest
         self._written.setdefault(stored.content_hash, temporary)
         return stored
+
+    def _copied(self, file: BinaryIO, target: BinaryIO) -> StoredBytes:
+        """An error in reading is the caller's, one in writing ours."""
+
+        def written() -> Iterator[bytes]:
+            for piece in _pieces(file):
+                with _errors_translated(self._folder / "a new file"):
+                    target.write(piece)
+                yield piece
+
+        return _hashed(written())
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -195,14 +208,11 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _hashed(pieces: Iterator[bytes], *, into: BinaryIO | None) -> StoredBytes:
+def _hashed(pieces: Iterator[bytes]) -> StoredBytes:
     digest, byte_count = hashlib.sha256(), 0
-    for piece in pieces:  # an error in reading is the caller's, one in writing ours
+    for piece in pieces:
         digest.update(piece)
         byte_count += len(piece)
-        if into is not None:
-            with _errors_translated(Path(str(into.name))):
-                into.write(piece)
     return StoredBytes(digest.hexdigest(), byte_count)
 
 
@@ -326,7 +336,9 @@ def _errors_translated(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if is_full_disk(error):
+            raise FilesUnavailableError(full_disk_reason(path.parent)) from error
         raise FilesUnavailableError(
-            f"The folder of stored files {path.parent} refuses {path.name[:12]}…: {error.strerror or error}. "
-            "Check that its disk is there, writable and not full."
+            f"The folder of stored files {path.parent} refuses {path.name[:12]}: {error.strerror or error}. "
+            "Check that its disk is there and writable."
         ) from error

@@ -29,7 +29,14 @@ from app.collections.archive_records import (
 )
 from app.collections.garbage import remove_unneeded
 from app.collections.library import check_collection_name
-from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, NotFoundError, UnavailableError
+from app.errors import (
+    ArchiveError,
+    ConflictError,
+    FingerprintMismatchError,
+    NotFoundError,
+    UnavailableError,
+    full_disk_translated,
+)
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
@@ -63,7 +70,7 @@ class Transfer:
         """`tell` hears how many documents are in. Raises ConflictError when one changes meanwhile."""
         collection = self._catalog.collection(name)
         documents = chunks = 0
-        with ArchiveWriter(path) as archive:
+        with full_disk_translated(path.parent), ArchiveWriter(path) as archive:
             archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).model_dump_json(indent=1).encode())
             archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
             shards = _ChunkShards(self._index, collection.active_index, archive)

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from app.edge import EdgeProcess, edge_folder
+from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # they bring in numpy and others, which what asks a running service does without
@@ -27,7 +28,8 @@ def wiring(part: str) -> Any:
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
     settings = settings or load_settings()
-    with ExitStack() as opened:
+    with private_files(), ExitStack() as opened:
+        prepare_home(settings.home)
         edge = None
         if settings.qdrant_url is None:
             edge = EdgeProcess(edge_folder(settings.home))

@@ -13,11 +13,13 @@ from app.errors import InputError
 from app.settings import load_settings
 from app.types.access import Principal, Role
 
-ABILITIES = ("search", "refine", "fetch")
+ABILITIES = ("search", "answer", "refine", "fetch")
 
 
 def mcp(
-    allow: Annotated[str, typer.Option(help="What it may do, of search, refine and fetch.")] = ",".join(ABILITIES),
+    allow: Annotated[str, typer.Option(help="What it may do, of search, answer, refine and fetch.")] = ",".join(
+        ABILITIES
+    ),
     collection: Annotated[
         list[str] | None, typer.Option("--collection", "-c", help="It sees no other one; * stands for any characters.")
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import socket
 import sys
@@ -174,6 +175,8 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
     if services.settings.access_control:
         place = load_admin_secret(services.settings).place
         typer.echo(f"Access control is on. Log in as admin; the secret is in {place}.")
+    # Gradio's own choice is one folder in /tmp, which the first user of a machine keeps from all others.
+    os.environ.setdefault("GRADIO_TEMP_DIR", str(services.settings.home / "gradio"))
     with ExitStack() as opened:
         open_web = wiring("web").open_web
         if is_patient:

@@ -36,6 +36,8 @@ COMPARED = (
     "rerank_url",
     "rerank_api",
     "rerank_query",
+    "answer_url",
+    "answer_model",
 )
 _ERRORS: Mapping[int, type[GircseError]] = {404: NotFoundError, 409: ConflictError, 422: InputError}
 

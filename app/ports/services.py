@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
 from app.types.lens_indexes import LensIndexStatus
@@ -137,5 +138,7 @@ class ReadingServices(Protocol):
     def catalog(self) -> Catalog: ...
     @property
     def search(self) -> Search: ...
+    @property
+    def answers(self) -> Answers: ...
     @property
     def library(self) -> Texts: ...

@@ -12,7 +12,7 @@ from pathlib import Path
 PRIVATE_UMASK = 0o077
 # What gircse writes into its home, whose owner may keep other things there, too. Not the admin secret: where others
 # could read that, it is refused, since they may have.
-_OWN = ("catalog.db*", "edge", "files", "worker.lock")
+_OWN = ("catalog.db*", "edge", "files", "gradio", "services", "worker.lock")
 
 _lock = threading.Lock()
 _open_blocks = 0

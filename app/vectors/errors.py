@@ -6,7 +6,14 @@ import json
 
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from app.errors import ConflictError, EngineFaultError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.errors import (
+    ConflictError,
+    EngineFaultError,
+    InputError,
+    NotFoundError,
+    VectorIndexUnavailableError,
+    full_disk_reason,
+)
 
 _FULL = "No space left on device"
 
@@ -35,7 +42,9 @@ def translated(error: UnexpectedResponse, index: str) -> Exception:
         return ConflictError(f"The vector index refuses a name that is taken: {said}")
     if 400 <= status < 500:
         return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {said}")
-    if status == 500 and _FULL not in said:
+    if status == 500 and _FULL in said:
+        return VectorIndexUnavailableError(full_disk_reason("the vector index"))
+    if status == 500:
         return EngineFaultError(
             f"The vector index fails on the collection {index!r}: {_told(said)}. If it goes on, `gircse doctor` says "
             "whether what is stored is damaged."

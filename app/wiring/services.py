@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 
+from app.answers.service import AnswerService
 from app.collections.blobs import FolderBlobStore
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
@@ -22,6 +23,7 @@ from app.settings import Settings
 from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
+from app.wiring.language_model import language_model_for
 from app.wiring.rerankers import reranker_for
 from app.wiring.tracing import open_spans
 
@@ -34,8 +36,10 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
     metrics = Metrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")
     reranker = reranker_for(settings, embedder, observer=metrics)
+    language_model = language_model_for(settings)
     with (
         closing(reranker),
+        closing(language_model) if language_model else nullcontext(),
         closing(spans),
         closing(embedder),
         open_catalog(settings) as catalog,
@@ -43,6 +47,15 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
         integrity = Integrity(catalog, index, blobs, check_catalog=partial(check_catalog, settings, is_thorough=True))
+        search = SearchService(
+            catalog,
+            index,
+            embedder,
+            reranker=reranker,
+            rerank_candidates=settings.rerank_candidates,
+            soundness=integrity,
+            observer=metrics,
+        )
         yield Services(
             settings=settings,
             catalog=catalog,
@@ -50,15 +63,8 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
             blobs=blobs,
             embedder=embedder,
             token_counter=embedder,
-            search=SearchService(
-                catalog,
-                index,
-                embedder,
-                reranker=reranker,
-                rerank_candidates=settings.rerank_candidates,
-                soundness=integrity,
-                observer=metrics,
-            ),
+            search=search,
+            answers=AnswerService(search, embedder, language_model=language_model),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
             lens_indexes=LensIndexes(catalog),

@@ -132,12 +132,10 @@ def test_jobs_wait_for_a_full_disk(
     application.add(TEXT, name="small.txt")
     application.add(TEXT * 4_000, name="large.txt")  # more than is left
     fill(small_disk, left_kb)
-    with pytest.raises(UnavailableError, match=r"No space|full"):
+    with pytest.raises(UnavailableError, match=r"The disk of .* is full"):
         application.add(TEXT * 4_001, name="refused.txt")
     with application.worker() as supervisor:
-        wait_until(
-            lambda: "No space" in seen(application, supervisor.worker_logs()) or "full" in supervisor.worker_logs()
-        )
+        wait_until(lambda: "is full. Free some space" in seen(application, supervisor.worker_logs()))
         (small_disk / "ballast").unlink()
         application.assert_all_done(documents=2)
 

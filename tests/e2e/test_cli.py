@@ -266,7 +266,7 @@ def test_doctor_finds_everything_well_and_then_the_wrong_model(
 @pytest.fixture
 def running_up(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`gircse up` as a process, and its address."""
-    with subprocess.Popen([*GIRCSE, "up", "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*GIRCSE, "up", "--port", "0"], stdout=subprocess.PIPE, text=True, umask=0o022) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -299,6 +299,9 @@ def test_up_serves_works_shares_its_home_and_stops_cleanly(
     for result in (by_http, by_command):
         result.pop("timings_ms")
     assert by_http == by_command
+
+    assert (home / "gradio").is_dir()  # no folder that all users of the machine share
+    assert [path for path in (home, *home.rglob("*")) if path.lstat().st_mode & 0o077] == []
 
     engine = json.loads((home / "edge" / "edge.json").read_text())["pid"]
     process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from documents_application import serving_documents
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from app.types.documents import DocumentState, JobState
 from ui.documents_handlers import PAGE_SIZE
@@ -338,6 +338,31 @@ def test_a_long_list_has_pages_and_keeps_the_focus_when_it_is_drawn_again(
     service.add(name, "One more.", "town-last")
     expect(page.locator("table.documents tbody tr")).to_have_count(4)
     expect(page.get_by_role("button", name="town-1", exact=True)).to_be_focused()
+
+
+@pytest.mark.parametrize("is_entered", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_name_that_is_written_before_the_page_was_ready_stays(
+    shown_factory: Callable[..., Shown], service: Service, is_entered: bool
+) -> None:
+    page, name = shown_factory(service.make_collection()).page, f"new-shelf-{next(_numbers)}"
+    held: list[Route] = []
+    page.route("**/queue/join*", lambda route: held.append(route) if not held else route.continue_())
+    page.reload()
+    field = page.locator("#documents-collection input")
+    field.fill(name)
+    if is_entered:
+        field.press("Enter")
+    page.wait_for_timeout(500)
+    held[0].continue_()
+    with page.expect_response("**/queue/data*"):
+        pass
+    page.wait_for_timeout(500)
+    expect(field).to_have_value(name)
+    if not is_entered:
+        field.press("Enter")
+    page.get_by_role("button", name=f"Create collection {name}").click()
+    expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
+    expect(field).to_have_value(name)
 
 
 def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_they_are_read(

@@ -110,9 +110,11 @@ def at(path: str, **options: Any) -> Ask:
 
 RUN = "/api/v1/evaluations/00000000000000000000000000000000"
 QUESTION = {"query": MARKER, "collection": "{collection}"}
+ASKED = {"question": MARKER, "collection": "{collection}"}
 
 ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/search"): Case(READER, at("/api/v1/search", json=QUESTION)),
+    ("POST", "/api/v1/answer"): Case(READER, at("/api/v1/answer", json=ASKED)),
     ("GET", "/api/v1/saved-searches"): Case(READER, at("/api/v1/saved-searches"), of_collection=False),
     ("POST", "/api/v1/saved-searches"): Case(
         READER, at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat"}}), of_collection=False
@@ -664,3 +666,17 @@ def test_documents_move_only_between_collections_of_ones_own(application: Access
     assert {services.catalog.document(each.id).state for each in (mine, theirs)} == {DocumentState.QUEUED}
     body = {"document_ids": [mine.id], "collection": "own-other"}
     assert client.post("/api/v1/documents/move", json=body, headers=application.as_("editor of own")).status_code == 202
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_an_answer_over_all_collections_cites_only_what_its_asker_may_see(
+    application: AccessApplication, accept: str
+) -> None:
+    make_scene(application, HIDDEN)
+    own = {**application.as_("reader of own"), "accept": accept}
+    body = {"question": MARKER, "collection": "*"}
+    answer = application.client.post("/api/v1/answer", json=body, headers=own)
+    assert answer.status_code == 200
+    assert HIDDEN not in answer.text.replace(MARKER, "")
+    every = application.client.post("/api/v1/answer", json=body, headers=application.as_("reader of all"))
+    assert HIDDEN in every.text

@@ -164,6 +164,7 @@ async def test_other_collections_do_not_exist_for_an_agent(application: Any) -> 
     ("allowed", "tools"),
     [
         ([Ability.SEARCH], {"search", "list_collections", "list_lenses"}),
+        ([Ability.ANSWER], {"answer"}),
         ([Ability.REFINE, Ability.FETCH], {"refine", "fetch_document"}),
     ],
 )
@@ -240,3 +241,22 @@ async def test_without_access_control_everybody_is_the_operator(application: Any
         strange = httpx.post(f"{url}/mcp", json=body, headers={**headers, "host": "attacker.invalid"})
         hidden = httpx.post(f"{url}/mcp", json=body, headers={**headers, "origin": "https://attacker.invalid"})
         assert (strange.status_code, hidden.status_code) == (421, 403)
+
+
+async def test_answers_are_quotations_with_their_places(application: Any) -> None:
+    async with client_of(application) as client:
+        answer = await ask(client, "answer", question="What does the cat dream of? mice", collection="library")
+        found = answer.structured_content
+        assert found["is_answered"]
+        known = {each["number"]: each for each in found["passages"]}
+        for each in found["sentences"]:
+            assert each["text"] in answer.content[0].text
+            assert known[each["passage"]]["collection"] == "library"
+        none = await ask(client, "answer", question="How do zebras whistle?", collection="library")
+        assert (none.structured_content["is_answered"], none.content[0].text) == (False, "No passage answers this.")
+        assert "unknown" in await refusal(client, "answer", question="cat", collection="unknown")
+    hidden = Principal("mcp", Role.READER, ("library",))
+    async with client_of(application, hidden) as client:
+        assert "secret" not in await refusal(client, "answer", question="cat", collection="hidden")
+        everywhere = await ask(client, "answer", question="the cat of the secret service", collection="*")
+        assert {each["collection"] for each in everywhere.structured_content["passages"]} <= {"library"}

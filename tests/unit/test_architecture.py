@@ -28,11 +28,13 @@ FLOORS: tuple[dict[str, str], ...] = (
         "app.types": "frozen values that cross folder borders",
         "app.settings": "what is set from outside",
         "app.oidc_settings": "of it, sign-in",
+        "app.answer_settings": "of it, the language model that words answers",
     },
     {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
     {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
     {"app.search": "how a query is answered, from its vector to highlights and lenses"},
     {
+        "app.answers": "answers with citations: sentences of documents, or checked ones of a language model",
         "app.catalog": "SQL: the catalog behind its ports",
         "app.collections": "collections and documents: in, out, moved, indexed anew, checked",
         "app.evaluation": "how good answers are: judged queries, measures, comparisons",

@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,20 @@ WORDS = ("owl", "eel", "bat", "fox", "yak", "ant", "hen", "cod")
 
 
 class SlowEmbedder(ToyEmbedder):
+    """The last two documents wait for `released`, so that a backup before it is one under a running ingestion."""
+
+    released = threading.Event()
+
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         time.sleep(0.02)
+        if any(f"stone{DOCUMENTS - last}x" in text for text in texts for last in (1, 2)):
+            assert self.released.wait(120)
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def toy_model() -> Iterator[None]:
+    SlowEmbedder.released.set()
     with pytest.MonkeyPatch.context() as patch:
         for module in (app.wiring.embedders, app.wiring.services):
             patch.setattr(module, "embedder_for", lambda settings, **_: SlowEmbedder())
@@ -88,9 +96,47 @@ def files_of(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (home / "files").iterdir()}
 
 
-@pytest.mark.parametrize("with_indexes", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_backup_during_an_ingest_restored_on_an_empty_machine(tmp_path: Path, with_indexes: bool) -> None:
-    before, file = Installation(tmp_path / "before"), tmp_path / "backup.tar.zst"
+SQLITE, POSTGRES = "SQLite", "PostgreSQL"
+WAYS = [
+    pytest.param(
+        source, target, with_indexes, marks=[pytest.mark.long] if with_indexes or POSTGRES in (source, target) else []
+    )
+    for source in (SQLITE, POSTGRES)
+    for target in (SQLITE, POSTGRES)
+    for with_indexes in (False, True)
+]
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    with postgres_server() as address:
+        yield address
+
+
+@pytest.fixture
+def installation_on(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], Installation]:
+    def build(name: str, catalog: str) -> Installation:
+        if catalog == SQLITE:
+            return Installation(tmp_path / name)
+        server, database = request.getfixturevalue("postgres_url"), f"{name}_{uuid.uuid4().hex}_test"
+        create_database(server, database)
+        return Installation(tmp_path / name, {"GIRCSE_DATABASE_URL": f"{server}/{database}"})
+
+    return build
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("source", "target", "with_indexes"), WAYS)
+def test_a_backup_during_an_ingest_restored_on_an_empty_machine(
+    installation_on: Callable[[str, str], Installation],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    target: str,
+    with_indexes: bool,
+) -> None:
+    before, file = installation_on("before", source), tmp_path / "backup.tar.zst"
+    monkeypatch.setattr(SlowEmbedder, "released", threading.Event())
     with open_services(before.load_settings()) as services, own_worker(services) as ensure_working:
         services.library.ensure_collection(LIBRARY)
         for number in range(DOCUMENTS):
@@ -99,12 +145,13 @@ def test_a_backup_during_an_ingest_restored_on_an_empty_machine(tmp_path: Path, 
         while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 2:
             time.sleep(0.01)
         before.call("backup", str(file), *(["--indexes"] if with_indexes else []))
+        SlowEmbedder.released.set()
         while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < DOCUMENTS:
             time.sleep(0.05)
     states = [row["state"] for table, rows in BackupReader(file).catalog_pages() if table == "document" for row in rows]
     assert set(states) == {"ready", "queued"}, "the ingestion was not under way"
 
-    after = Installation(tmp_path / "after")
+    after = installation_on("after", target)
     after.call("restore", str(file))
     assert documents_of(after) == documents_of(before)
     assert files_of(after.home) == files_of(before.home)
@@ -223,23 +270,22 @@ def test_a_backup_tells_of_files_that_are_lost_already(small: Installation, tmp_
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_backup_moves_between_databases(small: Installation, file: Path, tmp_path: Path) -> None:
-    with ExitStack() as opened:
-        server = opened.enter_context(postgres_server())
-        create_database(server, "moved_test")
-        there = Installation(tmp_path / "there", {"GIRCSE_DATABASE_URL": f"{server}/moved_test"})
-        there.call("restore", str(file))
-        assert documents_of(there) == documents_of(small)
-        assert "--force" in there.call("restore", str(file), code=1).output
-        there.call("restore", str(file), "--force")
-        there.call("backup", str(tmp_path / "back.tar.zst"))
-        back = Installation(tmp_path / "back")
-        back.call("restore", str(tmp_path / "back.tar.zst"))
-        assert documents_of(back) == documents_of(small)
-        with small.serving() as one, there.serving() as other, back.serving() as third:
-            assert hits(one) == hits(other) == hits(third)
-        with open_services(there.load_settings()) as services:  # what counts rows goes on
-            Accounts(services.catalog).add_user("bob", role=Role.READER, password="another password, long")
+def test_a_backup_moves_between_databases(
+    installation_on: Callable[[str, str], Installation], small: Installation, file: Path, tmp_path: Path
+) -> None:
+    there = installation_on("there", POSTGRES)
+    there.call("restore", str(file))
+    assert documents_of(there) == documents_of(small)
+    assert "--force" in there.call("restore", str(file), code=1).output
+    there.call("restore", str(file), "--force")
+    there.call("backup", str(tmp_path / "back.tar.zst"))
+    back = Installation(tmp_path / "back")
+    back.call("restore", str(tmp_path / "back.tar.zst"))
+    assert documents_of(back) == documents_of(small)
+    with small.serving() as one, there.serving() as other, back.serving() as third:
+        assert hits(one) == hits(other) == hits(third)
+    with open_services(there.load_settings()) as services:  # what counts rows goes on
+        Accounts(services.catalog).add_user("bob", role=Role.READER, password="another password, long")
 
 
 class Clock:

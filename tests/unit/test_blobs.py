@@ -100,7 +100,7 @@ def test_an_interrupted_write_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", disk_full)
-    with pytest.raises(FilesUnavailableError, match=r"No space left.*not full"):
+    with pytest.raises(FilesUnavailableError, match=r"The disk of .*files is full\. Free some space"):
         blobs.put(b"some bytes")
     assert list((tmp_path / "files").iterdir()) == []
 

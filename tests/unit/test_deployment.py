@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from app.settings import Settings
 
@@ -113,7 +114,7 @@ def test_only_web_has_a_port_and_the_network_outside() -> None:
 @every_service
 def test_every_image_is_of_one_version(service: dict[str, Any]) -> None:
     image = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", service["image"])
-    _, _, tag = image.rpartition(":")
+    _, _, tag = image.partition("@")[0].rpartition(":")
     assert re.search(r"\d+\.\d+", tag), image
 
 
@@ -174,25 +175,48 @@ def test_image_runs_as_an_ordinary_user_and_says_whether_it_is_well() -> None:
     assert "org.opencontainers.image.licenses" in last_stage
 
 
-def test_every_package_of_the_image_is_locked_with_its_hashes() -> None:
-    lock = (ROOT / "docker/requirements.txt").read_text("utf-8")
-    entries = re.findall(r"^([\w.-]+)==\S+ \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", lock, re.MULTILINE)
+def locked(name: str) -> dict[str, str]:
+    """Package → version of a lock in which each has hashes."""
+    lock = (ROOT / "docker" / name).read_text("utf-8")
+    entry = r"^([\w.-]+)==(\S+) \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+"
+    entries = re.findall(entry, lock, re.MULTILINE)
     named = re.findall(r"^[\w.-]+(?:\[.*\])?[=<>@ ].*$", lock, re.MULTILINE)
-    assert len(entries) == len(named) > 100
-    assert "--require-hashes" in DOCKERFILE
-    locked = {name.lower() for name, _ in entries}
+    assert len(entries) == len(named) > 0
+    return {name.lower(): version for name, version in entries}
+
+
+def test_every_package_of_the_image_is_locked_with_its_hashes() -> None:
     wanted = wanted_packages()
-    assert wanted - {"torch"} <= locked, wanted - locked
+    assert wanted - {"torch"} <= locked("requirements.txt").keys()
+    assert len(locked("requirements.txt")) > 100
+    torch = locked("torch-cuda.txt")["torch"]
+    assert locked("torch-cpu.txt") == {"torch": f"{torch}+cpu"}
+    assert torch in SpecifierSet(
+        next(each for each in wanted_lines() if each.startswith("torch")).removeprefix("torch")
+    )
+    assert "cyclonedx-bom" in locked("sbom.txt")
+    assert not locked("torch-cuda.txt").keys() & locked("requirements.txt").keys()
 
 
-def wanted_packages() -> set[str]:
+def test_nothing_is_installed_into_the_image_without_hashes_but_this_folder() -> None:
+    commands = [each for line in DOCKERFILE.replace("\\\n", "").splitlines() for each in line.split("&&")]
+    installed = [each for each in commands if "pip install" in each]
+    assert len(installed) == 4
+    assert [each.split()[-1] for each in installed if "--require-hashes" not in each] == ["/src"]
+    assert {"--no-deps" in each for each in installed} == {True}
+
+
+def wanted_lines() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    listed = [
+    return [
         *project["dependencies"],
         *(each for extra in ("app", "server", "otel", "postgres") for each in extras[extra]),
     ]
-    return {re.split(r"[\[<>=!~ ;]", each, maxsplit=1)[0].lower() for each in listed}
+
+
+def wanted_packages() -> set[str]:
+    return {re.split(r"[\[<>=!~ ;]", each, maxsplit=1)[0].lower() for each in wanted_lines()}
 
 
 def test_health_check_of_the_image_tells_a_server_from_none(tmp_path: Path) -> None:

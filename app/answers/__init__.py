@@ -1,0 +1,1 @@
+"""Answers to questions: sentences of the documents, or words of a language model, each with its passages."""

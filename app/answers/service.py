@@ -1,0 +1,153 @@
+"""Answers a question from the passages that a search finds: in their sentences, or in a language model's, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from app.answers.checks import check_answer_request
+from app.answers.extract import candidates_of, choose, score_candidates
+from app.answers.generated import GeneratedAnswer
+from app.answers.prompt import messages_for
+from app.answers.sentence_vectors import SentenceVectors
+from app.answers.support import Vectors
+from app.errors import InputError
+from app.ports.answers import LanguageModel
+from app.ports.parts import Embedder
+from app.ports.services import Search
+from app.types.answers import (
+    MAX_QUESTION_CHARACTERS,
+    NO_ANSWER,
+    Answer,
+    AnswerKind,
+    AnswerPart,
+    AnswerRequest,
+    AnswerSentence,
+    Message,
+    Passage,
+)
+from app.types.search import Match, SearchRequest, SearchResult
+
+
+class AnswerService:
+    """Implements `Answers`."""
+
+    def __init__(self, search: Search, embedder: Embedder, *, language_model: LanguageModel | None = None) -> None:
+        self._search = search
+        self._vectors = SentenceVectors(embedder)
+        self._language_model = language_model
+
+    @property
+    def model(self) -> str | None:
+        return None if self._language_model is None else self._language_model.name
+
+    def answer(self, request: AnswerRequest) -> Answer:
+        *_, last = self.stream(request)
+        assert isinstance(last, Answer)  # as `stream` promises
+        return last
+
+    def stream(self, request: AnswerRequest) -> Iterator[AnswerPart]:
+        check_answer_request(request)
+        model = self._model_for(request)
+        started = perf_counter()
+        result = self._search.search(_search_request(request))
+        head = _head_of(request, result, model)
+        yield head
+        if request.dry_run:
+            return
+        vectors = self._vectors_of(result)
+        generated = None if model is None else GeneratedAnswer(model, head.passages, vectors=vectors)
+        sentences: list[AnswerSentence] = []
+        for part in _parts(head, generated, vectors):
+            yield part
+            if isinstance(part, AnswerSentence):
+                sentences.append(part)
+        notes = (*head.notes, *(generated.notes if generated else ()), *(() if sentences else (NO_ANSWER,)))
+        yield replace(
+            head,
+            sentences=tuple(sentences),
+            notes=notes,
+            is_complete=generated is None or generated.is_complete,
+            timings_ms={**head.timings_ms, "answer": round((perf_counter() - started) * 1000, 3)},
+        )
+
+    def _model_for(self, request: AnswerRequest) -> LanguageModel | None:
+        if request.kind is AnswerKind.EXTRACT:
+            return None
+        if self._language_model is None:
+            raise InputError(
+                "No language model is set up here (GIRCSE_ANSWER_URL). Ask for the kind extract: sentences of the "
+                "documents."
+            )
+        return self._language_model
+
+    def _vectors_of(self, result: SearchResult) -> Vectors:
+        def vectors(texts: Sequence[str]) -> np.ndarray:
+            return self._vectors.of(texts, instruction=result.document_instruction, is_plain=result.has_plain_vectors)
+
+        return vectors
+
+
+def _search_request(request: AnswerRequest) -> SearchRequest:
+    """A follow-up is searched for together with the question before it, which names what it is about."""
+    query = " ".join([*(turn.question for turn in request.turns[-1:]), request.question])
+    return SearchRequest(
+        query=query[-2 * MAX_QUESTION_CHARACTERS :],
+        collection=request.collection,
+        instruction="",
+        limit=request.passages,
+        filters=request.filters,
+        among=request.among,
+    )
+
+
+def _head_of(request: AnswerRequest, result: SearchResult, model: LanguageModel | None) -> Answer:
+    passages = tuple(
+        Passage(number, hit.document, hit.chunk, hit.match) for number, hit in enumerate(result.hits, start=1)
+    )
+    sent: tuple[Message, ...] = ()
+    if model is not None and _may_answer(passages):
+        sent = messages_for(request.question, passages, request.turns)
+    return Answer(
+        question=request.question,
+        searched=result.query,
+        collection=result.collection,
+        kind=request.kind,
+        passages=passages,
+        notes=result.notes,
+        sent=sent,
+        model=None if model is None else model.name,
+        timings_ms=result.timings_ms,
+    )
+
+
+def _may_answer(passages: Sequence[Passage]) -> bool:
+    """Where none is nearer than what off-topic queries find, nothing is sent to a language model either."""
+    return any(each.match is not Match.WEAK for each in passages)
+
+
+def _parts(head: Answer, generated: GeneratedAnswer | None, vectors: Vectors) -> Iterator[AnswerPart]:
+    if not _may_answer(head.passages):
+        return
+    if generated is not None:
+        yield from generated.parts(head.sent)
+        return
+    yield from _extracted(head, vectors)
+
+
+def _extracted(head: Answer, vectors: Vectors) -> tuple[AnswerSentence, ...]:
+    candidates = candidates_of(head.passages)
+    texts = {each.number: each.chunk.text for each in head.passages}
+    found = vectors([head.searched, *texts.values(), *(each.text for each in candidates)])
+    cosines = found[1:] @ found[0]
+    of_passage = dict(zip(texts, cosines.tolist(), strict=False))
+    scored = score_candidates(
+        head.searched,
+        candidates,
+        cosines=cosines[len(texts) :],
+        passage_cosines=[of_passage[each.passage] for each in candidates],
+    )
+    return choose(scored)

@@ -1,0 +1,105 @@
+"""`gircse answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from app.answers.checks import check_answer_request
+from app.api.answers import WholeAnswer
+from app.commands import console
+from app.commands.composition import open_services
+from app.commands.search import Filters, parse_filters
+from app.commands.service import Local, find_service
+from app.errors import InputError
+from app.settings import load_settings
+from app.types.answers import DEFAULT_PASSAGES, NO_ANSWER, Answer, AnswerKind, AnswerRequest, Turn
+from app.types.defaults import DEFAULT_COLLECTION
+
+ANSWER = TypeAdapter(Answer)
+
+
+def answer(
+    question: Annotated[str, typer.Argument(help="A question, in words.")],
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Where to look; '*': in all of them.")
+    ] = DEFAULT_COLLECTION,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Send question and passages to the model of GIRCSE_ANSWER_URL.")
+    ] = False,
+    passages: Annotated[int, typer.Option(metavar="N", help="The first N hits may be cited, 1 to 20.")] = (
+        DEFAULT_PASSAGES
+    ),
+    filters: Filters = [],  # noqa: B006
+    after: Annotated[
+        list[str],
+        typer.Option(metavar="QUESTION", help="What was asked before, with --said each. Repeatable."),
+    ] = [],  # noqa: B006
+    said: Annotated[list[str], typer.Option(metavar="ANSWER", help="What was answered then. Repeatable.")] = [],  # noqa: B006
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+    local: Local = False,
+) -> None:
+    """Answer a question with sentences that cite passages, or say that no passage answers it.
+
+    The sentences are those of the documents, and nothing leaves this machine; with --generate, a language model words
+    them.
+
+    Example: gircse answer "How long does a new card take?" -c letters
+    """
+    request = AnswerRequest(
+        question=question,
+        collection=collection,
+        kind=AnswerKind.GENERATE if generate or dry_run else AnswerKind.EXTRACT,
+        passages=passages,
+        filters=parse_filters(filters),
+        turns=_turns(after, said),
+        dry_run=dry_run,
+    )
+    check_answer_request(request)
+    settings = load_settings()
+    service = find_service(settings, local=local)
+    if service is not None:
+        body = {name: value for name, value in asdict(request).items() if value is not None}
+        found = ANSWER.validate_json(service.post("/api/v1/answer", body))
+    else:
+        with open_services(settings) as services:
+            found = services.answers.answer(request)
+    if as_json:
+        typer.echo(console.json_of(WholeAnswer.model_validate(found)))
+    else:
+        print_answer(found)
+
+
+def print_answer(found: Answer) -> None:
+    if found.sent and not found.sentences:
+        for message in found.sent:
+            typer.echo(f"--- {message.role}\n{console.printable(message.content)}")
+        return
+    for each in found.sentences:
+        cited = "".join(f"[{number}]" for number in each.citations)
+        doubt = "" if each.is_supported else " (no support found)"
+        typer.echo(f"{console.printable(each.text)} {cited}{doubt}".rstrip())
+    if not found.sentences:
+        typer.echo(NO_ANSWER)
+    for note in found.notes:
+        if note != NO_ANSWER:
+            typer.echo(console.printable(note))
+    quoted = {number for each in found.sentences for number in each.citations}
+    for passage in found.passages:
+        if passage.number in quoted:
+            page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
+            title = passage.document.title or passage.document.uri
+            typer.echo(
+                f"[{passage.number}] {console.printable(title)}{page}  {console.printable(passage.document.uri)}"
+            )
+
+
+def _turns(questions: Sequence[str], answers: Sequence[str]) -> tuple[Turn, ...]:
+    if len(questions) != len(answers):
+        raise InputError("Each --after needs its --said: what was asked, and what was answered.")
+    return tuple(map(Turn, questions, answers))
