@@ -25,6 +25,10 @@ IN_TEST_FOLDER = folder=$$(mktemp -d -p '$(TEST_PARENT)' t.XXXX) && trap 'rm -rf
 AXE_VERSION := 4.14.1
 AXE_FOLDER := $(VENV)/axe-core-$(AXE_VERSION)
 AXE := $(AXE_FOLDER)/node_modules/axe-core/axe.min.js
+# An OpenID provider of others, for the long tests of sign-in.
+OIDC_VERSION := 9.13.3
+OIDC_FOLDER := $(VENV)/oidc-provider-$(OIDC_VERSION)
+OIDC_PROVIDER := $(OIDC_FOLDER)/node_modules/oidc-provider/package.json
 
 # The container image. PODMAN may carry options; IMAGE_ARGS are handed to the build.
 PODMAN ?= podman
@@ -58,7 +62,7 @@ check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import d
 	$(BIN)/python scripts/make_docs.py --check
 	$(BIN)/python -m pytest tests/unit/test_architecture.py tests/unit/test_terms.py
 
-long: $(VENV)/dev.stamp ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
+long: $(VENV)/dev.stamp $(OIDC_PROVIDER) ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
 	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest --long -m long $(ARGS)
 
 chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos ARGS="--seeds 1-20 --catalog postgres"
@@ -119,8 +123,8 @@ WITH_TORCH := filelock fsspec jinja2 markupsafe mpmath networkx setuptools sympy
 
 lock: $(VENV)/app.stamp ## write docker/*.txt: every package of the image, with hashes (LOCK_ARGS for uv)
 	$(PIP) install --quiet '$(UV)'
-	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra otel --extra postgres --extra office \
-		--override docker/overrides.txt --no-emit-package torch --output-file $(LOCK) $(LOCK_ARGS)
+	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
+		--extra office --override docker/overrides.txt --no-emit-package torch --output-file $(LOCK) $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)" | $(COMPILE) - --constraint $(LOCK) $(WITH_TORCH:%=--no-emit-package %) \
 		--output-file docker/torch-cuda.txt $(LOCK_ARGS)
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
@@ -161,6 +165,13 @@ $(AXE): | $(BIN)/python
 		echo "No npm here: the tests of accessibility are skipped."; \
 	elif ! npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(AXE_FOLDER) axe-core@$(AXE_VERSION); then \
 		echo "axe-core cannot be fetched: the tests of accessibility are skipped."; \
+	fi
+
+$(OIDC_PROVIDER): | $(BIN)/python
+	@if ! command -v npm >/dev/null 2>&1; then \
+		echo "No npm here: the tests of sign-in by a provider of others are skipped."; \
+	elif ! npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(OIDC_FOLDER) oidc-provider@$(OIDC_VERSION); then \
+		echo "oidc-provider cannot be fetched: the tests of sign-in by it are skipped."; \
 	fi
 
 # The default wheels of Linux and Windows carry gigabytes for NVIDIA GPUs.

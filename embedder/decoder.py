@@ -113,10 +113,11 @@ class KVCacheSession:
         relative = self.layout.relative
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            window = self.layout.layers[layer].window
             out = torch.empty_like(q)
             queries, *before = (each[None, :shared].transpose(1, 2) for each in (q, k, v))  # (1, heads, shared, size)
             if shared:
-                out[:shared] = self._attend(queries, *before)[0].transpose(0, 1)
+                out[:shared] = self._attend(queries, *before, window=window)[0].transpose(0, 1)
             for group in groups:
                 shape = (group.count, group.length, -1, q.shape[-1])
                 queries, *own = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
@@ -126,20 +127,25 @@ class KVCacheSession:
                     self._keys[layer, group.rows, :, places] = keys
                     self._values[layer, group.rows, :, places] = values
                 bias = None if relative is None else relative.bias(group.length, q.dtype)
-                attended = self._attend(queries, keys, values, bias)
+                attended = self._attend(queries, keys, values, window=window, mask=bias)
                 out[group.tokens] = attended.transpose(1, 2).reshape(-1, *q.shape[1:])
             return out
 
         return self._forward(inputs, positions, attend)
 
-    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None, mask: Tensor | None = None
+    ) -> Tensor:
         """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values.
 
         mask: (heads, n, n), added before the softmax, where prompts are seen both ways.
         """
         before = keys.shape[2] - queries.shape[2]
-        if before:
+        is_cut = window is not None and keys.shape[2] > window
+        if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
+            if window is not None and is_cut:
+                mask = mask.triu(before - window + 1)
         return F.scaled_dot_product_attention(
             queries,
             keys,
@@ -155,31 +161,33 @@ class KVCacheSession:
         at = self.lengths[0] + self._taken
         positions = torch.tensor([each + self._taken for each in self.lengths], device=inputs.device)
         mask = None if self._mask is None else self._mask[:, None, None, : at + 1]
+        layers = self.layout.layers
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             self._keys[layer, :, :, at] = k
             self._values[layer, :, :, at] = v
-            keys, values = self._keys[layer, :, :, : at + 1], self._values[layer, :, :, : at + 1]
+            window = layers[layer].window
+            seen = slice(0 if window is None else max(0, at + 1 - window), at + 1)  # prompts end where the steps begin
+            keys, values = self._keys[layer, :, :, seen], self._values[layer, :, :, seen]
             # Query heads that share a key are rows of one product.
             queries = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
-            return _attend_once(queries, keys, values, mask, self.layout.scaling).reshape(q.shape)
+            hidden = None if mask is None else mask[..., seen]
+            return _attend_once(queries, keys, values, hidden, self.layout.scaling).reshape(q.shape)
 
         self._taken += 1
         return self._forward(inputs, positions, attend)
 
     def _forward(self, x: Tensor, positions: Tensor, attend) -> Tensor:
         layout = self.layout
-        angles = None
-        if layout.rotary is not None:
-            cos, sin = layout.rotary(x[None], positions[None])  # (1, N, head_size) each
-            angles = cos[0, :, None, :], sin[0, :, None, :]  # the same for every head
+        angles = layout.angles(x, positions)
         x = layout.enter(x.float(), positions)
         for index, layer in enumerate(layout.layers):
             if layout.is_norm_first:
-                x = x + self._attention(index, layer, layer.attention_norm(x), angles, attend)
-                x = x + layout.feed(layer, layer.feed_norm(x))
+                attended = self._attention(index, layer, layer.attention_norm(x), angles[layer.angles], attend)
+                x = x + _normed(layer.attention_end_norm, attended)
+                x = x + _normed(layer.feed_end_norm, layout.feed(layer, layer.feed_norm(x)))
             else:
-                x = layer.attention_norm(x + self._attention(index, layer, x, angles, attend))
+                x = layer.attention_norm(x + self._attention(index, layer, x, angles[layer.angles], attend))
                 x = layer.feed_norm(x + layout.feed(layer, x))
         return x if layout.final_norm is None else layout.final_norm(x)
 

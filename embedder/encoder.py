@@ -53,7 +53,7 @@ class Encoder:
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         # Thousands of words are read for every query, most of them again and again.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
-        self._padding_side = padding_side
+        self._padding_side = "left" if backbone.has_windows else padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
 

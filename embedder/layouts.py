@@ -1,5 +1,5 @@
-"""Three layouts of a body, read from its modules: that of BERT, that of MPNet, and that of Llama and its relatives
-(Mistral, Qwen2, Qwen3 and others of the same parts)."""
+"""Layouts of a body, read from its modules: that of BERT, that of MPNet, and that of Llama and its relatives (Mistral,
+Qwen2, Qwen3, and Gemma 3, whose layers have two norms more)."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ class Layer:
     feed_norm: Norm
     query_norm: Norm | None = None  # over a head
     key_norm: Norm | None = None
+    attention_end_norm: Norm | None = None  # of what attention gives, before it is added
+    feed_end_norm: Norm | None = None
+    window: int | None = None  # how many positions attention sees, its own among them; None: all
+    angles: str | None = None  # which of the rotary's angles, where it has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,25 @@ class Layout:
     final_norm: Norm | None
     relative: RelativePlaces | None = None  # of prompts alone: there is no position after them
 
+    @property
+    def has_windows(self) -> bool:
+        return any(each.window is not None for each in self.layers)
+
     def enter(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.places is None:
             return x
         table, norm = self.places
         return norm(x + table[positions])
+
+    def angles(self, x: Tensor, positions: Tensor) -> dict[str | None, tuple[Tensor, Tensor] | None]:
+        """Cosines and sines (N, 1, head_size), the same for every head, by what layers call them."""
+        if self.rotary is None:
+            return {None: None}
+        found: dict[str | None, tuple[Tensor, Tensor] | None] = {}
+        for name in {each.angles for each in self.layers}:
+            cos, sin = self.rotary(x[None], positions[None], *(() if name is None else (name,)))  # (1, N, head_size)
+            found[name] = cos[0, :, None, :], sin[0, :, None, :]
+        return found
 
     def feed(self, layer: Layer, x: Tensor) -> Tensor:
         raised = layer.up(x)
@@ -166,11 +184,14 @@ def _read_mpnet(body: Any) -> Layout:
 
 def _read_llama(body: Any) -> Layout:
     config = body.config
+    has_end_norms = hasattr(body.layers[0], "post_feedforward_layernorm")
+    if getattr(body.layers[0].self_attn, "attn_logit_softcapping", None):
+        raise UnknownLayoutError(f"{type(body).__name__}: capped attention")
+    # Mistral keeps the window of all its layers in the config alone.
+    all_layers_window = getattr(config, "sliding_window", None)
     layers = []
     for each in body.layers:
         attention, feed = each.self_attn, each.mlp
-        if getattr(attention, "sliding_window", None):
-            raise UnknownLayoutError(f"{type(body).__name__}: a sliding window")
         layers.append(
             Layer(
                 qkv=_packed(attention.q_proj, attention.k_proj, attention.v_proj),
@@ -178,9 +199,13 @@ def _read_llama(body: Any) -> Layout:
                 up=_packed(feed.gate_proj, feed.up_proj),
                 down=linear_of(feed.down_proj),
                 attention_norm=norm_of(each.input_layernorm),
-                feed_norm=norm_of(each.post_attention_layernorm),
+                feed_norm=norm_of(each.pre_feedforward_layernorm if has_end_norms else each.post_attention_layernorm),
                 query_norm=norm_of(attention.q_norm) if hasattr(attention, "q_norm") else None,
                 key_norm=norm_of(attention.k_norm) if hasattr(attention, "k_norm") else None,
+                attention_end_norm=norm_of(each.post_attention_layernorm) if has_end_norms else None,
+                feed_end_norm=norm_of(each.post_feedforward_layernorm) if has_end_norms else None,
+                window=getattr(attention, "sliding_window", all_layers_window),
+                angles=getattr(attention, "layer_type", None) if hasattr(body.rotary_emb, "layer_types") else None,
             )
         )
     return Layout(
@@ -215,6 +240,10 @@ def _packed(*parts: nn.Linear) -> Linear:
 
 
 def norm_of(module: Any) -> Norm:
+    """Of a layer norm, or a root-mean-square norm. Gemma's multiply by 1 + weight, and keep the small rest alone."""
     bias = getattr(module, "bias", None)
-    eps = module.eps if bias is not None else module.variance_epsilon
-    return Norm(module.weight.detach().float(), None if bias is None else bias.detach().float(), eps)
+    weight = module.weight.detach().float()
+    if bias is not None:
+        return Norm(weight, bias.detach().float(), module.eps)
+    is_gemma = hasattr(module, "eps")
+    return Norm(weight + 1 if is_gemma else weight, None, module.eps if is_gemma else module.variance_epsilon)

@@ -27,6 +27,7 @@ class Vocabulary:
     input_projection: Product  # a soft token (B, n) to the mean of its embeddings (B, D)
     position: Tensor | None  # what a soft head adds to it (D,)
     mean: Mean | None = None  # of what was projected to `mix` at once; None: through the soft token
+    scale: float = 1.0  # of the mean, where the family scales embeddings
 
     def logits(self, state: Tensor) -> Tensor:
         return self.output_projection(self._entered(state))
@@ -46,7 +47,8 @@ class Vocabulary:
         return state if self.transform is None else self.transform(state)
 
     def _placed(self, mixed: Tensor) -> Tensor:
-        return mixed if self.position is None else mixed + self.position
+        scaled = mixed if self.scale == 1.0 else mixed * self.scale
+        return scaled if self.position is None else scaled + self.position
 
 
 def build_vocabulary(
@@ -55,14 +57,15 @@ def build_vocabulary(
     soft_head: SoftHead | None,
     soft_weight: Tensor,
     weight_format: Callable[[Product], Product] = fastest_format,
+    scale: float = 1.0,
     large: int = LARGE,
     top_entries: int | None = None,
 ) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D). weight_format: of all but tiles.
+    """soft_weight: the rows of E that a soft token mixes (n, D). weight_format: of all but tiles. scale: of their mean.
 
     top_entries: mix so many entries of a soft token, where these are nearly all of it.
     """
-    vocabulary = _build(head, soft_head, soft_weight, weight_format, large)
+    vocabulary = replace(_build(head, soft_head, soft_weight, weight_format, large), scale=scale)
     if top_entries is None:
         return vocabulary
     return replace(

@@ -246,6 +246,7 @@ def read_text(
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(READ_PROGRESS)
     blobs.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
+    blobs.put_layout(document.content_hash, text.layout)
     return found
 
 
@@ -274,6 +275,9 @@ class _ProgressingSink:
         if read := self._text.byte_count:
             self._heartbeat(READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
         self._text.write(part)
+
+    def advance(self, share: float) -> None:
+        self._heartbeat(READ_PROGRESS * min(1.0, max(0.0, share)))
 
     def clear(self) -> None:
         self._text.clear()

@@ -6,15 +6,15 @@ import struct
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from app.errors import FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import Chunk
-from app.types.texts import Mark, TextPart
+from app.types.texts import Cell, Layout, Mark, TextPart, Word
 
 _IN_MEMORY_BYTES = 4_000_000
 _CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none)
@@ -60,7 +60,10 @@ class SpooledText(_SpooledFile):
     def clear(self) -> None:
         self._sizes: list[int] = []
         self.page_starts: list[int] = []
-        self._marks = (array("Q"), array("Q"), array("B"))  # a long table has hundreds of thousands
+        # A long table has hundreds of thousands, a long scan has millions of words.
+        self._marks = _Columns("QQB")
+        self._cells = _Columns("QQQL")
+        self._words = _Columns("QQLHHHHB")
         self.character_count = 0
         self.has_text = False
         with self._errors_translated():
@@ -77,20 +80,29 @@ class SpooledText(_SpooledFile):
             self._file.write(data)
         self._sizes.append(len(data))
         self.page_starts += part.page_starts
-        for mark in part.marks:
-            for column, value in zip(self._marks, mark, strict=True):
-                column.append(value)
+        self._marks.extend(part.marks)
+        self._cells.extend(part.cells)
+        self._words.extend(part.words)
         self.character_count += len(part.text)
         self.has_text = self.has_text or bool(part.text.strip())
 
+    def advance(self, share: float) -> None:
+        """It is kept nowhere."""
+
     def marks(self, begin: int, end: int) -> list[Mark]:
         """Those that begin in characters [begin, end), counted from `begin`."""
-        starts, ends, levels = self._marks
-        chosen = slice(bisect_left(starts, begin), bisect_left(starts, end))
-        return [
-            Mark(start - begin, last - begin, level)
-            for start, last, level in zip(starts[chosen], ends[chosen], levels[chosen], strict=True)
-        ]
+        found = (Mark(*row) for row in self._marks.rows(begin, end))
+        return [Mark(start - begin, last - begin, level) for start, last, level in found]
+
+    @property
+    def layout(self) -> Layout:
+        """Of the whole text. Its parts are read as they are asked for."""
+        return Layout(
+            self.page_starts,
+            _Rows(self._marks, Mark),
+            _Rows(self._cells, Cell),
+            _Rows(self._words, Word),
+        )
 
     def parts(self) -> Iterator[str]:
         """One iteration at a time: all share the position in the file."""
@@ -100,6 +112,47 @@ class SpooledText(_SpooledFile):
             with self._errors_translated():
                 data = self._file.read(size)
             yield data.decode("utf-8", "surrogatepass")
+
+
+class _Columns:
+    """Rows of whole numbers, in the order of the first."""
+
+    def __init__(self, types: str) -> None:
+        self._columns = tuple(array(each) for each in types)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def extend(self, rows: Sequence[Sequence[int]]) -> None:
+        for column, values in zip(self._columns, zip(*rows, strict=True), strict=False):
+            column.extend(values)
+
+    def rows(self, begin: int, end: int) -> Iterator[tuple[int, ...]]:
+        """Those whose first number is in [begin, end)."""
+        chosen = slice(bisect_left(self._columns[0], begin), bisect_left(self._columns[0], end))
+        yield from zip(*(column[chosen] for column in self._columns), strict=True)
+
+    def row(self, number: int) -> tuple[int, ...]:
+        return tuple(column[number] for column in self._columns)
+
+
+Item = TypeVar("Item", bound=Mark | Cell | Word)
+
+
+class _Rows(Sequence[Item]):
+    """Each made as it is asked for."""
+
+    def __init__(self, columns: _Columns, make: Callable[..., Item]) -> None:
+        self._columns = columns
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        return self._make(*self._columns.row(number))
 
 
 class SpooledChunks(_SpooledFile):

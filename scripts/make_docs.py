@@ -29,6 +29,7 @@ from app.collections.fetching import Fetching
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
+from app.collections.pages import DocumentPages
 from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.search.service import SearchService
@@ -40,6 +41,7 @@ from app.types.documents import Source
 from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from embedder.server.openai_routes import openai_routes
+from ingest.readers import ProcessPageRenderer
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_docs.py from the code; change the code, then run `make docs`. -->\n\n"
@@ -176,7 +178,8 @@ def openapi_schema() -> dict[str, Any]:
         reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
         server = ForwardingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
         with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
-            authorized = authorize(services, fetching=fetching, reindexing=reindexing)
+            pages = DocumentPages(services.blobs, ProcessPageRenderer(), cache_bytes=0)  # never called
+            authorized = authorize(services, fetching=fetching, reindexing=reindexing, pages=pages)
             schema = create_app(authorized, embeddings=openai_routes(server)).openapi()
         engine.dispose()
     return schema

@@ -37,7 +37,7 @@ CORE = (
     *(f"app/catalog/{name}.py" for name in ("catalog", "engine", "indexes", "jobs", "judgements", "lens_indexes")),
     *(f"app/catalog/{name}.py" for name in ("quotas", "searches", "submissions")),
     *(f"app/collections/{name}.py" for name in ("background_reindex", "blobs", "fetching", "held_files")),
-    *(f"app/collections/{name}.py" for name in ("lens_indexes", "library", "reindex", "value_tables")),
+    *(f"app/collections/{name}.py" for name in ("lens_indexes", "library", "pages", "reindex", "value_tables")),
     *(f"app/evaluation/{name}.py" for name in ("background", "evaluate", "judged", "qrels", "weight_tuning")),
     *(f"app/search/{name}.py" for name in ("filters", "fingerprints", "joined_collections", "judgements", "lenses")),
     *(f"app/search/{name}.py" for name in ("own_searches", "request_checks", "retrieval", "service")),
@@ -46,7 +46,8 @@ CORE = (
     *("app/wiring/embedding.py", "ingest/pipeline.py", "ingest/urls.py"),
     *(f"ingest/readers/{name}.py" for name in ("books", "bundles", "document", "errors", "html", "limits", "mail")),
     *(f"ingest/readers/{name}.py" for name in ("media_types", "members", "package", "pdf", "process", "records")),
-    *(f"ingest/readers/{name}.py" for name in ("slides", "tables", "text", "xml")),
+    *(f"ingest/readers/{name}.py" for name in ("children", "page_views", "pdf_pages", "pictures", "recognition")),
+    *(f"ingest/readers/{name}.py" for name in ("recognized_pages", "slides", "tables", "text", "xml")),
 )
 FOR_THE_LOG = ("UntrustedSignInError", "ProviderUnavailableError")
 LEAST_LETTERS = 8  # of a message beside what is filled in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -10,8 +11,26 @@ from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
+from app.collections.pages import DocumentPages
 from app.services import Services
 from app.types.documents import Source
+from app.types.pages import PageWords
+from ingest.readers import DEFAULT_LIMITS
+from ingest.readers.document import page_of
+
+
+class LocalRenderer:
+    """The port `PageRenderer` in this very process."""
+
+    def words(self, path: Path, *, media_type: str, page: int) -> PageWords:
+        found = page_of(path, media_type, page, 0, DEFAULT_LIMITS)
+        assert isinstance(found, PageWords)
+        return found
+
+    def image(self, path: Path, *, media_type: str, page: int, width: int) -> bytes:
+        found = page_of(path, media_type, page, width, DEFAULT_LIMITS)
+        assert isinstance(found, bytes)
+        return found
 
 
 def authorized(
@@ -19,6 +38,7 @@ def authorized(
 ) -> AuthorizedServices:
     return authorize(
         services,
+        pages=DocumentPages(services.blobs, LocalRenderer(), cache_bytes=1_000_000),
         fetching=fetching or Fetching(services.catalog, services.library, read_url=_unread),
         reindexing=reindexing or Reindexing(services.catalog, open_reindexer=_unopened),
     )

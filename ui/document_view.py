@@ -54,7 +54,12 @@ class DocumentViewHandlers:
         if begin is not None:
             first, last = begin, begin + VIEW_CHARACTERS
         window = self.texts.text_window(document, first, last)
-        return (render_document_view(document, window, PassagePlace(start, end, page, _read_sentence(data))),)
+        layout = self.texts.layout(document, window.start, window.end)
+        place = PassagePlace(start, end, page, _read_sentence(data))
+        shown = data.get("chunk")
+        return (
+            render_document_view(document, window, place, layout=layout, chunk=shown if isinstance(shown, str) else ""),
+        )
 
     def show(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
         """The same; of a document that is gone it says so."""

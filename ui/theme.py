@@ -9,9 +9,12 @@ from gradio.themes.utils import colors, sizes
 
 ASSETS = Path(__file__).parent / "assets"
 STYLESHEETS = tuple(
-    ASSETS / f"{name}.css" for name in ("frame", "search", "compare", "documents", "saved", "evaluate", "about")
+    ASSETS / f"{name}.css"
+    for name in ("frame", "search", "compare", "documents", "pages", "saved", "evaluate", "about")
 )
-SCRIPTS = (ASSETS / "page.js", ASSETS / "collection.js")  # the second adds to what the first makes
+SCRIPTS = tuple(
+    ASSETS / f"{name}.js" for name in ("page", "collection", "pages")
+)  # the first makes what the others use
 
 SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'

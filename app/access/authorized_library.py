@@ -11,12 +11,29 @@ from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError
 from app.ports.catalog import Catalog
+from app.ports.pages import Pages
 from app.ports.services import Documents
 from app.types.access import Role
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import Collection, Document, IndexStatus, Job, Source, TextWindow
+from app.types.pages import PageView
+from app.types.texts import Layout
 
 READER, EDITOR = Role.READER, Role.EDITOR
+
+
+class AuthorizedPages:
+    def __init__(self, pages: Pages, authorizer: Authorizer) -> None:
+        self._pages = pages
+        self._authorizer = authorizer
+
+    def page(self, document: Document, number: int, *, start: int = 0, end: int = 0) -> PageView:
+        with self._authorizer.require_access(READER, document.collection):
+            return self._pages.page(document, number, start=start, end=end)
+
+    def image(self, document: Document, number: int, *, width: int) -> bytes:
+        with self._authorizer.require_access(READER, document.collection):
+            return self._pages.image(document, number, width=width)
 
 
 class AuthorizedLibrary:
@@ -91,6 +108,10 @@ class AuthorizedLibrary:
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         with self._authorizer.require_access(READER, document.collection):
             return self._library.text_window(document, start, end)
+
+    def layout(self, document: Document, start: int, end: int) -> Layout:
+        with self._authorizer.require_access(READER, document.collection):
+            return self._library.layout(document, start, end)
 
     def original_file(self, document: Document) -> Path:
         with self._authorizer.require_access(READER, document.collection):

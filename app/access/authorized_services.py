@@ -10,7 +10,7 @@ from app.access.accounts import Accounts
 from app.access.authorized_accounts import AuthorizedAccounts
 from app.access.authorized_answers import AuthorizedAnswers
 from app.access.authorized_catalog import AuthorizedCatalog
-from app.access.authorized_library import AuthorizedLibrary
+from app.access.authorized_library import AuthorizedLibrary, AuthorizedPages
 from app.access.authorized_search import AuthorizedSearch
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
@@ -20,6 +20,7 @@ from app.evaluation.weight_tuning import WeightTuner
 from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.runtime.metrics import ApplicationCollector, Metrics
@@ -248,6 +249,7 @@ class AuthorizedServices:
     answers: Answers
     proposals: Proposals
     library: Documents
+    pages: Pages
     judged: JudgedQueries
     evaluations: Evaluations
     tuning: Tuning
@@ -262,7 +264,7 @@ class AuthorizedServices:
     own_searches: OwnSearches
 
 
-def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing) -> AuthorizedServices:
+def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
     """The one place where guards are built. Vectors and files are reached through searches and documents."""
     authorizer = Authorizer(services.catalog)
     catalog = AuthorizedCatalog(services.catalog, authorizer)
@@ -277,6 +279,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing)
         answers=AuthorizedAnswers(services.answers, authorizer),
         proposals=AuthorizedProposals(services.proposals, authorizer),
         library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
+        pages=AuthorizedPages(pages, authorizer),
         judged=AuthorizedJudged(Judged(services.catalog), authorizer),
         evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
         tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),

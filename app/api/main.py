@@ -32,6 +32,7 @@ from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, describe, operation_id
+from app.api.pages import page_routes
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
 from app.api.quotas import QuotaGuard
@@ -124,4 +125,5 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
     api.include_router(document_batch_routes(services))
     api.include_router(document_routes(services, read_url=read_url))
     api.include_router(reading_routes(services))
+    api.include_router(page_routes(services))
     api.include_router(collection_routes(services))

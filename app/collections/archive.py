@@ -46,7 +46,7 @@ COLLECTION = ArchiveFormat(
     "gircse collection",
     1,
     re.compile(
-        r"collection\.json|manifest\.json|lenses\.jsonl|judgements/\d{6,9}\.jsonl|files/[0-9a-f]{64}|texts/[0-9a-f]{64}"
+        r"collection\.json|manifest\.json|lenses\.jsonl|judgements/\d{6,9}\.jsonl|files/[0-9a-f]{64}|(texts|layouts)/[0-9a-f]{64}"
         r"|documents/\d{6,9}\.jsonl|chunks/\d{6,9}\.jsonl|vectors/\d{6,9}\.npy"
     ),
     "gircse export",

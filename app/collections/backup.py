@@ -33,7 +33,7 @@ BACKUP = ArchiveFormat(
     "gircse backup",
     1,
     re.compile(
-        rf"backup\.json|manifest\.json|catalog/[a-z_]+/\d{{6,9}}\.jsonl|files/[0-9a-f]{{64}}|texts/[0-9a-f]{{64}}"
+        rf"backup\.json|manifest\.json|catalog/[a-z_]+/\d{{6,9}}\.jsonl|files/[0-9a-f]{{64}}|(texts|layouts)/[0-9a-f]{{64}}"
         rf"|points/{_INDEX}/\d{{6,9}}\.jsonl|vectors/{_INDEX}/\d{{6,9}}\.npy"
     ),
     "gircse backup",
@@ -135,13 +135,15 @@ class BackupReader:
     def put_files(self, blobs: BlobStore) -> int:
         """Those that are missing or altered; how many. What is there stays."""
         count = 0
-        for member in self._members("files", "texts"):
+        for member in self._members("files", "texts", "layouts"):
             content_hash = member.name[-64:]
             if member.kind == "files" and not blobs.is_sound(content_hash):
                 blobs.put_parts(content_hash, member.parts)
                 count += 1
             elif member.kind == "texts" and not blobs.has_text(content_hash):
                 blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+            elif member.kind == "layouts":
+                blobs.put_layout_bytes(content_hash, member.parts)
         return count
 
     def put_points(self, index: VectorIndex) -> int:
@@ -201,6 +203,8 @@ def _add_files(
             lost.append(uri)
         if is_read and text.exists():
             archive.add_file(f"texts/{content_hash}", text)
+        if is_read and (layout := held.layout(content_hash)).exists():
+            archive.add_file(f"layouts/{content_hash}", layout)
         tell(number)
     return lost
 

@@ -19,14 +19,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from app.collections.layouts import is_empty, layout_bytes, read_layout
 from app.collections.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError, full_disk_reason, is_full_disk
 from app.types.documents import StoredBytes, TextWindow
+from app.types.texts import Layout
 
 _PIECE_BYTES = 1 << 20
 _FEW_FILES = 16  # so many are synced one by one
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt)?(\.aside)?")
+_STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt|\.layout)?(\.aside)?")
 
 
 class FolderBlobStore:
@@ -95,7 +97,7 @@ class FolderBlobStore:
 
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
         # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
-        kept = [self.path(content_hash), self._text_path(content_hash)]
+        kept = [self.path(content_hash), self._text_path(content_hash), self._layout_path(content_hash)]
         with _errors_translated(kept[0]):
             if not is_needed():
                 for path in kept:
@@ -133,6 +135,31 @@ class FolderBlobStore:
         path = self._text_path(content_hash)
         with _opened(path, content_hash) as file:
             return _window(file, start, end)
+
+    def put_layout(self, content_hash: str, layout: Layout) -> None:
+        path = self._layout_path(content_hash)
+        if is_empty(layout):
+            with _errors_translated(path):
+                path.unlink(missing_ok=True)
+        else:  # without a sync: one that is cut short counts as none
+            _write_whole(path, layout_bytes(layout), is_durable=False)
+
+    def layout(self, content_hash: str, start: int, end: int) -> Layout:
+        path = self._layout_path(content_hash)
+        try:
+            with _opened(path, content_hash) as file:
+                return read_layout(file, start, end)
+        except NotFoundError:
+            return Layout()
+
+    def get_layout(self, content_hash: str) -> bytes:
+        return _read(self._layout_path(content_hash), content_hash)
+
+    def put_layout_bytes(self, content_hash: str, parts: Iterable[bytes]) -> None:
+        _write_whole(self._layout_path(content_hash), parts, is_durable=False)
+
+    def _layout_path(self, content_hash: str) -> Path:
+        return self._folder / f"{_checked(content_hash)}.layout"
 
     def _text_path(self, content_hash: str) -> Path:
         return self._folder / f"{_checked(content_hash)}.txt"
@@ -259,7 +286,7 @@ def _checked(content_hash: str) -> str:
     return content_hash
 
 
-def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
+def _write_whole(path: Path, parts: Iterable[bytes], *, is_durable: bool = True) -> None:
     with _errors_translated(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
@@ -268,7 +295,8 @@ def _write_whole(path: Path, parts: Iterable[bytes]) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines(parts)
                 file.flush()
-                os.fsync(file.fileno())
+                if is_durable:
+                    os.fsync(file.fileno())
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -37,6 +37,9 @@ class HeldFiles:
     def text(self, content_hash: str) -> Path:
         return self._folder / f"{content_hash}.txt"
 
+    def layout(self, content_hash: str) -> Path:
+        return self._folder / f"{content_hash}.layout"
+
 
 @contextmanager
 def holding_files(source: Path) -> Iterator[HeldFiles]:

@@ -34,6 +34,7 @@ from app.types.documents import (
     require_short_uri,
     require_text,
 )
+from app.types.texts import Layout
 from app.types.uris import canonical_uri
 
 SAMPLE_COLLECTION = "sample"
@@ -213,6 +214,9 @@ class Library:
             if document.state is DocumentState.FAILED:
                 raise NotFoundError(f"{document.uri} has no text: {document.error}") from None
             raise
+
+    def layout(self, document: Document, start: int, end: int) -> Layout:
+        return self._blobs.layout(document.content_hash, start, end)
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
         """Takes in the rows (see `sample_rows`) that are not there yet, one document each."""

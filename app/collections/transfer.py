@@ -138,6 +138,8 @@ class Transfer:
         archive.add_file(f"files/{content_hash}", self._blobs.path(content_hash))
         with suppress(NotFoundError):  # of a document that could not be read
             archive.add(f"texts/{content_hash}", self._blobs.get_text(content_hash).encode("utf-8", "surrogatepass"))
+        with suppress(NotFoundError):  # of a text that has none
+            archive.add(f"layouts/{content_hash}", self._blobs.get_layout(content_hash))
 
     def _check_contract(self, path: Path) -> ContractRecord:
         """Before the long reading: an archive of another model is refused at once."""
@@ -166,6 +168,8 @@ class Transfer:
                 self._put_file(member)
             elif member.kind == "texts":
                 self._blobs.put_text(member.name[-64:], [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+            elif member.kind == "layouts":
+                self._blobs.put_layout_bytes(member.name[-64:], member.parts)
             elif member.kind == "documents":
                 for line in read_lines(member, DocumentLine):
                     if f"files/{line.content_hash}" not in names:

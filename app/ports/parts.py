@@ -12,6 +12,7 @@ import numpy as np
 from app.errors import EngineFaultError, VectorIndexUnavailableError
 from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
+from app.types.texts import Layout
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
@@ -291,6 +292,22 @@ class BlobStore(Protocol):
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def get_text(self, content_hash: str) -> str:
         """Raises NotFoundError."""
+        ...
+
+    def put_layout(self, content_hash: str, layout: Layout) -> None:
+        """Of its text, in the place of what was there."""
+        ...
+
+    def layout(self, content_hash: str, start: int, end: int) -> Layout:
+        """What lies in characters [start, end), or reaches into them; an empty one where none is kept."""
+        ...
+
+    def get_layout(self, content_hash: str) -> bytes:
+        """As it is stored. Raises NotFoundError."""
+        ...
+
+    def put_layout_bytes(self, content_hash: str, parts: Iterable[bytes]) -> None:
+        """As `get_layout` gave it; what is no layout is kept, and taken for none."""
         ...
 
     def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:

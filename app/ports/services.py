@@ -17,6 +17,7 @@ from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.quotas import Allowance
 from app.types.search import SearchRequest, SearchResult
+from app.types.texts import Layout
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
 from embedder.refinement import Refinement
@@ -55,6 +56,10 @@ class Proposals(Protocol):
 class Texts(Protocol):
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Those of the characters [start, end) that a document has."""
+        ...
+
+    def layout(self, document: Document, start: int, end: int) -> Layout:
+        """Headings, rows and cells in that stretch of its text; none where they are not kept."""
         ...
 
 

@@ -16,6 +16,10 @@ class TextSink(Protocol):
         """Forgets all parts: the reader starts over."""
         ...
 
+    def advance(self, share: float) -> None:
+        """So much of the document is read, 0 to 1: told before what takes long, as the recognition of a page."""
+        ...
+
 
 class Reader(Protocol):
     """Extracts text. Raises DocumentError with a reason that a person can act on, or FileNotFoundError.

@@ -1,4 +1,5 @@
-"""Remembers the values that were asked for last, up to a number of them. Safe to use from several threads."""
+"""Remembers the values that were asked for last, up to a number of them, or of bytes. Safe to use from several
+threads."""
 
 from __future__ import annotations
 
@@ -31,3 +32,27 @@ class LRUCache(Generic[Key, Value]):
                 self._values.move_to_end(key)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
+
+
+class BytesCache(Generic[Key]):
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._values: OrderedDict[Key, bytes] = OrderedDict()
+        self._byte_count = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> bytes | None:
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def keep(self, key: Key, value: bytes) -> None:
+        """Not what is larger than all that may be kept."""
+        with self._lock:
+            self._byte_count += len(value) - len(self._values.pop(key, b""))
+            self._values[key] = value
+            while self._byte_count > self._max_bytes:
+                _, oldest = self._values.popitem(last=False)
+                self._byte_count -= len(oldest)

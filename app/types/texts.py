@@ -19,6 +19,43 @@ class Mark(NamedTuple):
     level: int
 
 
+class Cell(NamedTuple):
+    """A value within a row: its name and what stands between are characters [start, value), itself [value, end).
+    Pieces of a long value have the same column."""
+
+    start: int
+    value: int
+    end: int
+    column: int
+
+
+POSITIONS = 10_000  # so many steps from one edge of a page to the other
+
+
+class Word(NamedTuple):
+    """Characters [start, end) of a text stand there on their page, which counts from 1; places in steps of a
+    `POSITIONS`th of its width and height. `confidence`: of text recognition, in percent."""
+
+    start: int
+    end: int
+    page: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+    confidence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a text, or a stretch of it, is laid out, in the order of the text."""
+
+    page_starts: Sequence[int] = ()
+    marks: Sequence[Mark] = ()
+    cells: Sequence[Cell] = ()
+    words: Sequence[Word] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1, `headings`
@@ -35,7 +72,7 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class ExtractedText:
     """What a reader found. `page_starts[i]` is the character at which page i+1 begins; empty without pages. `marks` do
-    not overlap, and come in the order of the text."""
+    not overlap, and come in the order of the text, as `cells` and `words` do."""
 
     text: str
     title: str
@@ -43,16 +80,20 @@ class ExtractedText:
     metadata: Metadata = field(default_factory=dict)
     page_starts: Sequence[int] = ()
     marks: Sequence[Mark] = ()
+    cells: Sequence[Cell] = ()
+    words: Sequence[Word] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """A stretch of a document's text, with the characters of the whole text at which pages begin in it, and the marks
-    that begin in it, which may go on in the next part."""
+    that begin in it, which may go on in the next part; so may cells and words."""
 
     text: str
     page_starts: Sequence[int] = ()
     marks: Sequence[Mark] = ()
+    cells: Sequence[Cell] = ()
+    words: Sequence[Word] = ()
 
 
 @dataclass(frozen=True, slots=True)

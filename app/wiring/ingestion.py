@@ -60,6 +60,7 @@ def read_limits(settings: Settings) -> ReadLimits:
         max_expanded_bytes=int(settings.max_unpacked_mb * MEGABYTE),
         max_pages=settings.max_document_pages,
         max_characters=settings.max_document_characters,
+        max_recognized_pages=settings.max_recognized_pages,
     )
 
 

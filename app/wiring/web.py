@@ -13,16 +13,19 @@ from app.api.main import create_app
 from app.collections.background_reindex import Reindexing
 from app.collections.fetching import Fetching
 from app.collections.library import SAMPLE_COLLECTION
+from app.collections.pages import DocumentPages
 from app.errors import InputError
 from app.search.lenses import STARTERS
 from app.services import Services
 from app.types.access import OPERATOR, acting_as
 from app.wiring.about import describe_installation
 from app.wiring.access import open_ways_in
-from app.wiring.ingestion import open_reindexer
+from app.wiring.ingestion import open_reindexer, read_limits
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.sources import url_reader
+from ingest.readers import ProcessPageRenderer
+from ingest.readers.limits import MEGABYTE
 from ui.account_page import account_drawer
 from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
 from ui.login_page import login_drawer
@@ -51,8 +54,11 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     reindexing = Reindexing(
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
-    authorized = authorize(services, fetching=fetching, reindexing=reindexing)
+    renderer = ProcessPageRenderer(limits=read_limits(services.settings))
+    pages_shown = DocumentPages(services.blobs, renderer, cache_bytes=int(services.settings.page_cache_mb * MEGABYTE))
+    authorized = authorize(services, fetching=fetching, reindexing=reindexing, pages=pages_shown)
     with (
+        closing(renderer),
         services.integrity.watching(),
         closing(fetching),
         closing(reindexing),

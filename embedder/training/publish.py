@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from embedder.backbone import locate_model
 from embedder.checkpoint import load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files
+from embedder.gguf_source import copy_notices
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
 from embedder.prompts import load_tokenizer
@@ -62,6 +63,7 @@ def publish(
         for text, instruction, steps in _GOLDEN_TEXTS
     )
     (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
+    copy_notices(locate_model(contract.base), folder)
     write_card(folder, contract, config, run=run, files=files)
     return folder
 

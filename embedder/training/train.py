@@ -11,9 +11,10 @@ from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
 from embedder.backbone import locate_model, take_apart
-from embedder.contract import Contract, hash_files, sha256_of
+from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
+from embedder.gguf_source import hash_weights
 from embedder.heads import SoftHead
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.prompts import PromptTokenizer, load_tokenizer
@@ -221,7 +222,7 @@ class Trainer:
             name=config.name,
             base=config.base,
             base_revision=None,
-            base_files=hash_files(self._base) | {"tokenizer.json": sha256_of(self._base / "tokenizer.json")},
+            base_files=hash_weights(self._base, ("*.safetensors", "tokenizer.json")),
             adapter_files={},
             template=config.template,
             attention=config.attention,

@@ -5,6 +5,14 @@ What this package exports imports no parser: parsers are loaded in the child pro
 
 from ingest.readers.limits import DEFAULT_LIMITS, ProcessLimits, ReadLimits
 from ingest.readers.media_types import SUFFIXES, media_type_of
-from ingest.readers.process import ProcessReader
+from ingest.readers.process import ProcessPageRenderer, ProcessReader
 
-__all__ = ["DEFAULT_LIMITS", "SUFFIXES", "ProcessLimits", "ProcessReader", "ReadLimits", "media_type_of"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "SUFFIXES",
+    "ProcessLimits",
+    "ProcessPageRenderer",
+    "ProcessReader",
+    "ReadLimits",
+    "media_type_of",
+]

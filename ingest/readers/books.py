@@ -35,9 +35,11 @@ def read_epub(data: bytes, limits: ReadLimits) -> ExtractedText:
             raise DocumentError("This EPUB is protected against copying. Add a version without protection.")
         present = set(archive.namelist())
         bodies = (read_body(archive.read(chapter)) for chapter in chapters if chapter in present)
-        text, marks = join_blocks(chain.from_iterable(bodies), limits)
+        text, marks, cells = join_blocks(chain.from_iterable(bodies), limits)
     title, metadata = _properties(package)
-    return ExtractedText(text, title=title, media_type="application/epub+zip", metadata=metadata, marks=marks)
+    return ExtractedText(
+        text, title=title, media_type="application/epub+zip", metadata=metadata, marks=marks, cells=cells
+    )
 
 
 def _package_name(archive: zipfile.ZipFile) -> str:

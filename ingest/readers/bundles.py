@@ -70,7 +70,9 @@ def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
 
 
 def _joined(members: Members, media_type: str) -> ExtractedText:
-    return ExtractedText(members.text, "", media_type, members.metadata("files"), marks=members.marks)
+    return ExtractedText(
+        members.text, "", media_type, members.metadata("files"), marks=members.marks, cells=members.cells
+    )
 
 
 def _unpacked(data: bytes, limits: ReadLimits) -> IO[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -16,12 +16,13 @@ from typing import Any, BinaryIO
 
 from app.errors import DocumentError
 from app.ports.texts import TextSink
+from app.types.pages import PageWords
 from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.headings import MarkdownHeadings
 from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
-from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PPTX, XLSX, media_type_of, path_of
-from ingest.readers.parts import Opened, cut_parts, pieces_of
+from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PICTURES, PPTX, XLSX, media_type_of, path_of
+from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
 from ingest.readers.text import clean_text, read_markdown, read_text
 
 _Open = Callable[[BinaryIO, ReadLimits], Opened]
@@ -61,6 +62,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     MARKDOWN: ("text", read_markdown),
     "text/html": ("HTML", _whole("html", "read_html")),
     "application/pdf": ("PDF", _streamed("pdf", "read_pdf")),
+    **dict.fromkeys(PICTURES, ("picture", _streamed("pictures", "read_picture"))),
     DOCX: ("Word document", _whole("office", "read_docx")),
     PPTX: ("PowerPoint presentation", _whole("slides", "read_pptx")),
     XLSX: ("Excel workbook", _whole("sheets", "read_xlsx")),
@@ -98,6 +100,17 @@ def read_document(
     return text.of(found)
 
 
+def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimits) -> PageWords | bytes:
+    """A page as it is seen: its picture, so many pixels wide, or, where `width` is 0, its words."""
+    try:
+        found: PageWords | bytes = _function("page_views", "page_of")(path, media_type, page, width, limits)
+    except DocumentError:
+        raise
+    except parser_errors() as error:
+        raise damaged("document", error) from error
+    return found
+
+
 class TextInMemory:
     """A `TextSink`."""
 
@@ -110,6 +123,9 @@ class TextInMemory:
     def clear(self) -> None:
         self._parts.clear()
 
+    def advance(self, share: float) -> None:
+        """Nobody waits for a part of an archive."""
+
     def of(self, found: Findings) -> ExtractedText:
         return ExtractedText(
             "".join(part.text for part in self._parts),
@@ -118,6 +134,8 @@ class TextInMemory:
             metadata=found.metadata,
             page_starts=tuple(start for part in self._parts for start in part.page_starts),
             marks=tuple(mark for part in self._parts for mark in part.marks),
+            cells=tuple(cell for part in self._parts for cell in part.cells),
+            words=tuple(word for part in self._parts for word in part.words),
         )
 
 
@@ -134,10 +152,18 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language else path.stem.removesuffix(".tar")
-    title = " ".join(clean_text(opened.title).split())[:_MAX_TITLE]
+    told = opened.late_title() if opened.late_title else opened.title
+    title = " ".join(clean_text(told).split())[:_MAX_TITLE]
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
     return Findings(title or untitled, known, metadata, is_titled=bool(title))
+
+
+def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
+    for piece in pieces:
+        if piece.share is not None:
+            into.advance(piece.share)
+        yield piece
 
 
 def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> tuple[Opened, str]:
@@ -147,7 +173,7 @@ def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: Text
     headings = MarkdownHeadings()
     try:
         opened = open_format(stream, limits)
-        for part in cut_parts(opened.pieces):
+        for part in cut_parts(_told(opened.pieces, into)):
             if media_type == MARKDOWN:
                 part = replace(part, marks=headings.marks(part.text, length))
             length += len(part.text)

@@ -30,6 +30,7 @@ _BUILT_IN = (
     RuntimeError,
     EOFError,
     OSError,
+    SyntaxError,  # Pillow's of a broken PNG
 )
 _OF_LIBRARIES = (
     ("docx.opc.exceptions", "OpcError"),

@@ -14,7 +14,7 @@ from app.types.documents import MetadataValue
 from app.types.texts import ROW, ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import iso_date
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, moved
 from ingest.readers.tables import join_blocks, render_rows
 from ingest.readers.text import clean_text, decode_text
 
@@ -39,19 +39,19 @@ def read_html(data: bytes, limits: ReadLimits) -> ExtractedText:
     tree = _parse(data)
     title = _title(tree)
     metadata = _declared(tree)
-    levels = _spell_out_tables(tree) | _headings(tree)
+    told = _spell_out_tables(tree) | _headings(tree)
     main_text, found = _main_text(tree)
-    blocks = list(_blocks(main_text or _body_text(tree), levels))
-    text, marks = join_blocks(blocks, limits)
+    blocks = list(_blocks(main_text or _body_text(tree), told))
+    text, marks, cells = join_blocks(blocks, limits)
     title = next((block.text for block in blocks if block.level == 1), title)
-    return ExtractedText(text, title=title, media_type="text/html", metadata=found | metadata, marks=marks)
+    return ExtractedText(text, title=title, media_type="text/html", metadata=found | metadata, marks=marks, cells=cells)
 
 
 def read_body(data: bytes) -> list[Block]:
     """All the text of a page that has nothing but its text, as a chapter of a book."""
     tree = _parse(data)
-    levels = _spell_out_tables(tree) | _headings(tree)
-    return list(_blocks(_body_text(tree), levels))
+    told = _spell_out_tables(tree) | _headings(tree)
+    return list(_blocks(_body_text(tree), told))
 
 
 def _parse(data: bytes) -> lxml.html.HtmlElement:
@@ -105,24 +105,26 @@ def _declared(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
     return found
 
 
-def _headings(tree: lxml.html.HtmlElement) -> dict[str, int]:
-    """Level of each, by its text."""
+def _headings(tree: lxml.html.HtmlElement) -> dict[str, Block]:
+    """Each by its text."""
     headings = tree.iter("h1", "h2", "h3", "h4", "h5", "h6")
-    return {text: int(each.tag[1]) for each in headings if (text := " ".join(each.text_content().split()))}
+    texts = ((" ".join(each.text_content().split()), int(each.tag[1])) for each in headings)
+    return {text: Block(text, level) for text, level in texts if text}
 
 
-def _blocks(text: str, levels: Mapping[str, int]) -> Iterator[Block]:
-    """Its paragraphs, with the level of those that are told by their text: what is a heading, or of a row, stands in
-    the main text as it did in the page."""
+def _blocks(text: str, told: Mapping[str, Block]) -> Iterator[Block]:
+    """Its paragraphs, with what is told of some by their text: what is a heading, or of a row, stands in the main text
+    as it did in the page."""
     for paragraph in text.split("\n\n"):
         if paragraph.strip():
-            yield Block(paragraph, levels.get(" ".join(paragraph.split())))
+            found = told.get(" ".join(paragraph.split()), Block(paragraph))
+            yield found if found.text == paragraph else Block(paragraph, found.level)
 
 
-def _spell_out_tables(tree: lxml.html.HtmlElement) -> dict[str, int]:
+def _spell_out_tables(tree: lxml.html.HtmlElement) -> dict[str, Block]:
     """Tables with a row of headers become a paragraph per row, and each of these is told. Others are left: they may
     only lay out the page."""
-    levels: dict[str, int] = {}
+    told: dict[str, Block] = {}
     for table in list(tree.iter("table")):
         rows = [row.xpath("./td|./th") for row in table.iter("tr")]
         is_simple = len(rows) > 1 and all(cell.tag == "th" for cell in rows[0]) and len(rows[0]) > 1
@@ -131,14 +133,19 @@ def _spell_out_tables(tree: lxml.html.HtmlElement) -> dict[str, int]:
             continue
         block = lxml.html.Element("div")
         for row in render_rows([cell.text_content() for cell in cells] for cells in rows):
+            begin = 0
             for line in row.text.split("\n\n"):
                 paragraph = lxml.html.Element("p")
                 paragraph.text = line
                 block.append(paragraph)
-                levels[line] = ROW
+                end = begin + len(line)
+                told[line] = Block(
+                    line, ROW, tuple(moved(cell, -begin) for cell in row.cells if begin <= cell.start < end)
+                )
+                begin = end + len("\n\n")
         block.tail = table.tail
         table.getparent().replace(table, block)
-    return levels
+    return told
 
 
 def _body_text(tree: lxml.html.HtmlElement) -> str:

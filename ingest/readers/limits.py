@@ -16,6 +16,7 @@ class ReadLimits:
     max_pages: int = 5_000
     max_characters: int = 20_000_000  # of extracted text
     max_members: int = 10_000  # files of an archive, messages of a mailbox, attachments of a message
+    max_recognized_pages: int = 1_000  # whose text is recognised from their picture; 0: of none
     max_nesting: int = 2  # a message in a zip is 1 deep, its attachment 2
 
 
@@ -24,6 +25,7 @@ class ProcessLimits:
     """Wall time, CPU time and memory are those of one document; memory counts what parsing adds."""
 
     wall_s: float = 300
+    page_s: float = 60  # more of wall and CPU time for each page whose text is recognised
     cpu_s: int = 200
     memory_bytes: int = 1_000 * MEGABYTE
     idle_memory_bytes: int = 400 * MEGABYTE  # a child that holds more between two documents gives way to a fresh one
@@ -32,6 +34,8 @@ class ProcessLimits:
 
 DEFAULT_LIMITS = ReadLimits()
 DEFAULT_PROCESS_LIMITS = ProcessLimits()
+# Of a page that somebody waits for.
+PAGE_PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=15, memory_bytes=600 * MEGABYTE)
 
 
 def check_size(byte_count: int, limits: ReadLimits) -> None:

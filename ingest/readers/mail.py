@@ -48,7 +48,7 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     metadata = _metadata(message)
     if members.has_any:
         metadata |= members.metadata("attachments")
-    return ExtractedText(members.text, subject, "message/rfc822", metadata, marks=members.marks)
+    return ExtractedText(members.text, subject, "message/rfc822", metadata, marks=members.marks, cells=members.cells)
 
 
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -62,7 +62,7 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
         members.add(f"Message {number}", lambda _, message=message: message, media_type="message/rfc822")  # type: ignore[misc]
     members.require_one()
     metadata = members.metadata("messages")
-    return ExtractedText(members.text, "", "application/mbox", metadata, marks=members.marks)
+    return ExtractedText(members.text, "", "application/mbox", metadata, marks=members.marks, cells=members.cells)
 
 
 def _parse(data: bytes) -> EmailMessage:

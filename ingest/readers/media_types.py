@@ -11,6 +11,12 @@ MARKDOWN = "text/markdown"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+PICTURES = {
+    "image/png": "PNG",
+    "image/jpeg": "JPEG",
+    "image/tiff": "TIFF",
+    "image/webp": "WEBP",
+}
 
 _LANGUAGES = {
     "python": ".py .pyi",
@@ -54,6 +60,12 @@ SUFFIXES = {
     ".htm": "text/html",
     ".xhtml": "text/html",
     ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".webp": "image/webp",
     ".docx": DOCX,
     ".pptx": PPTX,
     ".xlsx": XLSX,

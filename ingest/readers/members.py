@@ -8,8 +8,9 @@ from typing import Protocol
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
-from app.types.texts import ROW, ExtractedText, Mark
+from app.types.texts import ROW, Cell, ExtractedText, Mark
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
+from ingest.readers.parts import moved
 from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
@@ -40,6 +41,7 @@ class Members:
         self._level = level
         self._paragraphs: list[str] = []
         self._marks: list[Mark] = []
+        self._cells: list[Cell] = []
         self._characters = 0
         self._skipped: list[str] = []
         self.read_count = 0
@@ -80,6 +82,7 @@ class Members:
             Mark(begin + start, begin + end, own if own == ROW else min(own + self._level, _LOWEST_LEVEL))
             for start, end, own in found.marks
         )
+        self._cells += (moved(cell, begin) for cell in found.cells)
 
     def count(self, name: str) -> None:
         self._seen += 1
@@ -104,6 +107,10 @@ class Members:
     @property
     def marks(self) -> tuple[Mark, ...]:
         return tuple(self._marks)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(self._cells)
 
     @property
     def skipped(self) -> str:

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.types.texts import Findings, TextPart
+from app.types.pages import PageWords
+from app.types.texts import POSITIONS, Findings, TextPart
 from ingest.readers.limits import ProcessLimits, ReadLimits
 from ingest.readers.parts import LONGEST_PART
 
@@ -23,8 +24,12 @@ OUT_OF_MEMORY_EXIT_CODE = 77
 _LENGTH = struct.Struct(">Q")
 _MAX_HEADER_BYTES = 1_000_000
 _MAX_REFUSAL_CHARS = 2_000
-_MARK_BYTES = 30  # three numbers in JSON
+# In JSON, per character: a mark has a blank line after it, a cell something between, a word a space.
+_MARK_BYTES, _CELL_BYTES, _WORD_BYTES = 30 // 3, 40 // 2, 70 // 2
 _LOWEST_LEVEL = 6  # of headings
+_MAX_COLUMNS = 2**31
+_MAX_IMAGE_BYTES = 30_000_000
+_JPEG = b"\xff\xd8\xff"
 
 
 class MessageError(Exception):
@@ -48,7 +53,34 @@ class Refusal:
     is_missing: bool = False
 
 
-ReadMessage = TextPart | Findings | Refusal  # parts, then one of the others
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """For a page as it is seen: its picture, so many pixels wide, or, where `width` is 0, its words."""
+
+    path: str
+    media_type: str
+    page: int
+    width: int
+    limits: ReadLimits
+    process_limits: ProcessLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """So much of the document is read; a page comes now that takes long."""
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """The JPEG comes in a frame of its own, after this."""
+
+    byte_count: int
+
+
+# Parts and advances, then findings; or a page; or a refusal.
+ReadMessage = TextPart | Advance | Findings | Refusal | PageWords | PageImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +90,20 @@ class _Envelope:
     part: TextPart | None = None
     found: Findings | None = None
     refusal: Refusal | None = None
+    advance: Advance | None = None
+    words: PageWords | None = None
+    image: PageImage | None = None
 
 
 _ENVELOPE = TypeAdapter(_Envelope)
+_NAMES: dict[type, str] = {
+    TextPart: "part",
+    Findings: "found",
+    Refusal: "refusal",
+    Advance: "advance",
+    PageWords: "words",
+    PageImage: "image",
+}
 
 
 def write_frame(stream: BinaryIO, payload: bytes) -> None:
@@ -77,14 +120,15 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
     return _read_exactly(stream, length)
 
 
-def write_request(stream: BinaryIO, request: ReadRequest) -> None:
+def write_request(stream: BinaryIO, request: ReadRequest | PageRequest) -> None:
     write_frame(stream, json.dumps(asdict(request)).encode("ascii"))
 
 
-def read_request(stream: BinaryIO) -> ReadRequest:
+def read_request(stream: BinaryIO) -> ReadRequest | PageRequest:
     values = json.loads(read_frame(stream, max_bytes=_MAX_HEADER_BYTES))
     limits, process_limits = ReadLimits(**values.pop("limits")), ProcessLimits(**values.pop("process_limits"))
-    return ReadRequest(**values, limits=limits, process_limits=process_limits)
+    make = PageRequest if "page" in values else ReadRequest
+    return make(**values, limits=limits, process_limits=process_limits)
 
 
 def write_message(stream: BinaryIO, message: ReadMessage) -> None:
@@ -93,8 +137,12 @@ def write_message(stream: BinaryIO, message: ReadMessage) -> None:
         reason = message.reason[:_MAX_REFUSAL_CHARS]
         readable = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in reason)
         message = replace(message, reason=readable)
-    name = {TextPart: "part", Findings: "found", Refusal: "refusal"}[type(message)]
-    write_frame(stream, _ENVELOPE.dump_json(_Envelope(**{name: message})))  # type: ignore[arg-type]
+    write_frame(stream, _ENVELOPE.dump_json(_Envelope(**{_NAMES[type(message)]: message})))  # type: ignore[arg-type]
+
+
+def write_image(stream: BinaryIO, image: bytes) -> None:
+    write_message(stream, PageImage(len(image)))
+    write_frame(stream, image)
 
 
 class AnswerReader:
@@ -106,11 +154,15 @@ class AnswerReader:
         self._length = 0
         self._last_page = 0
         self._last_mark = 0
+        self._last_cell = 0
+        self._last_word = 0
+        self._advances = 0
 
     def next(self) -> ReadMessage:
         """Raises MessageError or EOFError."""
-        # JSON writes a character in at most six bytes; titles and metadata are short. Marks have blank lines between.
-        max_bytes = (6 + _MARK_BYTES // 3) * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
+        # JSON writes a character in at most six bytes; titles and metadata are short.
+        per_character = 6 + _MARK_BYTES + _CELL_BYTES + _WORD_BYTES
+        max_bytes = per_character * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
         message = _parsed(read_frame(self._stream, max_bytes=max_bytes))
         texts: tuple[str, ...] = ()
         if isinstance(message, TextPart):
@@ -118,6 +170,11 @@ class AnswerReader:
             texts = (message.text,)
         elif isinstance(message, Findings):
             texts = (message.title, message.media_type, *message.metadata, *map(str, message.metadata.values()))
+        elif isinstance(message, Advance):
+            self._check_advance(message)
+        elif isinstance(message, PageWords):
+            self._check_words(message)
+            texts = tuple(word.text for word in message.words)
         if any("\0" in text for text in texts):
             raise MessageError("the answer holds NUL characters, which no database stores")
         return message
@@ -137,6 +194,43 @@ class AnswerReader:
             self._last_mark = mark.end
         if part.marks and part.marks[-1].start >= self._length:
             raise MessageError("the marks of the answer do not lie within its text")
+        self._check_cells(begin, part)
+        self._check_places(begin, part)
+
+    def _check_cells(self, begin: int, part: TextPart) -> None:
+        most = self._limits.max_characters
+        for cell in part.cells:
+            is_in_text = max(begin, self._last_cell) <= cell.start <= cell.value <= cell.end <= most
+            if not is_in_text or cell.start >= self._length or not 0 <= cell.column < _MAX_COLUMNS:
+                raise MessageError("the cells of the answer do not lie within its text")
+            self._last_cell = cell.end
+
+    def _check_places(self, begin: int, part: TextPart) -> None:
+        for word in part.words:
+            is_in_text = max(begin, self._last_word) <= word.start < word.end <= self._limits.max_characters
+            is_on_page = 0 <= word.left <= word.right <= POSITIONS and 0 <= word.top <= word.bottom <= POSITIONS
+            is_counted = 1 <= word.page <= self._limits.max_pages and 0 <= word.confidence <= 100
+            if word.start >= self._length or not (is_in_text and is_on_page and is_counted):
+                raise MessageError("the words of the answer do not lie on its pages")
+            self._last_word = word.end
+
+    def _check_advance(self, advance: Advance) -> None:
+        """Each gives the child more time."""
+        self._advances += 1
+        if not 0 <= advance.share <= 1 or self._advances > self._limits.max_recognized_pages:
+            raise MessageError("more pages were announced than are recognised")
+
+    def _check_words(self, page: PageWords) -> None:
+        places = (0 <= each.left <= each.right <= 1 and 0 <= each.top <= each.bottom <= 1 for each in page.words)
+        if not all(places) or not (page.width > 0 and page.height > 0) or page.count < 1:
+            raise MessageError("the words of the page do not lie on it")
+
+    def image(self, announced: PageImage) -> bytes:
+        """Raises MessageError or EOFError."""
+        image = read_frame(self._stream, max_bytes=_MAX_IMAGE_BYTES)
+        if len(image) != announced.byte_count or not image.startswith(_JPEG):
+            raise MessageError("the picture of the page is none")
+        return image
 
 
 def _parsed(payload: bytes) -> ReadMessage:
@@ -144,10 +238,11 @@ def _parsed(payload: bytes) -> ReadMessage:
         envelope = _ENVELOPE.validate_json(payload, strict=True)
     except ValidationError as error:
         raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
-    messages = [each for each in (envelope.part, envelope.found, envelope.refusal) if each is not None]
+    messages = [each for name in _NAMES.values() if (each := getattr(envelope, name)) is not None]
     if len(messages) != 1:
         raise MessageError("the answer is neither a text nor a refusal")
-    return messages[0]
+    message: ReadMessage = messages[0]
+    return message
 
 
 def _read_exactly(stream: BinaryIO, count: int) -> bytes:

@@ -32,13 +32,14 @@ def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
     metadata = core_metadata(properties.author, properties.created, properties.modified, ignored_author="python-docx")
     pages = _page_count(document)
     blocks = list(_blocks(document))
-    text, marks = join_blocks(blocks, limits)
+    text, marks, cells = join_blocks(blocks, limits)
     return ExtractedText(
         text,
         title=next((block.text for block in blocks if block.level), properties.title or ""),
         media_type=DOCX,
         metadata=metadata | ({"pages": pages} if pages else {}),
         marks=marks,
+        cells=cells,
     )
 
 

@@ -7,13 +7,13 @@ soon the same as before. A text that fits one part is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from app.types.documents import Metadata
-from app.types.texts import ExtractedText, Mark, TextPart
+from app.types.texts import Cell, ExtractedText, Mark, TextPart, Word
 from ingest.splitter import CONTEXT, most_distinct
 
 PART_CHARACTERS = 1_000_000
@@ -28,13 +28,19 @@ class Block(NamedTuple):
 
     text: str
     level: int | None = None
+    cells: tuple[Cell, ...] = ()  # counted from its begin
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
+    """`cells` and `words` count from its begin; those of a piece longer than a part are left out."""
+
     text: str
     begins_page: bool = False
     level: int | None = None  # of the mark that it gets, whole
+    cells: Sequence[Cell] = ()
+    words: Sequence[Word] = ()
+    share: float | None = None  # of the document that is read, before what takes long: a page to recognise
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,49 +48,109 @@ class Opened:
     """What a reader knows of a document before it has read its text; the rest comes as it is asked for."""
 
     title: str
-    metadata: Metadata
+    metadata: Metadata  # to which reading the pieces may add
     pieces: Iterator[Piece]
+    late_title: Callable[[], str] | None = None  # known once they are read
 
 
 def pieces_of(document: ExtractedText) -> Iterator[Piece]:
     text, marks = document.text, iter(document.marks)
+    cells, words = _Shared(document.cells), _Shared(document.words)
+
+    def piece(start: int, end: int, *, begins_page: bool = False, level: int | None = None) -> Piece:
+        return Piece(text[start:end], begins_page, level, cells.take(start, end), words.take(start, end))
+
     mark = next(marks, None)
     for page, (start, end) in enumerate(pairwise([0, *document.page_starts, len(text)])):
         begins_page, at = page > 0, start
         while mark and mark.start < end:
             if at < mark.start or begins_page:
-                yield Piece(text[at : mark.start], begins_page)
-            yield Piece(text[mark.start : mark.end], level=mark.level)
+                yield piece(at, mark.start, begins_page=begins_page)
+            yield piece(mark.start, mark.end, level=mark.level)
             at, mark, begins_page = mark.end, next(marks, None), False
-        yield Piece(text[at:end], begins_page)
+        yield piece(at, end, begins_page=begins_page)
+
+
+Item = TypeVar("Item", bound=Cell | Word)
+
+
+def moved(item: Item, by: int) -> Item:
+    here: Cell | Word = item._replace(start=item.start + by, end=item.end + by)
+    if isinstance(here, Cell):
+        here = here._replace(value=here.value + by)
+    return cast(Item, here)
+
+
+class _Shared(Generic[Item]):
+    """Items of a text in their order, taken stretch by stretch, and counted from the begin of theirs."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._next = 0
+
+    def take(self, start: int, end: int) -> tuple[Item, ...]:
+        first = self._next
+        while self._next < len(self._items) and self._items[self._next].start < end:
+            self._next += 1
+        return tuple(moved(item, -start) for item in self._items[first : self._next])
+
+
+class _Held:
+    """What goes into the next parts: texts, and what is told of them in characters of the whole text."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.length = self.begin = 0
+        self.pages: list[int] = []
+        self._marks: list[Mark] = []
+        self._cells: list[Cell] = []
+        self._words: list[Word] = []
+
+    def note(self, piece: Piece, *, is_whole: bool) -> None:
+        at = self.begin + self.length
+        if piece.begins_page:
+            self.pages.append(at)
+        if piece.level is not None and piece.text:
+            self._marks.append(Mark(at, at + len(piece.text), piece.level))
+        if is_whole:
+            self._cells.extend(moved(cell, at) for cell in piece.cells)
+            self._words.extend(moved(word, at) for word in piece.words)
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        self.length += len(text)
+
+    def take(self, text: str, cut: int) -> TextPart:
+        end = self.begin + cut
+        part = TextPart(
+            text[:cut],
+            tuple(page for page in self.pages if page < end),
+            tuple(mark for mark in self._marks if mark.start < end),
+            tuple(cell for cell in self._cells if cell.start < end),
+            tuple(word for word in self._words if word.start < end),
+        )
+        self.pages = self.pages[len(part.page_starts) :]
+        self._marks = self._marks[len(part.marks) :]
+        self._cells = self._cells[len(part.cells) :]
+        self._words = self._words[len(part.words) :]
+        self.texts, self.length, self.begin = [text[cut:]], self.length - cut, end
+        return part
+
+    def rest(self) -> TextPart:
+        return TextPart("".join(self.texts), self.pages, self._marks, self._cells, self._words)
 
 
 def cut_parts(pieces: Iterable[Piece], size: int = PART_CHARACTERS) -> Iterator[TextPart]:
     """Parts of about `size` characters: cut in the last tenth of that, at a page, else at the best break there is."""
-    held: list[str] = []
-    length = begin = 0  # of what is held; `begin` counts characters of the whole text
-    pages: list[int] = []
-    marks: list[Mark] = []
+    held = _Held()
     for piece in pieces:
-        if piece.begins_page:
-            pages.append(begin + length)
-        if piece.level is not None and piece.text:
-            marks.append(Mark(begin + length, begin + length + len(piece.text), piece.level))
+        held.note(piece, is_whole=len(piece.text) <= size)
         for low in range(0, len(piece.text), size):
-            held.append(piece.text[low : low + size])
-            length += len(held[-1])
-            while length > size + CONTEXT:
-                text = "".join(held)
-                cut = _choose_cut(text, [page - begin for page in pages], size)
-                yield TextPart(
-                    text[:cut],
-                    tuple(page for page in pages if page < begin + cut),
-                    tuple(mark for mark in marks if mark.start < begin + cut),
-                )
-                pages = [page for page in pages if page >= begin + cut]
-                marks = [mark for mark in marks if mark.start >= begin + cut]
-                held, length, begin = [text[cut:]], length - cut, begin + cut
-    yield TextPart("".join(held), tuple(pages), tuple(marks))
+            held.add(piece.text[low : low + size])
+            while held.length > size + CONTEXT:
+                text = "".join(held.texts)
+                yield held.take(text, _choose_cut(text, [page - held.begin for page in held.pages], size))
+    yield held.rest()
 
 
 def _choose_cut(text: str, pages: Sequence[int], size: int) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from app.types.texts import ROW, ExtractedText
+from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block, Opened
-from ingest.readers.tables import block_pieces, join_blocks, render_fields
+from ingest.readers.tables import block_pieces, join_blocks, record_block, render_fields
 from ingest.readers.text import clean_text, decode_text, decoded, lines_of
 
 _TITLE_KEYS = ("title", "name", "headline")
@@ -19,8 +19,8 @@ _TITLE_KEYS = ("title", "name", "headline")
 def read_json(data: bytes, limits: ReadLimits) -> ExtractedText:
     value = _parse(clean_text(decode_text(data)), "This JSON")
     title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
-    text, marks = join_blocks(_records(value, ""), limits)
-    return ExtractedText(text, title=title, media_type="application/json", marks=marks)
+    text, marks, cells = join_blocks(_records(value, ""), limits)
+    return ExtractedText(text, title=title, media_type="application/json", marks=marks, cells=cells)
 
 
 def read_json_lines(stream: BinaryIO, limits: ReadLimits) -> Opened:
@@ -43,7 +43,7 @@ def _records(value: object, name: str) -> Iterator[Block]:
     if isinstance(value, list):
         if all(_is_scalar(item) for item in value):
             for item in value:
-                yield from map(Block, render_fields([(name, _text(item))]))
+                yield from render_fields([(name, _text(item))])
             return
         for item in value:
             yield from _records(item, name)
@@ -51,12 +51,13 @@ def _records(value: object, name: str) -> Iterator[Block]:
         fields: list[tuple[str, str]] = []
         lists: list[tuple[str, list[object]]] = []
         _sort_out(value, name, fields, lists)
-        if record := "\n\n".join(render_fields(fields)):
-            yield Block(record, ROW)
+        record = record_block(fields)
+        if record.text:
+            yield record
         for path, items in lists:
             yield from _records(items, path)
     else:
-        yield from map(Block, render_fields([(name, _text(value))]))
+        yield from render_fields([(name, _text(value))])
 
 
 def _sort_out(

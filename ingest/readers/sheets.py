@@ -19,12 +19,14 @@ def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
     check_package(data, limits, kind="Excel workbook", folder="xl/")
     workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     try:
-        text, marks = join_blocks(_sheet_blocks(workbook), limits)
+        text, marks, cells = join_blocks(_sheet_blocks(workbook), limits)
     finally:
         workbook.close()
     properties = workbook.properties
     metadata = core_metadata(properties.creator, properties.created, properties.modified, ignored_author="openpyxl")
-    return ExtractedText(text, title=properties.title or "", media_type=XLSX, metadata=metadata, marks=marks)
+    return ExtractedText(
+        text, title=properties.title or "", media_type=XLSX, metadata=metadata, marks=marks, cells=cells
+    )
 
 
 def _sheet_blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:

@@ -6,11 +6,11 @@ import io
 from collections.abc import Iterable, Iterator
 
 from app.errors import DocumentError
-from app.types.texts import ExtractedText, Mark
+from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
 from ingest.readers.package import check_package, core_metadata
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, moved
 from ingest.readers.tables import join_blocks, render_rows
 
 try:
@@ -47,12 +47,14 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     texts: list[str] = []
     starts: list[int] = []
     marks: list[Mark] = []
+    cells: list[Cell] = []
     length = 0
     for slide in presentation.slides:
         starts.append(length)
-        text, own = join_blocks(_slide_blocks(slide), limits)
+        text, own, own_cells = join_blocks(_slide_blocks(slide), limits)
         texts.append(text)
         marks += [Mark(length + start, length + end, level) for start, end, level in own]
+        cells += [moved(cell, length) for cell in own_cells]
         length += len(text) + len(_SLIDE_BREAK)
         check_length(length, limits)
     if not any(texts):
@@ -68,6 +70,7 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
         metadata={**metadata, "pages": count},
         page_starts=tuple(starts),
         marks=tuple(marks),
+        cells=tuple(cells),
     )
 
 

@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from itertools import chain
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from app.errors import DocumentError
 from app.search.sentences import sentence_spans
-from app.types.texts import ROW, Mark
+from app.types.texts import ROW, Cell, Mark
 from ingest.readers.limits import ReadLimits, check_length
-from ingest.readers.parts import Block, Opened, Piece
+from ingest.readers.parts import Block, Opened, Piece, moved
 from ingest.readers.text import clean_text, decoded, lines_of
 
 _DELIMITERS = ",;\t|"
@@ -45,52 +45,97 @@ def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[Block]:
     for cells in filled:
         row_count += 1
         names += [f"Column {column + 1}" for column in range(len(names), len(cells))]
-        if row := "\n\n".join(render_fields(zip(names, cells, strict=False))):
-            yield Block(row, ROW)
+        row = record_block(zip(names, cells, strict=False))
+        if row.text:
+            yield row
     if not row_count and headers:
         yield Block("; ".join(filter(None, headers)), ROW)
 
 
-def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[str]:
+def record_block(fields: Iterable[tuple[str, str]]) -> Block:
+    """The paragraphs of a record, as one row."""
+    text, cells = "", []
+    for paragraph in render_fields(fields):
+        text += "\n\n" if text else ""
+        cells += [moved(cell, len(text)) for cell in paragraph.cells]
+        text += paragraph.text
+    return Block(text, ROW, tuple(cells))
+
+
+def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[Block]:
     """A record as `name: value; name: value`.
 
     A record too long for a chunk becomes several paragraphs: each names its values, and begins with the first field,
     which mostly tells what the record is about.
     """
-    parts: list[str] = []
-    for name, value in fields:
+    parts: list[_Field] = []
+    for column, (name, value) in enumerate(fields):
+        label = f"{name}: " if name else ""
         if len(value) > _MAX_PARAGRAPH:
-            parts.extend(_pieces(name, value))
+            parts.extend(_Field(label, piece, column) for piece in _pieces(value))
         elif value and not value.isspace():
-            value = " ".join(value.split()) if "\n" in value else value
-            parts.append(f"{name}: {value}" if name else value)
-    key = parts[0] if parts and len(parts[0]) <= _MAX_KEY else ""
-    paragraph = ""
+            parts.append(_Field(label, " ".join(value.split()) if "\n" in value else value, column))
+    key = parts[0] if parts and len(parts[0]) <= _MAX_KEY else None
+    paragraph = _Paragraph()
     for part in parts:
-        if not paragraph:
-            paragraph = part
-        elif paragraph == key or len(paragraph) + len(part) <= _MAX_PARAGRAPH:
-            paragraph += f"; {part}"
-        else:
-            yield paragraph
-            paragraph = f"{key}; {part}" if key else part
-    if paragraph:
-        yield paragraph
+        is_key_alone = key is not None and paragraph.text == key.label + key.value
+        if paragraph.text and not is_key_alone and len(paragraph.text) + len(part) > _MAX_PARAGRAPH:
+            yield paragraph.block()
+            paragraph = _Paragraph()
+            if key:
+                paragraph.add(key, is_repeated=True)
+        paragraph.add(part)
+    if paragraph.text:
+        yield paragraph.block()
 
 
-def join_blocks(blocks: Iterable[Block], limits: ReadLimits) -> tuple[str, tuple[Mark, ...]]:
+class _Field(NamedTuple):
+    label: str
+    value: str
+    column: int
+
+    def __len__(self) -> int:
+        return len(self.label) + len(self.value)
+
+
+class _Paragraph:
+    def __init__(self) -> None:
+        self.text = ""
+        self._cells: list[Cell] = []
+
+    def add(self, field: _Field, *, is_repeated: bool = False) -> None:
+        self.text += "; " if self.text else ""
+        start, value = len(self.text), len(self.text) + len(field.label)
+        self.text += field.label + field.value
+        if not is_repeated:
+            self._cells.append(Cell(start, value, len(self.text), field.column))
+
+    def block(self) -> Block:
+        return Block(self.text, cells=tuple(self._cells))
+
+
+def join_blocks(blocks: Iterable[Block], limits: ReadLimits) -> Joined:
     """Stops as soon as the text is too long: repeated headers can make much of a small file."""
     kept: list[str] = []
     marks: list[Mark] = []
+    cells: list[Cell] = []
     length = 0
     for block in blocks:
         text = clean_text(block.text)
         if block.level is not None and text:
             marks.append(Mark(length, length + len(text), block.level))
+        if text == block.text:
+            cells.extend(moved(cell, length) for cell in block.cells)
         length += len(text) + 2
         check_length(length, limits)
         kept.append(text)
-    return "\n\n".join(kept), tuple(marks)
+    return Joined("\n\n".join(kept), tuple(marks), tuple(cells))
+
+
+class Joined(NamedTuple):
+    text: str
+    marks: tuple[Mark, ...]
+    cells: tuple[Cell, ...]
 
 
 def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
@@ -98,12 +143,12 @@ def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
     for number, block in enumerate(blocks):
         if number:
             yield Piece("\n\n")
-        yield Piece(clean_text(block.text), level=block.level)
+        text = clean_text(block.text)
+        yield Piece(text, level=block.level, cells=block.cells if text == block.text else ())
 
 
-def _pieces(name: str, value: str) -> Iterator[str]:
-    """A long value, cut at sentence ends where there are any, else at spaces; each piece behind its name."""
-    label = f"{name}: " if name else ""
+def _pieces(value: str) -> Iterator[str]:
+    """A long value, cut at sentence ends where there are any, else at spaces."""
     ends = [end for _, end in sentence_spans(value)]
     start = 0
     while start < len(value):
@@ -112,7 +157,7 @@ def _pieces(name: str, value: str) -> Iterator[str]:
         end = ends[last] if last >= 0 and ends[last] > start else value.rfind(" ", start + 1, limit)
         end = end if end > start else limit
         if piece := " ".join(value[start:end].split()):
-            yield label + piece
+            yield piece
         start = end
 
 

@@ -24,7 +24,7 @@ _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
 def read_xml(data: bytes, limits: ReadLimits) -> ExtractedText:
     root = parse_xml(data)
     title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
-    text, _ = join_blocks(map(Block, _paragraphs(root)), limits)
+    text = join_blocks(_paragraphs(root), limits).text
     return ExtractedText(text, title=title, media_type="application/xml")
 
 
@@ -40,7 +40,7 @@ def parse_xml(data: bytes) -> Element:
         ) from error
 
 
-def _paragraphs(element: Element) -> Iterator[str]:
+def _paragraphs(element: Element) -> Iterator[Block]:
     children = [child for child in element if isinstance(child.tag, str)]
     if not children or _is_mixed(element):
         yield from _rendered([(_name(element), _joined(element)), *_attributes(element)])
@@ -56,14 +56,14 @@ def _paragraphs(element: Element) -> Iterator[str]:
     yield from _rendered(fields)
 
 
-def _rendered(fields: list[tuple[str, str]]) -> Iterator[str]:
+def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
     record: list[tuple[str, str]] = []
     for name, value in fields:
         if name in _PROSE:
             yield from render_fields(record)
             record = []
             if value:
-                yield value
+                yield Block(value)
         else:
             record.append((name, value))
     yield from render_fields(record)

@@ -21,6 +21,7 @@ import openpyxl
 import pptx
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
+from scan_samples import picture_samples
 
 _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
 CITIES = (("City", "Country"), ("Paris", "France"))
@@ -200,7 +201,7 @@ def samples() -> dict[str, bytes]:
     }
     mail = message("Paris and Köln.", attachments={"cities.csv": CSV.encode(), "b.pdf": pdf("Attached page.")})
     files = {**texts, "table.csv": CSV, "page.html": PAGE, "deep/mail.eml": mail}
-    return {
+    return picture_samples() | {
         "utf8.txt": texts["a.txt"].encode(),
         "utf16.txt": texts["a.txt"].encode("utf-16"),
         "latin1.txt": (texts["a.txt"] * 4).encode("latin-1"),

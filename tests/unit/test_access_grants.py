@@ -246,18 +246,52 @@ def test_the_log_of_all_collections_needs_all_collections(application: AccessApp
     assert application.client.get("/api/v1/audit", headers=everything).status_code == 200
 
 
-@pytest.mark.parametrize("owner", Role)
+def patterns(collections: list[str] | None) -> list[str]:
+    """As options of the command line."""
+    return [option for each in collections or () for option in ("-c", each)]
+
+
+def changes_by_command() -> Iterator[tuple[Role | None, list[str] | None, bool]]:
+    for role, collections, has_scope in product((None, *Role), GRANTED, (False, True)):
+        if collections != []:  # which no option says
+            yield role, collections, has_scope
+
+
+@pytest.mark.parametrize("of_user", ["own-*", pytest.param("*", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("owner", "share"),
+    [*((each, 24) for each in Role), *(pytest.param(each, 1, marks=pytest.mark.long) for each in Role)],
+)
 def test_no_key_of_the_command_line_does_more_than_its_user(
-    owner: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: Role, share: int, of_user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One in `share` of the changes. Who may use this command line has the whole home, and makes users as they like."""
     monkeypatch.setenv("GIRCSE_HOME", str(tmp_path))
     program = CliRunner()
-    assert program.invoke(users, ["add", "anna", "--role", owner.label, "-c", "own-*"]).exit_code == 0
-    for role in Role:
-        run = program.invoke(keys, ["add", "anna", "--role", role.label, "-c", "*"])
-        assert (run.exit_code == 0) == (role <= owner), run.output
-        assert isinstance(run.exception, ForbiddenError) == (role > owner)
-        if run.exit_code == 0:
-            with open_catalog() as catalog:
-                principal = Accounts(catalog).principal_of_key(run.stdout.splitlines()[0])
-            assert (principal.role, reached(principal)) == (role, {"own-a", "own-b"})
+    assert program.invoke(users, ["add", "anna", "--role", owner.label, "-c", of_user]).exit_code == 0
+    limit, made = (owner, reached(Principal("anna", owner, (of_user,)))), list[str]()
+    for role, collections, has_scope in [*changes_by_command()][int(owner) % share :: share]:
+        options = [
+            *(["--role", role.label] if role else []),
+            *patterns(collections),
+            *(["--scope", "access"] * has_scope),
+        ]
+        run = program.invoke(keys, ["add", "anna", *options])
+        is_beyond = role is not None and role > owner
+        assert (run.exit_code == 0) != is_beyond, (options, run.output)
+        assert isinstance(run.exception, ForbiddenError) == is_beyond
+        if is_beyond:
+            continue
+        with open_catalog() as catalog:
+            made.append(run.stdout.splitlines()[0])
+            principal = Accounts(catalog).principal_of_key(made[-1])
+            assert not is_more(principal.role, reached(principal), limit), options
+            assert principal.role == (owner if role is None else role)
+            if collections is not None:
+                assert reached(principal) == reached(Principal("x", READER, tuple(collections))) & limit[1]
+    assert made
+    assert program.invoke(users, ["change", "anna", "--role", "reader", "-c", "shared"]).exit_code == 0
+    with open_catalog() as catalog:  # what a key was given before counts no more than what its user has now
+        for shown in made:
+            principal = Accounts(catalog).principal_of_key(shown)
+            assert not is_more(principal.role, reached(principal), (READER, frozenset({"shared"})))

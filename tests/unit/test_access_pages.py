@@ -209,12 +209,14 @@ def test_no_handler_tells_or_changes_what_is_of_others(application: AccessApplic
 
 @pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_no_handler_lets_a_reader_change_anything(application: AccessApplication, share: int) -> None:
+    accounts = accounts_of(application)
     before = state_of(application, OWN), application.application.services.catalog.lenses(), names(application)
     events = events_of(application, OWN)
     for handler in handlers_of(application):
         for event in events[handler._id % share :: share] if takes_event(handler) else events[:1]:
             call(application, "reader of own", handler._id, values_of(handler, OWN), event)
     assert (state_of(application, OWN), application.application.services.catalog.lenses(), names(application)) == before
+    assert accounts_of(application) == accounts
 
 
 def test_the_same_calls_tell_and_change_things_for_those_who_may(application: AccessApplication) -> None:

@@ -140,6 +140,13 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/documents/{document_id}"): Case(EDITOR, at("/api/v1/documents/{document}")),
     ("GET", "/api/v1/documents/{document_id}/text"): Case(READER, at("/api/v1/documents/{document}/text")),
     ("GET", "/api/v1/documents/{document_id}/content"): Case(READER, at("/api/v1/documents/{document}/content")),
+    # The document is a text, which has no pages; that is told to people who may see it.
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1"), may_fail=(422,)
+    ),
+    ("GET", "/api/v1/documents/{document_id}/pages/{page}/image"): Case(
+        READER, at("/api/v1/documents/{document}/pages/1/image"), may_fail=(422,)
+    ),
     ("POST", "/api/v1/documents/delete"): Case(
         EDITOR, at("/api/v1/documents/delete", json={"document_ids": ["{document}"]})
     ),

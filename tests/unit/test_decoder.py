@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_models import SHAPE, bert_backbone, contract, family_backbone, family_encoder, save_tiny_model, tiny_tokenizer
 from torch import nn
-from transformers import GPTNeoXConfig, MistralConfig
+from transformers import Gemma2Config, GPTNeoXConfig, MistralConfig
 
 from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import chosen_dtype, load_encoder
@@ -30,7 +30,9 @@ def vectors(backbone: Backbone) -> np.ndarray:
     "config",
     [
         pytest.param(GPTNeoXConfig(**SHAPE), id="other parts"),
-        pytest.param(MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=8), id="sliding window"),
+        pytest.param(
+            Gemma2Config(**SHAPE, num_key_value_heads=2, head_dim=8, final_logit_softcapping=None), id="capped"
+        ),
     ],
 )
 def test_a_model_of_another_layout_is_read_through_transformers(tmp_path: Path, config) -> None:
@@ -39,6 +41,16 @@ def test_a_model_of_another_layout_is_read_through_transformers(tmp_path: Path, 
     found = with_decoder(backbone)
     assert found.decoder is None
     np.testing.assert_allclose(vectors(found), before, atol=1e-6, rtol=0)
+
+
+def test_a_window_in_every_layer_is_kept_to(tmp_path: Path) -> None:
+    """Of pads as well, which a window must not count: one text is shorter than the other."""
+    config = MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=8)
+    backbone = family_backbone(save_tiny_model(tmp_path, config))
+    before = vectors(backbone)
+    found = with_decoder(backbone)
+    assert found.decoder is not None
+    np.testing.assert_allclose(vectors(found), before, atol=1e-5, rtol=0)
 
 
 def test_a_model_that_only_looks_alike_is_read_through_transformers(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def wanted_lines() -> list[str]:
     extras = project["optional-dependencies"]
     return [
         *project["dependencies"],
-        *(each for extra in ("app", "server", "otel", "postgres") for each in extras[extra]),
+        *(each for extra in ("app", "server", "ocr", "office", "otel", "postgres") for each in extras[extra]),
     ]
 
 

@@ -40,7 +40,7 @@ class TestMessages:
         }
 
     def test_attachments_are_read_by_their_own_readers(self):
-        attached = {"report.pdf": pdf("In the PDF."), "t.csv": b"a,b\n1,2\n", "x.png": b"\x89PNG"}
+        attached = {"report.pdf": pdf("In the PDF."), "t.csv": b"a,b\n1,2\n", "x.gif": b"GIF8"}
         found = read_document(message(attachments=attached), uri="a.eml")
         assert found.text.split("\n\n")[3:] == ["# report.pdf", "In the PDF.", "# t.csv", "a: 1; b: 2"]
         assert [(level, found.text[start:end]) for start, end, level in found.marks] == [
@@ -51,7 +51,7 @@ class TestMessages:
         ]
         assert found.metadata["attachments"] == 2
         assert found.metadata["skipped_attachments"] == 1
-        assert found.metadata["skipped"] == "x.png: Files ending in '.png' cannot be read"
+        assert found.metadata["skipped"] == "x.gif: Files ending in '.gif' cannot be read"
 
     def test_html_body(self):
         found = read_document(message("<p>Hello <b>you</b></p><script>x</script>", html=True), uri="a.eml")

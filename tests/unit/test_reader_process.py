@@ -21,11 +21,19 @@ from bytes_reader import BytesReader
 from ingest_parts import wait_for
 
 from app.errors import DocumentError, UnavailableError
-from app.types.texts import Findings, Mark, TextPart
+from app.types.texts import Cell, Findings, Mark, TextPart, Word
 from ingest.readers import ProcessLimits, ReadLimits
+from ingest.readers.children import ReaderChild
 from ingest.readers.document import read_document
-from ingest.readers.messages import AnswerReader, MessageError, ReadMessage, Refusal, write_frame, write_message
-from ingest.readers.process import _ReaderChild
+from ingest.readers.messages import (
+    Advance,
+    AnswerReader,
+    MessageError,
+    ReadMessage,
+    Refusal,
+    write_frame,
+    write_message,
+)
 
 LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 
@@ -145,7 +153,7 @@ def test_document_that_takes_too_much_memory_is_refused_and_the_next_one_read(re
 def test_watch_from_outside_sees_memory_where_the_system_does_not_limit_it(reader_factory, monkeypatch):
     reader = reader_factory(memory_bytes=10**12)  # far beyond any limit that the system would enforce
     reader.read(b"warm", uri="a.txt")
-    monkeypatch.setattr("ingest.readers.process._ReaderChild._memory_bytes", lambda self: 2 * 10**12)
+    monkeypatch.setattr("ingest.readers.children.ReaderChild._memory_bytes", lambda self: 2 * 10**12)
     with pytest.raises(DocumentError, match="MB of memory, which is the limit"):
         reader.read(SLOW_TABLE, uri="a.csv")
 
@@ -160,15 +168,15 @@ def test_document_whose_child_was_killed_is_read_again(reader_factory):
 
 
 def test_document_that_crashes_its_child_twice_is_refused(reader_factory, monkeypatch):
-    wait_until_ready = _ReaderChild._wait_until_ready
+    wait_until_ready = ReaderChild._wait_until_ready
 
-    def crash_soon(child: _ReaderChild, is_stopping: Callable[[], bool]) -> int:
+    def crash_soon(child: ReaderChild, is_stopping: Callable[[], bool]) -> int:
         try:
             return wait_until_ready(child, is_stopping)
         finally:
             threading.Timer(0.2, os.kill, (child.pid, signal.SIGABRT)).start()
 
-    monkeypatch.setattr(_ReaderChild, "_wait_until_ready", crash_soon)
+    monkeypatch.setattr(ReaderChild, "_wait_until_ready", crash_soon)
     reader = reader_factory()
     with pytest.raises(DocumentError, match=r"ended twice \(signal SIGABRT\)"):
         reader.read(SLOW_TABLE, uri="a.csv")
@@ -271,8 +279,9 @@ class TestAnswersAreNotBelieved:
 
     def test_honest_answer_comes_through(self):
         messages = [
-            TextPart("Body\n\n", page_starts=[0], marks=[Mark(0, 4, 1)]),
-            TextPart("Two", page_starts=[6, 9], marks=[]),
+            TextPart("Body\n\n", [0], [Mark(0, 4, 1)], [Cell(0, 2, 4, 1)], [Word(0, 4, 1, 10, 20, 30, 40, 99)]),
+            Advance(0.5),
+            TextPart("Two", [6, 9], [], [], []),
             Findings(title="é", media_type="m", metadata={"n": 1, "x": 1.5, "b": True, "s": "1"}),
         ]
         buffer = io.BytesIO()

@@ -372,8 +372,8 @@ def test_pdf_cut_short_is_refused(share):
         read_document(data[: int(share * len(data))], uri="a.pdf")
 
 
-def test_pdf_of_pictures_needs_ocr():
-    with pytest.raises(DocumentError, match="OCR"):
+def test_pdf_of_blank_pages_is_refused():
+    with pytest.raises(DocumentError, match="2 pages: they are blank"):
         read_document(pdf("", ""), uri="a.pdf")
 
 

@@ -78,7 +78,7 @@ EXCEPTIONS = (
     (r"Same opinion", r"app/search/lenses|ui/|tests/|docs/", "a lens that comes with the product"),
     (r"WORKER_LANES", r"app/settings|tests/|docs/", "a setting that is gone, and is named by the warning"),
     (r"\bforeign\b", r"app/commands/doctor|tests/e2e/test_upkeep", "the former name of `gircse check --unmanaged`"),
-    (r"\bgate(_proj)?\b", r"embedder/|tests/", "the gate of a gated feed-forward layer"),
+    (r"\b(ffn_)?gate(_proj)?\b", r"embedder/|tests/", "the gate of a gated feed-forward layer"),
     (r"0028-one-gate-before-all-services", r"docs/", "the name of a decision"),
 )
 # What was decided, measured or written by others stays as it was. docs/reference is made from checked code.

@@ -302,13 +302,13 @@ def test_media_type_is_told_by_the_server_or_the_suffix(site: Site, path: str, d
 def test_what_cannot_be_had_is_told_and_the_rest_is_read(site: Site) -> None:
     site.answer("/page")
     site.answer("/gone", status=404)
-    site.answer("/photo", media_type="image/png")
+    site.answer("/photo", media_type="image/gif")
     names = Names(docs_example=["127.0.0.1"])
     base = f"http://docs.example:{site.port}"
     found = list(reader(names).read_all([f"{base}/gone", "http://", f"{base}/photo", f"{base}/page", "http://[x]/"]))
     errors = {each.name: each.reason for each in found if isinstance(each, SourceFailure)}
     assert "404 Not Found" in errors[f"{base}/gone"]
-    assert "'image/png'" in errors[f"{base}/photo"]
+    assert "'image/gif'" in errors[f"{base}/photo"]
     assert {"http://", "http://[x]/"} < errors.keys()
     assert [each.uri for each in found if isinstance(each, Source)] == [f"{base}/page"]
 

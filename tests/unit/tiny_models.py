@@ -4,7 +4,15 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PretrainedConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from embedder.backbone import DTYPES, Backbone, locate_model, take_apart, with_decoder
 from embedder.causal_model import load_causal_model
@@ -21,7 +29,15 @@ SHAPE = {
     "num_attention_heads": 4,
     "max_position_embeddings": 512,
 }
+GEMMA = {  # a window shorter than prompts are, in every other layer
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "query_pre_attn_scalar": 8,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
 FAMILIES: dict[str, PretrainedConfig] = {
+    "gemma3": Gemma3TextConfig(**SHAPE, **GEMMA),
     "llama": LlamaConfig(**SHAPE, num_key_value_heads=2),
     "mistral": MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=None),
     "qwen2": Qwen2Config(**SHAPE, num_key_value_heads=2, tie_word_embeddings=True),

@@ -8,7 +8,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from app.types.documents import Document, TextWindow
+from app.types.pages import PAGED_TYPES
+from app.types.texts import Layout
 from ui.language import _, html, number
+from ui.render.structured_text import Marked, StructuredText
 from ui.render.text import clean, name_of, render_source_link, shorten
 
 VIEW_CHARACTERS = 6_000
@@ -18,6 +21,7 @@ _LONGEST_PASSAGE = 20_000
 _LONGEST_WORD = 60
 _LEADING = re.compile(rf"(?:\S{{0,{_LONGEST_WORD}}}\s)?")
 PDF = "application/pdf"
+NO_LAYOUT = Layout()
 
 
 class PassagePlace(NamedTuple):
@@ -35,29 +39,68 @@ def view_bounds(start: int, end: int) -> tuple[int, int]:
     return first, max(first + VIEW_CHARACTERS, min(end, start + _LONGEST_PASSAGE) + BEFORE_PASSAGE)
 
 
-def render_document_view(document: Document, window: TextWindow, passage: PassagePlace) -> str:
+def render_document_view(
+    document: Document, window: TextWindow, passage: PassagePlace, *, layout: Layout = NO_LAYOUT, chunk: str = ""
+) -> str:
     """A <dialog>. Its buttons carry data-event="open" with the document, the passage and the place to show from
-    (data-from).
+    (data-from). `chunk` is that of the hit that was opened.
     """
     earlier = window.start - VIEW_CHARACTERS + _OVERLAP
     later = window.end - _OVERLAP
     page = passage.page
     return html(
-        '<dialog class="document-view" aria-labelledby="document-view-title"><header><div><h2 '
+        '<dialog class="document-view" aria-labelledby="document-view-title" data-chunk="{chunk}"><header><div><h2 '
         'id="document-view-title" dir="auto">{title}</h2><p '
         'class="document-view-source">{source}{page}</p></div><button type="button" '
         'class="plain-button" data-close-dialog>[[Close]]</button></header><p '
-        'class="document-view-tools">{original}<span>{place}</span></p>{earlier}<div '
-        'class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</dialog>'
+        'class="document-view-tools">{original}<span>{place}</span></p>{page_view}'
+        '<div class="document-view-body"{hidden} data-text-view>{earlier}<div '
+        'class="document-view-text" dir="auto" tabindex="0">{text}</div>{later}</div>{hits}</dialog>'
     ).format(
+        chunk=clean(chunk),
+        page_view=_render_page_view(document, passage),
+        hidden=Markup(" hidden") if _has_page(document, passage) else "",
+        hits=html(_HITS),
         title=shorten(name_of(document), 200),
         source=render_source_link(document.uri, 120),
         page=html(" · [[page]] {}").format(page) if page is not None else "",
         original=_render_original(document, page),
         place=_place(window),
         earlier=_render_move(document, passage, max(0, earlier), _("Earlier")) if window.start > 0 else "",
-        text=_render_text(window, passage),
+        text=_render_text(window, passage, layout),
         later=_render_move(document, passage, later, _("Later")) if window.end < window.total else "",
+    )
+
+
+_PAGE_TOOLS = (
+    '<div class="page-tools" role="group" aria-label="[[Page]]"><span><button type="button" class="plain-button" '
+    'data-page-step="-1" aria-label="[[Page before]]">‹</button> <span data-page-place aria-live="polite"></span> '
+    '<button type="button" class="plain-button" data-page-step="1" aria-label="[[Next page]]">›</button></span>'
+    '<span><button type="button" class="plain-button" data-zoom="-1" aria-label="[[Smaller]]">−</button> <button '
+    'type="button" class="plain-button" data-zoom="0">[[Fit]]</button> <button type="button" class="plain-button" '
+    'data-zoom="1" aria-label="[[Larger]]">+</button></span><button type="button" class="plain-button" '
+    'data-page-text aria-pressed="false">[[Text]]</button></div><div class="page-view" data-page-view '
+    'data-document="{document}" data-page="{page}" data-start="{start}" data-end="{end}" tabindex="0" role="region" '
+    'aria-label="[[Page]]"></div>'
+)
+# Shown by the script where there is a list of hits.
+_HITS = (
+    '<div class="document-view-hits" data-hit-tools hidden><button type="button" class="plain-button" '
+    'data-hit-step="-1">[[Hit before]]</button> <span data-hit-place></span> <button type="button" '
+    'class="plain-button" data-hit-step="1">[[Next hit]]</button></div>'
+)
+
+
+def _has_page(document: Document, passage: PassagePlace) -> bool:
+    return document.media_type in PAGED_TYPES and passage.page is not None
+
+
+def _render_page_view(document: Document, passage: PassagePlace) -> Markup:
+    """The page that the passage begins on, which a script draws; nothing where documents have no pages to look at."""
+    if not _has_page(document, passage):
+        return Markup("")
+    return html(_PAGE_TOOLS).format(
+        document=clean(document.id), page=passage.page, start=passage.start, end=passage.end
     )
 
 
@@ -110,26 +153,13 @@ def _render_move(document: Document, passage: PassagePlace, place: int, label: s
     ).format(clean(document.id), start, end, "" if page is None else page, place, *sentence, label)
 
 
-def _render_text(window: TextWindow, passage: PassagePlace) -> Markup:
+def _render_text(window: TextWindow, passage: PassagePlace, layout: Layout) -> Markup:
     text = window.text
     first = min(max(passage.start - window.start, 0), len(text))
     last = min(max(passage.end - window.start, first), len(text))
     # Words that the window cuts in two are left out; there is an overlap.
     begin = _LEADING.match(text, 0, first).end() if window.start else 0  # type: ignore[union-attr]
     stop = max(last, text.rfind(" ", len(text) - _LONGEST_WORD)) if window.end < window.total else len(text)
-    before, after = text[begin:first], text[last:stop]
-    low = min(max(passage.sentence[0] - window.start, first), last)
-    high = min(max(passage.sentence[1] - window.start, low), last)
-    sentence = Markup('<strong id="sentence">{}</strong>').format(clean(text[low:high])) if low < high else ""
-    mark = (
-        Markup('<mark id="passage">{}{}{}</mark>').format(clean(text[first:low]), sentence, clean(text[high:last]))
-        if first < last
-        else ""
-    )
-    return Markup("{}{}{}{}{}").format(
-        "… " if window.start else "",
-        clean(before),
-        mark,
-        clean(after),
-        " …" if window.end < window.total else "",
-    )
+    marked = Marked(window.start + first, window.start + last, passage.sentence)
+    shown = StructuredText(text, window.start, layout, marked).render(window.start + begin, window.start + stop)
+    return Markup("{}{}{}").format("… " if window.start else "", shown, " …" if window.end < window.total else "")

@@ -24,6 +24,10 @@ SHORTCUTS = (
     (("o", later("Enter")), later("open it in its document")),
     ((later("Enter"),), later("in the query or an instruction: search")),
     ((later("Tab"),), later("to the actions of a passage, and all else that can be pressed")),
+    (("n", "p"), later("in a document: the next hit, the hit before")),
+    (("+", "−", "0"), later("on a page: larger, smaller, as wide as its place")),
+    (("←", "→"), later("on a page: the page before, the next one")),
+    (("t",), later("on a page: its text, and back")),
     (("?",), later("these keys")),
     ((later("Esc"),), later("close what is open")),
 )

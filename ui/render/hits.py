@@ -27,6 +27,7 @@ from ui.render.advice import render_language, render_notes, render_nothing_found
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
 from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
+from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 SNIPPET_CHARS = 420
 CONTEXT_CHARS = 150
@@ -152,7 +153,7 @@ def _render_summary(
         steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
-        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}</p>'
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
@@ -160,6 +161,7 @@ def _render_summary(
         number(round(_total_ms(result.timings_ms))),
         _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
+        render_thumbnail_switch(result.hits),
     )
 
 
@@ -223,12 +225,13 @@ def _render_hit(
     """`is_alone`: no other document is searched."""
     why = hit.why
     return Markup(
-        '<li class="hit{chosen}"><div class="hit-rank">{rank}{move}</div><article>'
+        '<li class="hit{chosen}"{thumbnail}><div class="hit-rank">{rank}{move}</div><article>'
         '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
         'data-chunk="{chunk}" data-sentence="{sentence}">{title}</button></h3>{source}{section}{snippet}{chips}'
         "{actions}{duplicates}</article>{score}{more}</li>"
     ).format(
         chosen=" is-chosen" if is_chosen else "",
+        thumbnail=render_thumbnail(hit),
         rank=hit.rank,
         move=move,
         document=clean(hit.document.id),

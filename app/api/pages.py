@@ -1,0 +1,84 @@
+"""Pages of documents as people see them, over HTTP: their pictures, and their words with a passage marked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.access.authorized_services import AuthorizedServices
+from app.api.base_schemas import Answer
+from app.types.pages import IMAGE_WIDTHS, PageView
+
+JPEG = "image/jpeg"
+IMAGE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}, "description": "The picture."},
+}
+_DIGITS = 5  # of a place: a hundredth of a pixel
+PageNumber = Annotated[int, Path(ge=1, lt=2**31, description="Counts from 1.")]
+Character = Annotated[int, Query(ge=0, lt=2**31)]
+
+
+class WordAnswer(Answer):
+    """Places are shares of the page's width and height, from its upper left corner."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    is_marked: bool
+
+
+class PageAnswer(Answer):
+    page: int
+    pages: int
+    width: float
+    height: float
+    words: list[WordAnswer]
+
+
+def page_routes(services: AuthorizedServices) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1", tags=["documents"])
+
+    @routes.get("/documents/{document_id}/pages/{page}")
+    def read_page(document_id: str, page: PageNumber, start: Character = 0, end: Character = 0) -> PageAnswer:
+        """The words of a page of a PDF or a picture, and where each stands. Those of characters `start` to `end` of
+        the document's text are marked."""
+        document = services.catalog.document(document_id)
+        return _answer(services.pages.page(document, page, start=start, end=end))
+
+    @routes.get("/documents/{document_id}/pages/{page}/image", response_class=Response, responses=IMAGE)
+    def read_page_image(
+        document_id: str,
+        page: PageNumber,
+        request: Request,
+        width: Annotated[
+            int, Query(ge=1, le=IMAGE_WIDTHS[-1], description=f"Pixels; the next of {IMAGE_WIDTHS} is given.")
+        ] = 960,
+    ) -> Response:
+        """A page of a PDF or a picture as it is seen, as a JPEG."""
+        document = services.catalog.document(document_id)
+        # Asked every time, so that nobody sees a page from a cache who may not see it any more.
+        headers = {"ETag": f'"{document.content_hash}-{page}-{width}"', "Cache-Control": "private, no-cache"}
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(services.pages.image(document, page, width=width), media_type=JPEG, headers=headers)
+
+    return routes
+
+
+def _answer(page: PageView) -> PageAnswer:
+    marked = set(page.marked)
+    words = [
+        WordAnswer(
+            text=word.text,
+            left=round(word.left, _DIGITS),
+            top=round(word.top, _DIGITS),
+            right=round(word.right, _DIGITS),
+            bottom=round(word.bottom, _DIGITS),
+            is_marked=number in marked,
+        )
+        for number, word in enumerate(page.words)
+    ]
+    return PageAnswer(page=page.number, pages=page.count, width=page.width, height=page.height, words=words)

@@ -1,0 +1,39 @@
+"""A page of a PDF or a picture as it is seen, for the pages that show documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.errors import DocumentError
+from app.types.pages import PageWords
+from ingest.readers import pdf_pages, pictures
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import PICTURES
+from ingest.readers.recognized_pages import jpeg
+
+_PDF = "application/pdf"
+
+
+def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimits) -> PageWords | bytes:
+    """Its picture, so many pixels wide, or, where `width` is 0, its size and the words of its text layer."""
+    if media_type == _PDF:
+        with pdf_pages.opened(path) as document:
+            count = len(document)
+            _check(page, count)
+            with pdf_pages.page_of(document, page) as drawn:
+                if not width:
+                    return pdf_pages.words(drawn, count)
+                return jpeg(pdf_pages.draw(drawn, width=width), width=width)
+    if media_type in PICTURES:
+        with pictures.opened(path) as picture:
+            count = getattr(picture, "n_frames", 1)
+            pictures.check_pages(count, limits)
+            _check(page, count)
+            frame = pictures.frame_of(picture, page)
+            return jpeg(frame, width=width) if width else PageWords(count, frame.width, frame.height)
+    raise DocumentError("Documents of this kind have no pages to look at; their text is shown.")
+
+
+def _check(page: int, count: int) -> None:
+    if not 1 <= page <= count:
+        raise DocumentError(f"There is no page {page:,}: this document has {count:,}.")

@@ -1,0 +1,131 @@
+"""Pages whose text is recognised from their picture: pieces of a document's text, and which pages stayed unread."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from PIL import Image
+
+from app.errors import DocumentError
+from app.types.documents import MetadataValue
+from ingest.readers.limits import ReadLimits
+from ingest.readers.parts import Opened, Piece
+from ingest.readers.reading_order import PageText, page_text
+from ingest.readers.recognition import RecognitionError, recognize
+
+_PAGE_BREAK = "\n\n"
+_WORST_PAGE = 0.6  # confidence: what is read worse is no text that anybody could search
+_LEAST_CONTRAST = 40  # of 255, between paper and ink
+_FEWEST_DOTS = 25  # of ink, on a page made small: two letters have more
+_MOST_NAMED = 200  # characters of a list of pages
+
+
+class RecognizedPages:
+    """`unread` are numbers of pages that hold something which could not be read; `read` of those that were."""
+
+    def __init__(self, limits: ReadLimits) -> None:
+        self._left = limits.max_recognized_pages
+        self._weights: list[tuple[float, int]] = []
+        self.read: list[int] = []
+        self.unread: list[int] = []
+        self.title = ""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether another page may be recognised."""
+        return self._left > 0
+
+    def page(self, picture: Image.Image, number: int) -> PageText:
+        """Without text where there is none, or none that can be read."""
+        self._left -= 1
+        if not has_ink(picture):
+            return PageText("", (), 1.0)
+        try:
+            found = page_text(recognize(picture))
+        except RecognitionError:
+            found = PageText("", (), 0.0)
+        if not found.text.strip() or found.confidence < _WORST_PAGE:
+            self.unread.append(number)
+            return PageText("", (), found.confidence)
+        self.read.append(number)
+        self._weights.append((found.confidence, len(found.text)))
+        self.title = self.title or found.title
+        words = tuple(word._replace(page=number) for word in found.words)
+        return found._replace(words=words)
+
+    def skip(self, number: int) -> None:
+        """More pages than may be recognised."""
+        self.unread.append(number)
+
+    def note(self, metadata: dict[str, MetadataValue]) -> None:
+        """What is told of them with the document."""
+        if self.read:
+            letters = sum(count for _, count in self._weights)
+            share = sum(each * count for each, count in self._weights) / letters
+            metadata["recognized_pages"] = len(self.read)
+            metadata["recognition_confidence"] = round(share, 2)
+        if self.unread:
+            metadata["unread_pages"] = ranges(self.unread)
+
+    def pieces_of_pictures(
+        self, pictures: Iterator[Image.Image], count: int, metadata: dict[str, MetadataValue]
+    ) -> Iterator[Piece]:
+        for number in range(1, count + 1):
+            if number > 1:
+                yield Piece(_PAGE_BREAK)
+            if not self.has_left:
+                self.skip(number)
+                yield Piece("", begins_page=True)
+                continue
+            yield Piece("", share=(number - 1) / count)
+            found = self.page(next(pictures), number)
+            yield Piece(found.text, begins_page=True, words=found.words)
+        self.note(metadata)
+
+    def opened(self, pieces: Iterator[Piece], metadata: dict[str, MetadataValue]) -> Opened:
+        """With the first page that has text, which may name the document."""
+        return Opened("", metadata, self._titled(pieces), late_title=lambda: self.title)
+
+    def _titled(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        has_text = False
+        for piece in pieces:
+            has_text = has_text or bool(piece.text.strip())
+            yield piece
+        if not has_text:
+            raise DocumentError(
+                "No text was recognised in this picture. Scan it again, larger, straighter or with more contrast, if "
+                "there is some."
+            )
+
+
+def has_ink(picture: Image.Image) -> bool:
+    """Whether something stands on the page, be it faint; a few specks are nothing."""
+    small = picture.convert("L")
+    small.thumbnail((600, 600))
+    counts = small.histogram()
+    paper = max(range(256), key=counts.__getitem__)
+    differing = sum(count for value, count in enumerate(counts) if abs(value - paper) > _LEAST_CONTRAST)
+    return differing >= _FEWEST_DOTS
+
+
+def jpeg(picture: Image.Image, *, width: int) -> bytes:
+    """Not larger than it is."""
+    if picture.width > width:
+        height = max(1, round(picture.height * width / picture.width))
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    written = io.BytesIO()
+    picture.save(written, "JPEG", quality=85, optimize=False)
+    return written.getvalue()
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """As people write them: 1-3, 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    text = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+    return text if len(text) <= _MOST_NAMED else text[: text.rfind(",", 0, _MOST_NAMED)] + ", …"
