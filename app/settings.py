@@ -152,6 +152,11 @@ class Settings(LogSettings, OidcSettings, AnswerSettings):
     allow_private_urls: bool = Field(
         default=False, description="Also fetch URLs of this machine and its private networks."
     )
+    alerts_file: Path | None = Field(
+        default=None,
+        description="Where standing searches may tell by mail or chat: lines `NAME = URL`, or `NAME for USER, USER = "
+        "URL`, with URLs of apprise; extra [alerts].",
+    )
     lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
     max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
     max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")

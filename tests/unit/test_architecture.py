@@ -105,6 +105,7 @@ IMPORTS_BY_NAME = {
 }
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
+    "ingest.alerts: apprise": "the extra [alerts]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
 }
 LONG_FILES: dict[str, str] = {}
