@@ -61,6 +61,7 @@ FUNCTIONS = {
         "app.search.judgements",
         "app.search.lenses",
         "app.search.query_language",
+        "app.search.sentences",
         "app.search.soft_tokens",
         "app.search.stages",
         "app.search.value_syntax",
