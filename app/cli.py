@@ -34,7 +34,7 @@ class _Command:
 COMMANDS: Mapping[str, _Command] = {
     "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
     "answer": _Command("answer:answer", SEARCHING, "Answer a question with sentences that cite passages."),
-    "saved": _Command("saved:saved", SEARCHING, "List, run and delete saved searches."),
+    "saved": _Command("saved:saved", SEARCHING, "List, run, watch and delete saved searches."),
     "history": _Command("saved:history", SEARCHING, "List and clear what was searched for on the pages."),
     "refine": _Command("refine:refine", SEARCHING, "Show the tokens that the model generates while it embeds a query."),
     "embed": _Command("refine:embed", SEARCHING, "Print the vector of each text, one JSON array per line."),

@@ -17,12 +17,14 @@ GircseError
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
 │   ├── CollectionPausedError  the job is to be given back
+│   ├── StandingChangedError   other searches stand over the collection now than were asked
 │   └── CatalogTooNewError
 ├── LoginRequiredError         the request is not authenticated                       401
 │   └── UntrustedSignInError   what came by way of an OpenID provider does not hold
 ├── ForbiddenError             the caller may not do this                             403
 ├── ThrottledError             too many attempts; wait                                429
 │   └── RequestQuotaError      a user has asked as often as they may in this minute
+├── DeliveryError              what was found could not be told; the reason is shown       502
 ├── QuotaExceededError         a user stores as much as they may                      413
 └── UnavailableError           a part does not answer; try again                      503
     ├── VectorIndexUnavailableError
@@ -141,12 +143,26 @@ class RequestQuotaError(ThrottledError):
     pass
 
 
+class DeliveryError(GircseError):
+    """`is_final`: trying again would not help."""
+
+    status = 502
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
 class QuotaExceededError(GircseError):
     status = 413
 
 
 class ConflictError(GircseError):
     status = 409
+
+
+class StandingChangedError(ConflictError):
+    """To be asked again; nothing was changed."""
 
 
 class FingerprintMismatchError(ConflictError):

@@ -18,6 +18,7 @@ from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.settings import Settings
+from app.types.alerts import AlertTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,4 @@ class Services:
     integrity: Integrity
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)
+    alerts: Mapping[str, AlertTarget] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.answer_settings import AnswerSettings, answer_errors
 from app.errors import InputError
 from app.oidc_settings import OidcSettings, oidc_errors
+from app.source_settings import SourceSettings
 from app.types.web_addresses import is_loopback_address
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class LogSettings(BaseSettings):
         return level.upper() if isinstance(level, str) else level
 
 
-class Settings(LogSettings, OidcSettings, AnswerSettings):
+class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
-from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.ports.parts import BlobStore, Embedder, LensIndexing, VectorIndex
 from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
@@ -73,8 +73,11 @@ class IngestPipeline:
         batch_size: int = 64,
         block_batch_size: int = 384,
         temporary_folder: Path | None = None,
+        complete: Completion | None = None,
     ) -> None:
+        """Without `complete` nobody is told what is new."""
         self._catalog = catalog
+        self._complete = complete or (lambda _, done: catalog.complete_many(done))
         self._blobs = blobs
         self._index = index
         self._lens_indexing = lens_indexing
@@ -115,7 +118,7 @@ class IngestPipeline:
 
         with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
             done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
-            completed = self._catalog.complete_many(done) if done else set()
+            completed = self._complete(collection, done) if done else set()
         if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
             self._remove_unneeded()
         return {

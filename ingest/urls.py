@@ -84,7 +84,7 @@ class UrlReader:
         return Source(name=url, uri=str(asked), media_type=media_type, data=data)
 
     async def _fetch_in_time(self, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
-        transport = _PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
+        transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
                 # Proxies of the environment would connect to what they like.
@@ -125,7 +125,7 @@ class UrlReader:
         return bytes(body)
 
 
-class _PinnedTransport(httpx.AsyncBaseTransport):
+class PinnedTransport(httpx.AsyncBaseTransport):
     """Connects to addresses that it has resolved and checked itself; Host and the name in TLS stay as asked."""
 
     def __init__(self, *, resolve: Resolver, is_allowed: Callable[[str], bool], tls: ssl.SSLContext) -> None:
@@ -143,6 +143,7 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
                 request.method,
                 request.url.copy_with(host=address),
                 headers=request.headers,  # Host among them
+                stream=request.stream,
                 extensions={**request.extensions, "sni_hostname": host},
             )
             try:

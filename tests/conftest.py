@@ -19,6 +19,7 @@ from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
+from app.collections.standing import StandingCompletion
 from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
@@ -87,6 +88,7 @@ class ToyServices:
             embedder=embedder,
             read=read_file,
             splitter_for=lambda each: splitter_of(each, embedder),
+            complete=StandingCompletion(catalog, index, embedder),
         )
         self._worker = Worker(catalog=catalog, pipeline=self.pipeline, owner="test")
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from app.errors import InputError
+from app.errors import InputError, NotFoundError
 from app.ports.catalog import LensesAndJudgements
 from app.ports.searches import OwnSearches
+from app.ports.standing import StandingSearches
 from app.search.lenses import lenses_of
 from app.types.search import ALL_COLLECTIONS, SearchRequest
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, PastSearch, SavedSearch, SearchQuestion, question_of
+from app.types.standing import MAX_WEBHOOK_CHARACTERS, News, StandingSearch, Strength, Watch
 from ui.handler_inputs import read_choice, read_text
 from ui.language import _, later
 from ui.lens_names import shown_lens
 from ui.render.saved import KeptSearch, render_history, render_saved
+from ui.render.standing import SHOWN_NEWS, ShownStanding
 from ui.render.text import render_note
 from ui.search_links import search_address
 
@@ -25,11 +28,15 @@ from ui.search_links import search_address
 class SavedHandlers:
     catalog: LensesAndJudgements
     searches: OwnSearches
+    standing: StandingSearches
 
     def show(self) -> tuple[str, str]:
         """What is saved, and the history."""
         lenses = {each.query_instruction: each.name for each in lenses_of(self.catalog)}
-        saved = [self._described(each, lenses) for each in self.searches.saved()]
+        standing = {each.search.id: each for each in self._shown_standing()}
+        saved = [
+            replace(self._described(each, lenses), standing=standing.get(each.id)) for each in self.searches.saved()
+        ]
         past = [self._described(each, lenses) for each in self.searches.history()]
         return render_saved(saved), render_history(past, limit=self.searches.history_limit)
 
@@ -39,6 +46,8 @@ class SavedHandlers:
         if action == "clear":
             self.searches.forget()
             return render_note(_("The history is empty."))
+        if isinstance(action, str) and action in _STANDING:
+            return self._act_on_standing(action, data)
         if action not in ("delete", "save", "forget"):
             raise InputError(_("That button does not exist. Load the page again."))
         search_id = read_choice(data.get("subject"), name="search")
@@ -52,6 +61,43 @@ class SavedHandlers:
         if past is None:
             raise InputError(_("That search is not in your history any more. Load the page again."))
         return self._save("", past.request)
+
+    def _act_on_standing(self, action: str, data: Mapping[str, object]) -> str:
+        search_id = read_choice(data.get("subject"), name="search")
+        if action == "seen":
+            self.standing.mark_seen(search_id)
+            return ""
+        if action == "unwatch":
+            self.standing.unwatch(search_id)
+            return render_note(_("It keeps watch no more."))
+        if action == "renew-feed":
+            self.standing.renew_feed(search_id)
+            return render_note(_("The feed has a new address."))
+        self.standing.watch(search_id, Watch() if action == "watch" else _read_watch(data))
+        return render_note(_("It keeps watch: what is new and answers it is listed with it."))
+
+    def _shown_standing(self) -> list[ShownStanding]:
+        found = self.standing.standing()
+        failures, alerts = self.standing.failures(found), self.standing.alerts() if found else []
+        return [
+            ShownStanding(
+                search=each,
+                news=self._news(each),
+                feed=f"/feeds/{each.feed_token}.atom",
+                alerts=alerts,
+                failures=failures.get(each.id, {}),
+            )
+            for each in found
+        ]
+
+    def _news(self, search: StandingSearch) -> Sequence[News]:
+        """None of a collection that the caller may not read any more."""
+        if not search.unseen:
+            return ()
+        try:
+            return self.standing.news(search.id, limit=SHOWN_NEWS)
+        except NotFoundError:
+            return ()
 
     def save(self, name: object, read_request: Callable[[], SearchRequest]) -> str:
         """The search that a page shows, under a name; without one, under its query."""
@@ -83,6 +129,18 @@ class SavedHandlers:
             address=search_address(self.catalog, asked),
             at=search.created_at if isinstance(search, SavedSearch) else search.asked_at,
         )
+
+
+_STANDING = ("watch", "rewatch", "unwatch", "seen", "renew-feed")
+
+
+def _read_watch(data: Mapping[str, object]) -> Watch:
+    strength = read_choice(data.get("strength"), name="choice")
+    if strength not in {*Strength}:
+        raise InputError(_("That {name} does not exist.").format(name=_("choice")))
+    webhook = read_text(data.get("webhook"), name="address", max_chars=MAX_WEBHOOK_CHARACTERS)
+    alert = read_text(data.get("alert"), name="choice", max_chars=80)
+    return Watch(Strength(strength), webhook or None, alert or None)
 
 
 _MODES = {"dense": later("by meaning"), "sparse": later("by words"), "hybrid": later("by meaning and words")}

@@ -19,7 +19,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 
 def build_saved_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
-    handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches)
+    handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches, standing=parts.standing)
     message = gr.HTML("", elem_id="saved-message", js_on_load=None)
     gr.HTML(html("<h2 class='kept-heading'>[[Saved searches]]</h2>"), js_on_load=None)
     saved = gr.HTML("", elem_id="saved-searches", js_on_load=LIST_SCRIPT)
@@ -43,7 +43,7 @@ def build_saved_page(site: gr.Blocks, parts: PageParts) -> None:
 
 def build_saving(parts: PageParts, *, asked: Sequence[Any], read_request: Callable[..., SearchRequest]) -> None:
     """A row that saves what the fields `asked` hold, which `read_request` reads."""
-    handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches)
+    handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches, standing=parts.standing)
     with gr.Row(elem_classes="ask-row saving"):
         name = gr.Textbox(
             label=_("Save this search"), placeholder=_("A name for it"), max_lines=1, scale=1, elem_id="search-name"

@@ -23,7 +23,7 @@ LOGIN = "/login"
 OPENID = f"{LOGIN}/openid"
 # Open to monitoring and to clients that are not logged in. Gradio's own files are the same everywhere.
 PUBLIC_PATHS = frozenset({LOGIN, OPENID, CALLBACK, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
-PUBLIC_FOLDERS = ("/assets/", "/static/")
+PUBLIC_FOLDERS = ("/assets/", "/static/", "/feeds/")  # a feed is opened by its secret address
 HEARTBEAT = "/gradio_api/heartbeat/"
 PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
 _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")

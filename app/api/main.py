@@ -43,6 +43,7 @@ from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.searches import saved_search_routes
 from app.api.sign_in import sign_in_routes
+from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
@@ -120,6 +121,9 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
     )
     api.include_router(answer_routes(services.answers))
     api.include_router(saved_search_routes(services.own_searches))
+    public_url = services.settings.public_url
+    api.include_router(standing_routes(services.standing, public_url=public_url))
+    api.include_router(feed_routes(services.standing, public_url=public_url))
     api.include_router(rerank_routes(services.search))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_batch_routes(services))

@@ -22,6 +22,8 @@ from app.catalog.restoring import Restoring
 from app.catalog.searches import SearchRecords
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import ShardLedger
+from app.catalog.standing import StandingRecords, tell
+from app.catalog.standing_deliveries import StandingDeliveries
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.catalog.weights import WeightTunings
@@ -42,6 +44,7 @@ from app.types.documents import (
     JobState,
     Metadata,
 )
+from app.types.standing import Told
 
 
 class SqlCatalog(
@@ -59,6 +62,8 @@ class SqlCatalog(
     WeightTunings,
     LensIndexLedger,
     SearchRecords,
+    StandingRecords,
+    StandingDeliveries,
 ):
     # Collections
 
@@ -205,7 +210,7 @@ class SqlCatalog(
         if not self.complete_many({job: done}):
             raise jobs.lease_lost(job)
 
-    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
+    def complete_many(self, done: Mapping[Job, IngestedDocument], *, told: Told | None = None) -> set[str]:
         now = self._clock()
         with self._session(self._writer) as session:
             held = jobs.hold_those_left(session, done)
@@ -217,6 +222,7 @@ class SqlCatalog(
                 for document, row in held:
                     _mark_ready(document, found[row.id], counts[document.id], now)
                     jobs.finish(row, now)
+                tell(session, [document for document, _ in held], active, told, now)
             return {row.id for _, row in held}
 
     def complete_delete(self, job: Job) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.search_tables import PastSearchRow, SavedSearchRow
 from app.catalog.sessions import Sessions, insert_into
+from app.catalog.standing import follow_saved, stop_watching
 from app.errors import ConflictError, NotFoundError
 from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
 
@@ -43,13 +44,18 @@ class SearchRecords(Sessions):
                     )
                 row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._clock())
                 session.add(row)
+            is_changed = row.request_json is not None and json.loads(row.request_json) != request
             row.request_json = json.dumps(request)
             session.flush()
+            if is_changed:
+                follow_saved(session, row)
             return row.as_saved_search()
 
     def delete_saved_search(self, owner: str, search_id: str) -> None:
         with self._session(self._writer) as session:
-            session.delete(_saved(session, owner, search_id))
+            row = _saved(session, owner, search_id)
+            stop_watching(session, owner, search_id)
+            session.delete(row)
 
     def past_searches(self, owner: str, *, limit: int) -> list[PastSearch]:
         newest = select(PastSearchRow).where(PastSearchRow.owner == owner).order_by(PastSearchRow.asked_at.desc())
@@ -78,6 +84,7 @@ class SearchRecords(Sessions):
 
 
 def delete_searches_of(session: Session, owner: str) -> None:
+    stop_watching(session, owner)
     for table in (SavedSearchRow, PastSearchRow):
         session.execute(delete(table).where(table.owner == owner))
 

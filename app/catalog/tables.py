@@ -81,7 +81,7 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _enum(values: type[StrEnum]) -> Enum:
+def enum_column(values: type[StrEnum]) -> Enum:
     return Enum(values, native_enum=False, length=16, values_callable=lambda e: [member.value for member in e])
 
 
@@ -120,6 +120,7 @@ class CollectionRow(Table):
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
+    standing_version: Mapped[int] = mapped_column(default=0, server_default="0")  # changes with the searches over it
 
     def values(self) -> dict[str, Any]:
         """The fields of a `Collection`."""
@@ -134,7 +135,7 @@ class StandbyIndexRow(Table):
 
     name: Mapped[str] = mapped_column(primary_key=True)
     collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
-    role: Mapped[IndexRole] = mapped_column(_enum(IndexRole))
+    role: Mapped[IndexRole] = mapped_column(enum_column(IndexRole))
     fingerprint: Mapped[str]
     dimension: Mapped[int]
     document_instruction: Mapped[str]
@@ -160,7 +161,7 @@ class GarbageRow(Table):
 
     __tablename__ = "removal"
 
-    kind: Mapped[GarbageKind] = mapped_column(_enum(GarbageKind), primary_key=True)
+    kind: Mapped[GarbageKind] = mapped_column(enum_column(GarbageKind), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     due_at: Mapped[datetime] = mapped_column(index=True)
 
@@ -186,7 +187,7 @@ class DocumentRow(Table):
     byte_count: Mapped[int] = mapped_column(BigInteger)
     document_metadata: Mapped[dict[str, Any]] = mapped_column("metadata")
     given_metadata: Mapped[dict[str, Any]]
-    state: Mapped[DocumentState] = mapped_column(_enum(DocumentState))
+    state: Mapped[DocumentState] = mapped_column(enum_column(DocumentState))
     error: Mapped[str | None]
     chunk_count: Mapped[int]
     created_at: Mapped[datetime]
@@ -262,10 +263,10 @@ class JobRow(Table):
     __table_args__ = (Index("ix_job_collection_claimed_at", "collection", "claimed_at"),)
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
-    kind: Mapped[JobKind] = mapped_column(_enum(JobKind))
+    kind: Mapped[JobKind] = mapped_column(enum_column(JobKind))
     collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
     document_id: Mapped[str] = mapped_column(String(36), index=True)
-    state: Mapped[JobState] = mapped_column(_enum(JobState))
+    state: Mapped[JobState] = mapped_column(enum_column(JobState))
     attempts: Mapped[int] = mapped_column(default=0)
     pauses: Mapped[int] = mapped_column(default=0)  # times it had to wait for a part that was away
     progress: Mapped[float] = mapped_column(default=0.0)
@@ -276,7 +277,7 @@ class JobRow(Table):
     not_before: Mapped[datetime]
     created_at: Mapped[datetime] = mapped_column(index=True)
     finished_at: Mapped[datetime | None]
-    priority: Mapped[JobPriority] = mapped_column(_enum(JobPriority), server_default=JobPriority.BULK.value)
+    priority: Mapped[JobPriority] = mapped_column(enum_column(JobPriority), server_default=JobPriority.BULK.value)
     claimed_at: Mapped[datetime | None]
 
     def as_job(self) -> Job:

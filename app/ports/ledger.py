@@ -11,6 +11,7 @@ from typing import Protocol
 from app.ports.access import AccessLedger
 from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
 from app.ports.searches import SearchRecords
+from app.ports.standing import StandingLedger
 from app.types.documents import (
     Chunk,
     Collection,
@@ -28,6 +29,7 @@ from app.types.documents import (
     StoredFile,
 )
 from app.types.lens_indexes import LensIndex
+from app.types.standing import Told
 from app.types.upkeep import JobReport
 from app.types.weights import WeightTuning
 
@@ -135,8 +137,9 @@ class ShardLedger(Protocol):
         """What `heartbeat_shard` would return; writes nothing."""
         ...
 
-    def complete_many(self, done: Mapping[Job, IngestedDocument]) -> set[str]:
-        """`complete_ingest` of many jobs of one collection, in one transaction.
+    def complete_many(self, done: Mapping[Job, IngestedDocument], *, told: Told | None = None) -> set[str]:
+        """`complete_ingest` of many jobs of one collection, in one transaction, and what standing searches found in
+        their documents. Raises StandingChangedError where these are not the ones that stand there now.
 
         Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
         """
@@ -272,6 +275,14 @@ class LensIndexLedger(LensIndexRecords, Protocol):
         ...
 
 
+class Completion(Protocol):
+    """How the ingestion of documents ends."""
+
+    def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        """`complete_many`, which tells the searches that stand over the collection what is new in them."""
+        ...
+
+
 class Ledger(
     Catalog,
     JobLedger,
@@ -280,6 +291,7 @@ class Ledger(
     LensIndexLedger,
     SearchedCatalog,
     SearchRecords,
+    StandingLedger,
     AccessLedger,
     Protocol,
 ):

@@ -41,11 +41,28 @@ class Scale:
         low, median = np.quantile(best, (_LOW, 0.5))
         return cls(float(median), float(median - low))
 
+    def least(self, match: Match) -> float:
+        """The cosine below which no passage reaches FAIR, or STRONG, whatever words it has."""
+        distance = STRONG_FROM if match is Match.STRONG else WEAK_BELOW_WITH_WORDS
+        return self.median + distance * max(self.deviation, _LEAST_DEVIATION)
+
     def match(self, cosine: float, *, shares_words: bool = False) -> Match:
         """`shares_words`: whether the passage has half the words of the query."""
         distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
         weak_below = WEAK_BELOW_WITH_WORDS if shares_words else WEAK_BELOW
         return Match.WEAK if distance < weak_below else Match.FAIR if distance < STRONG_FROM else Match.STRONG
+
+
+def measure_scale(index: SearchedIndex, name: str, off_topic: np.ndarray) -> Scale:
+    """Of the index `name`, by the vectors of off-topic queries (n, D); of an empty one 0."""
+    found, _ = index.search_legs(name, off_topic.tolist(), "", limit=1, with_payload=False)
+    best = [points[0].score for points in found if points]
+    return Scale.of(best) if best else Scale(0.0, 0.0)
+
+
+def off_topic_wordings(count: int = _OFF_TOPIC_QUERIES) -> list[str]:
+    every = bank_wordings()
+    return every[:: len(every) // count]
 
 
 def shares_words(passage: str, query: str) -> bool:
@@ -97,15 +114,12 @@ class MatchCalibration:
         kept = self._scales.get(name)
         if kept is not None and self._clock() - kept[1] < _AGE_S:
             return kept[0]
-        off_topic = self._off_topic_vectors(collection)
-        found, _ = self._index.search_legs(name, off_topic.tolist(), "", limit=1, with_payload=False)
-        best = [points[0].score for points in found if points]
-        scale = Scale.of(best) if best else Scale(0.0, 0.0)
-        if best:
+        scale = measure_scale(self._index, name, self.off_topic_vectors(collection))
+        if scale != Scale(0.0, 0.0):
             self._scales.keep({name: (scale, self._clock())})
         return scale
 
-    def _off_topic_vectors(self, collection: Collection) -> np.ndarray:
+    def off_topic_vectors(self, collection: Collection) -> np.ndarray:
         """(n, D), embedded as the collection's documents are."""
         space = collection.fingerprint, collection.document_instruction, collection.document_steps
         known = self._off_topic.get(space)

@@ -28,6 +28,21 @@ def read_filter(value: str) -> FilterReading:
     return FilterReading(value, truth, number if number is not None and math.isfinite(number) else None)
 
 
+def has_metadata(metadata: Mapping[str, object], filters: Mapping[str, str]) -> bool:
+    """Whether a document's metadata are as a search with these filters wants them, as the vector index decides it."""
+    return all(_is_found(metadata.get(key), read_filter(value)) for key, value in filters.items())
+
+
+def _is_found(value: object, wanted: FilterReading) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_is_found(each, wanted) for each in value)
+    if isinstance(value, bool):
+        return wanted.truth is value
+    if isinstance(value, int | float):
+        return wanted.number is not None and float(value) == wanted.number
+    return isinstance(value, str) and value == wanted.text
+
+
 def check_filters(filters: Mapping[str, str]) -> Mapping[str, str]:
     """`filters` themselves. Raises FilterError on keys and values that no metadata can have."""
     for key, value in filters.items():

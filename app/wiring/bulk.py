@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from app.collections.standing import StandingCompletion
 from app.services import Services
 from app.types.documents import Job
 from app.wiring.embedders import tokenizer_for
@@ -43,6 +44,7 @@ def open_engine(services: Services) -> Iterator[Callable[[str, threading.Event],
             blobs=services.blobs,
             pipeline=RayPipeline(SettingsParts(settings, device, tokenizer_for(settings)), use_gpus=use_gpus),
             delete=delete,
+            complete=StandingCompletion(services.catalog, services.index, services.embedder),
             owner=f"{socket.gethostname()}-{os.getpid()}-ray",
             lease=lease,
             shard_documents=settings.shard_documents,

@@ -15,11 +15,13 @@ from math import ceil
 from app.collections.background_reindex import StoppedError
 from app.collections.lens_indexing import LensIndexer
 from app.collections.reindex import Reindexer
+from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
+from app.wiring.standing import delivering
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
@@ -51,6 +53,7 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
             read=read,
             splitter_for=lambda collection: splitter_of(collection, services.token_counter),
             temporary_folder=settings.home,
+            complete=StandingCompletion(services.catalog, services.index, services.embedder),
         )
 
 
@@ -87,14 +90,15 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
-        Worker(
-            catalog=services.catalog,
-            pipeline=pipeline,
-            owner=owner,
-            lease=lease,
-            slots=slots,
-            observer=services.metrics,
-        ).run(stop)
+        with delivering(services, stop):
+            Worker(
+                catalog=services.catalog,
+                pipeline=pipeline,
+                owner=owner,
+                lease=lease,
+                slots=slots,
+                observer=services.metrics,
+            ).run(stop)
 
 
 def _finish_deletions(services: Services) -> None:

@@ -20,6 +20,7 @@ from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
+from app.wiring.alerts import alert_targets
 from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.index import open_index
@@ -79,4 +80,5 @@ def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Ite
                 "embedder": embedder.is_ready if settings.embedder_url else WhileBusy(embedder.is_ready),
             },
             metrics=metrics,
+            alerts=alert_targets(settings),
         )

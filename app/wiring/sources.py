@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.settings import Settings
 from ingest.addresses import is_public
 from ingest.rows import RowFields
@@ -9,11 +11,16 @@ from ingest.sources import find_changed, find_files, outermost
 from ingest.urls import UrlReader
 from ingest.watch import FolderWatch
 
-__all__ = ["FolderWatch", "RowFields", "find_changed", "find_files", "outermost", "url_reader"]
+__all__ = ["FolderWatch", "RowFields", "find_changed", "find_files", "is_allowed_address", "outermost", "url_reader"]
 
 
 def url_reader(settings: Settings) -> UrlReader:
-    return UrlReader(is_allowed=_is_any if settings.allow_private_urls else is_public)
+    return UrlReader(is_allowed=is_allowed_address(settings))
+
+
+def is_allowed_address(settings: Settings) -> Callable[[str], bool]:
+    """Of a machine that may be asked, or told, something."""
+    return _is_any if settings.allow_private_urls else is_public
 
 
 def _is_any(address: str) -> bool:

@@ -19,7 +19,7 @@ from embedder.checkpoint import DEFAULT_MODEL
 from embedder.engine.errors import NotServingError
 from embedder.engine.limits import Limits
 from embedder.server.protocol import InputType
-from embedder.server.serving import DEFAULT_PORT, load_application
+from embedder.server.serving import DEFAULT_PORT, ListenError, load_application, require_key
 
 NAME = "gircse-embedder"
 # The engine itself refuses what would wait too long; Serve only passes on.
@@ -77,8 +77,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=DEFAULT_PORT)
     options = parser.parse_args()
     api_key = os.environ.get("GIRCSE_EMBEDDER_API_KEY") or None
-    if options.host not in ("127.0.0.1", "localhost", "::1") and api_key is None:
-        parser.error(f"{options.host} would open this server to the network without a key: set GIRCSE_EMBEDDER_API_KEY")
+    if options.host not in ("127.0.0.1", "localhost", "::1"):
+        try:
+            require_key(options.host, api_key, command=parser.prog)
+        except ListenError as error:
+            parser.error(str(error))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(address=options.address, include_dashboard=False if options.address is None else None)
     serve.start(http_options={"host": options.host, "port": options.port})

@@ -24,17 +24,17 @@ KEEP_ALIVE_S = 30
 _KEPT_SHAPES = 16
 
 
+MIN_KEY_CHARACTERS = 32
+
+
 class ListenError(EmbedderError):
     """This address cannot be listened on."""
 
 
 def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command: str) -> socket.socket:
     """Before the model is loaded, so that a fault is told at once. is_open: more than this machine can reach it."""
-    if is_open and api_key is None:
-        raise ListenError(
-            f"{host} would open this server to the network without a key. Give it one, and its clients the same: "
-            f"GIRCSE_EMBEDDER_API_KEY=$(openssl rand -hex 32) {command} --host {host}"
-        )
+    if is_open:
+        require_key(host, api_key, command=command)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -45,6 +45,17 @@ def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command:
     # Without it the second answer on a connection waits 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def require_key(host: str, api_key: str | None, *, command: str) -> None:
+    """One that nobody guesses, however often they may ask. Raises ListenError."""
+    if api_key is not None and len(api_key) >= MIN_KEY_CHARACTERS:
+        return
+    fault = "without a key" if api_key is None else f"with a key of {len(api_key)} characters, which others can guess"
+    raise ListenError(
+        f"{host} would open this server to the network {fault}. Give it one of {MIN_KEY_CHARACTERS} or more, and its "
+        f"clients the same: GIRCSE_EMBEDDER_API_KEY=$(openssl rand -hex 32) {command} --host {host}"
+    )
 
 
 def run_server(

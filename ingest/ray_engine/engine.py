@@ -25,7 +25,7 @@ from app.errors import (
     NotFoundError,
     UnavailableError,
 )
-from app.ports.ledger import Ledger
+from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
@@ -50,7 +50,8 @@ class StopRequestedError(Exception):
 
 
 class ShardEngine:
-    """`delete` does the job of a deletion, with its record in the catalog."""
+    """`delete` does the job of a deletion, with its record in the catalog. Without `complete` nobody is told what is
+    new."""
 
     def __init__(
         self,
@@ -64,8 +65,10 @@ class ShardEngine:
         lease: timedelta = DEFAULT_LEASE,
         shard_documents: int = DEFAULT_SHARD_DOCUMENTS,
         poll_s: float = 1.0,
+        complete: Completion | None = None,
     ) -> None:
         self._catalog = catalog
+        self._complete_many = complete or (lambda _, done: catalog.complete_many(done))
         self._index = index
         self._blobs = blobs
         self._pipeline = pipeline
@@ -194,7 +197,9 @@ class ShardEngine:
         for start in range(0, len(found.stale), _DELETE_BATCH_SIZE):
             self._catalog.check_lease(gathered.job)
             self._index.delete_points(collection.active_index, found.stale[start : start + _DELETE_BATCH_SIZE])
-        self._catalog.complete_ingest(gathered.job, title=found.title, metadata=found.metadata, chunks=gathered.chunks)
+        done = {gathered.job: IngestedDocument(found.title, found.metadata, gathered.chunks)}
+        if not self._complete_many(collection, done):
+            raise LeaseLostError(f"Job {gathered.job.id} was cancelled or taken over.")
 
     def _finish(self, shard: _Shard, leases: LeaseKeeper, job: Job, action: Callable[[], None]) -> None:
         """Runs the action that ends a job. A job whose lease was lost is released with the shard."""

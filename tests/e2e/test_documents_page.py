@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from documents_application import serving_documents
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from app.types.documents import DocumentState, JobState
+from ingest.readers import SUFFIXES
 from ui.documents_handlers import PAGE_SIZE
 
 pytestmark = pytest.mark.xdist_group("documents-page")
@@ -466,6 +468,44 @@ def test_untrusted_names_and_reasons_stay_text(
     shown.page.locator("dialog[open]").get_by_role("button", name="Close").click()
     assert shown.page.evaluate("window.attacked") is None
     assert shown.page.locator("#content img").count() == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_every_suffix_under_hostile_names_is_sent_by_the_browser_and_read(
+    shown_factory: Callable[..., Shown], service: Service
+) -> None:
+    """As much of the names as a browser gives a file: no slash."""
+    befores = [
+        "report[1]",
+        " two  words ",
+        "C# #2",
+        "what?a=b&c",
+        "50%25",
+        "\u202etxt\u05d0",
+        "ü" * 100,
+        "two\nlines",
+        "\"a' <b>",
+    ]
+    # Those of which JSON is one.
+    read = [suffix for suffix, kind in SUFFIXES.items() if kind.startswith("text/") or "json" in kind]
+    assert {".jsonl", ".log", ".yaml", ".rs", ".ts", ".sh", ".c"} <= set(read)
+    names = [f"{befores[number % len(befores)]}{number}{suffix}" for number, suffix in enumerate(read)]
+    collection = service.make_collection()
+    page = shown_factory(collection).page
+    page.locator("#uploader input[name=files]").set_input_files(
+        [{"name": name, "mimeType": "", "buffer": b'{"text": "The ferry was late again."}\n'} for name in names]
+    )
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        documents = service.catalog.documents(collection, limit=1_000)
+        if len(documents) == len(names) and {each.state for each in documents} <= {
+            DocumentState.READY,
+            DocumentState.FAILED,
+        }:
+            break
+        time.sleep(0.5)
+    assert {each.name: each.error for each in documents} == dict.fromkeys(names)
 
 
 def test_the_first_files_of_all_make_a_collection(

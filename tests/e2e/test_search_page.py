@@ -124,6 +124,17 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     expect(past.get_by_role("link", name=QUERY)).to_be_visible()
     axe(opened)
     assert opened.overflows() == []
+    page.get_by_role("button", name="Watch Ferries").click()
+    standing = page.locator("#saved-searches .standing")
+    standing.locator("summary").press("Enter")
+    page.get_by_label("Tell of").select_option("strong")
+    page.get_by_label("Webhook").fill("https://example.org/hook")
+    page.get_by_role("button", name="Save how Ferries keeps watch").press("Enter")
+    expect(page.locator("#saved-message")).to_contain_text("It keeps watch")
+    expect(standing.get_by_text("Signed with whsec_")).to_be_visible()  # it stays open
+    expect(page.get_by_label("Tell of")).to_have_value("strong")
+    axe(opened)
+    assert opened.overflows() == []
     page.locator("#saved-searches").get_by_role("link", name="Ferries").click()
     assert shown(complete(opened)) == before
     assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]

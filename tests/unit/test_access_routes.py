@@ -125,6 +125,25 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
     ),
+    ("GET", "/api/v1/standing-searches"): Case(READER, at("/api/v1/standing-searches"), of_collection=False),
+    ("PUT", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch", json={}), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/saved-searches/{search_id}/watch"): Case(
+        READER, at("/api/v1/saved-searches/none/watch"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/watch/feed"): Case(
+        READER, at("/api/v1/saved-searches/none/watch/feed"), of_collection=False, may_fail=(404,)
+    ),
+    ("GET", "/api/v1/saved-searches/{search_id}/news"): Case(
+        READER, at("/api/v1/saved-searches/none/news"), of_collection=False, may_fail=(404,)
+    ),
+    ("POST", "/api/v1/saved-searches/{search_id}/news/seen"): Case(
+        READER, at("/api/v1/saved-searches/none/news/seen", json={}), of_collection=False, may_fail=(404,)
+    ),
     ("GET", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
     ("DELETE", "/api/v1/history"): Case(READER, at("/api/v1/history"), of_collection=False),
     ("DELETE", "/api/v1/history/{search_id}"): Case(
@@ -323,10 +342,11 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/openapi.json"): Case(READER, at("/openapi.json"), of_collection=False),
     ("GET", "/docs"): Case(READER, at("/docs"), of_collection=False),
 }
-# Open to everybody: what monitors ask, and the way in.
+# Open to everybody: what monitors ask, the way in, and feeds, which their secret addresses open.
 PUBLIC = {
     ("GET", "/healthz"),
     ("GET", "/readyz"),
+    ("GET", "/feeds/{token}.atom"),
     ("GET", "/login"),
     ("POST", "/login"),
     ("POST", "/logout"),

@@ -29,6 +29,7 @@ FLOORS: tuple[dict[str, str], ...] = (
         "app.settings": "what is set from outside",
         "app.oidc_settings": "of it, sign-in",
         "app.answer_settings": "of it, the language model that words answers",
+        "app.source_settings": "of it, sources that come again and alerts",
     },
     {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
     {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
@@ -105,6 +106,7 @@ IMPORTS_BY_NAME = {
 }
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
+    "ingest.alerts: apprise": "the extra [alerts]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
 }
 LONG_FILES: dict[str, str] = {}

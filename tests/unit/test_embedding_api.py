@@ -288,7 +288,10 @@ def test_a_server_with_a_key_shows_only_its_health(encoder: Encoder, model: str,
 def test_no_server_without_a_key_is_open_to_the_network() -> None:
     with pytest.raises(ListenError, match=r"GIRCSE_EMBEDDER_API_KEY=.* gircse embedder --host 0\.0\.0\.0"):
         listen("0.0.0.0", 0, is_open=True, api_key=None, command="gircse embedder")
-    listen("0.0.0.0", 0, is_open=True, api_key=KEY, command="gircse embedder").close()
+    with pytest.raises(ListenError, match="a key of 31 characters, which others can guess"):
+        listen("0.0.0.0", 0, is_open=True, api_key="k" * 31, command="gircse embedder")
+    listen("0.0.0.0", 0, is_open=True, api_key="k" * 32, command="gircse embedder").close()
+    listen("127.0.0.1", 0, is_open=False, api_key=KEY, command="gircse embedder").close()
 
 
 def test_metrics_tell_what_went_on(encoder: Encoder, model: str, name: str) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from api_application import authorized
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import GircseError, InputError
 from app.search.own_searches import OwnSearches
 from app.search.value_syntax import parse_values
+from app.types.access import OPERATOR, Principal, Role, acting_as
 from app.types.search import SearchMode, SearchRequest
 from app.types.searches import question_of
 from ui.choices import Choices, read_choices
@@ -84,10 +87,21 @@ def test_a_link_leaves_out_what_is_as_usual_and_resolves_a_lens(toy_services: An
     assert gone == {"q": "cat", "c": "library", "i": "-"}
 
 
+def handlers_over(toy_services: Any, *, history_limit: int) -> SavedHandlers:
+    services = toy_services.services
+    searches = OwnSearches(services.catalog, owner=lambda: OPERATOR.name, history_limit=history_limit)
+    return SavedHandlers(catalog=services.catalog, searches=searches, standing=authorized(services).standing)
+
+
+@pytest.fixture(autouse=True)
+def as_operator() -> Iterator[None]:
+    with acting_as(OPERATOR):
+        yield
+
+
 @pytest.fixture
 def handlers(toy_services: Any) -> SavedHandlers:
-    catalog = toy_services.services.catalog
-    return SavedHandlers(catalog=catalog, searches=OwnSearches(catalog, owner=lambda: "operator", history_limit=3))
+    return handlers_over(toy_services, history_limit=3)
 
 
 def id_of(html: str, action: str) -> str:
@@ -125,8 +139,7 @@ def test_what_a_page_shows_is_saved_under_its_name_or_its_query(handlers: SavedH
 
 
 def test_a_history_that_is_switched_off_says_so(toy_services: Any) -> None:
-    catalog = toy_services.services.catalog
-    off = SavedHandlers(catalog=catalog, searches=OwnSearches(catalog, owner=lambda: "operator", history_limit=0))
+    off = handlers_over(toy_services, history_limit=0)
     assert "No history is kept" in off.show()[1]
 
 
@@ -135,9 +148,46 @@ def test_a_history_that_is_switched_off_says_so(toy_services: Any) -> None:
 def test_junk_gets_a_reason(handlers: SavedHandlers, data: dict[str, object], name: object) -> None:
     with pytest.raises(GircseError):
         handlers.act(data)
-    for action in ("save", "delete", "forget"):
+    for action in ("save", "delete", "forget", "watch", "rewatch", "unwatch", "seen", "renew-feed"):
         with pytest.raises(GircseError):
             handlers.act({**data, "action": action})
     if not isinstance(name, str) and name is not None:
         with pytest.raises(GircseError):
             handlers.save(name, lambda: RICH)
+
+
+def test_a_saved_search_keeps_watch_and_shows_what_is_new(toy_services: Any, handlers: SavedHandlers) -> None:
+    toy_services.services.library.ensure_collection("library")
+    handlers.save("cats", lambda: SearchRequest("cat", "library"))
+    search = id_of(handlers.show()[0], "watch")
+    assert "keeps watch" in handlers.act({"action": "watch", "subject": search})
+    assert "nothing new" in handlers.show()[0]
+    toy_services.add("cat <b>sleeps</b>")
+    saved, _ = handlers.show()
+    assert ("1 new" in saved, "cat &lt;b&gt;sleeps" in saved) == (True, True)
+    feed = re.findall(r'value="(/feeds/[^"]*)"', saved)
+    handlers.act({"action": "renew-feed", "subject": search})
+    assert re.findall(r'value="(/feeds/[^"]*)"', handlers.show()[0]) != feed
+    fields = {"strength": "strong", "webhook": "https://example.org/hook"}
+    handlers.act({"action": "rewatch", "subject": search, **fields})
+    watch = handlers.standing.find(search).watch
+    assert (watch.strength, watch.webhook, watch.alert) == ("strong", "https://example.org/hook", None)
+    assert handlers.standing.find(search).webhook_secret in handlers.show()[0]
+    for wrong in ({"strength": "weak"}, {"strength": "fair", "webhook": "ftp://x"}, {"strength": "fair", "alert": "x"}):
+        with pytest.raises(InputError):
+            handlers.act({"action": "rewatch", "subject": search, **wrong})
+    handlers.act({"action": "seen", "subject": search})
+    assert "nothing new" in handlers.show()[0]
+    handlers.act({"action": "unwatch", "subject": search})
+    assert id_of(handlers.show()[0], "watch") == search
+
+
+def test_news_of_a_collection_that_may_not_be_read_any_more_is_hidden(
+    toy_services: Any, handlers: SavedHandlers
+) -> None:
+    toy_services.services.library.ensure_collection("library")
+    handlers.save("cats", lambda: SearchRequest("cat", "library"))
+    handlers.act({"action": "watch", "subject": id_of(handlers.show()[0], "watch")})
+    toy_services.add("cat sleeps")
+    with acting_as(Principal(OPERATOR.name, Role.READER, ("other",))):
+        assert "cat sleeps" not in handlers.show()[0]

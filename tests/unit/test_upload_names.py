@@ -14,11 +14,14 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from api_application import api_of
+from damaged_stores import Installation
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_files import samples
 
+import app.wiring.services
+from app.commands.composition import open_services
 from app.testing import ToyEmbedder
 from app.types.documents import Document, DocumentState, Source
 from app.types.uris import canonical_uri, name_in, upload_uri
@@ -177,6 +180,24 @@ def test_a_file_of_a_folder_is_read_under_its_own_name(services: Any, tmp_path: 
     ids = [services.services.library.add_document("library", each)[0].id for each in sources]
     documents = read_all(services, ids)
     assert {each.name: each.media_type for each in documents} == {name: SUFFIXES[suffix_of(name)] for name in held}
+
+
+@pytest.mark.long
+def test_the_command_reads_every_suffix_under_every_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gircse ingest FOLDER` from its arguments to its last line."""
+    monkeypatch.setattr(app.wiring.services, "embedder_for", lambda settings, **_: ToyEmbedder())
+    folder, installation = tmp_path / "folder", Installation(tmp_path / "home")
+    folder.mkdir()
+    held = [name for name in EVERY if len(name.encode()) <= 255 and not name.startswith(".")]
+    for name in held:
+        (folder / name).write_bytes(content_of(suffix_of(name)))
+    told = installation.call("ingest", str(folder), "-c", "library").output
+    assert f"{len(held)} added or updated" in told
+    with open_services(installation.load_settings()) as services:
+        documents = list(services.catalog.documents("library", limit=10_000))
+    assert {each.name: each.error for each in documents} == dict.fromkeys(held)
+    assert {each.state for each in documents} == {DocumentState.READY}
+    assert not any(each in told for each in ("\x1b[31m", "\u202e"))
 
 
 @pytest.mark.parametrize("control", ["\x1b[31m", "\x07", "\n", "\x7f", "\x9b2J", "\u202e", "\u2028"])

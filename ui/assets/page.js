@@ -126,7 +126,7 @@ window.gircse = (() => {
   function onClick(event) {
     if (event.target.closest("[data-open-keys]")) openKeys();
     const copier = event.target.closest("[data-copy]");
-    if (copier) copy(copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
+    if (copier) copy(copier.dataset.isAddress ? new URL(copier.dataset.copy, location.href).href : copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
     const exporter = event.target.closest("[data-format]");
     if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();
@@ -183,6 +183,7 @@ window.gircse = (() => {
       const { event: name, ...data } = button.dataset;
       if (!events.includes(name)) return;
       if (data.confirm && !confirm(data.confirm)) return;
+      for (const field of button.closest("[data-form]")?.querySelectorAll("[name]") ?? []) data[field.name] = field.value;
       if (data.grade !== undefined) {
         const isTakenBack = button.getAttribute("aria-pressed") === "true";
         data.grade = isTakenBack ? null : Number(data.grade);
@@ -226,9 +227,11 @@ window.gircse = (() => {
     for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
   }
 
-  /* Lists that are redrawn while a button in them has the focus: the same button keeps it. */
+  /* Lists that are redrawn while a button in them has the focus: the same button keeps it. What was opened stays open. */
   function keepFocus(element) {
     let last = null, lostAt = Infinity;
+    const opened = new Map();
+    element.addEventListener("toggle", ({ target }) => { if (target.dataset.keep) opened.set(target.dataset.keep, target.open); }, true);
     const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });
     element.addEventListener("focusin", (event) => {
       const button = event.target.closest("[data-event]");
@@ -238,6 +241,10 @@ window.gircse = (() => {
     /* Also told of when the button is taken out of the page; but then it is drawn again in the same moment. */
     element.addEventListener("focusout", () => { lostAt = performance.now(); });
     new MutationObserver(() => {
+      for (const each of element.querySelectorAll("details[data-keep]")) {
+        const wanted = opened.get(each.dataset.keep);
+        if (wanted !== undefined && each.open !== wanted) each.open = wanted;
+      }
       if (!last) return;
       const active = document.activeElement;
       /* Gradio changes elements in place: the one with the focus may have become another document's. */

@@ -9,6 +9,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from ui.language import _, html, moment, number
+from ui.render.standing import ShownStanding, render_standing, render_watch_button
 from ui.render.text import clean, join, shorten
 
 
@@ -23,6 +24,7 @@ class KeptSearch:
     details: str  # what else was asked for, in words
     address: str
     at: datetime
+    standing: ShownStanding | None = None
 
 
 def render_saved(searches: Sequence[KeptSearch]) -> str:
@@ -53,14 +55,15 @@ def _render_list(searches: Sequence[KeptSearch]) -> Markup:
 def _render(search: KeptSearch) -> Markup:
     title = shorten(search.name or search.query, 120)
     buttons = (
-        _button("delete", _("Delete"), of=title, search=search.id)
+        (Markup("") if search.standing else render_watch_button(search.id, title))
+        + _button("delete", _("Delete"), of=title, search=search.id)
         if search.name
         else _button("save", _("Save"), of=title, search=search.id)
         + _button("forget", _("Forget"), of=title, search=search.id)
     )
     return html(
         '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span '
-        'class="kept-details" dir="auto">[[in {collection}]] · {details}{at}</span></div><span '
+        'class="kept-details" dir="auto">[[in {collection}]] · {details}{at}</span>{standing}</div><span '
         'class="kept-buttons">{buttons}</span></li>'
     ).format(
         address=clean(search.address),
@@ -72,6 +75,7 @@ def _render(search: KeptSearch) -> Markup:
         details=f"{shorten(search.details, 300)} · " if search.details else "",
         at=moment(search.at),
         buttons=buttons,
+        standing=render_standing(search.standing) if search.standing else "",
     )
 
 

@@ -1,0 +1,298 @@
+"""Standing searches in the catalog: who watches what, and what was found. Matches are rows of the transaction that
+makes new chunks of a document visible, so that a kill leaves both or neither."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from app.catalog.search_tables import SavedSearchRow
+from app.catalog.sessions import Sessions, collection_row, insert_into
+from app.catalog.standing_tables import StandingMatchRow, StandingSearchRow, kept_vector
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
+from app.errors import NotFoundError, StandingChangedError
+from app.types.documents import DocumentState
+from app.types.standing import MAX_KEPT_MATCHES, KeptMatch, PreparedSearch, StandingSearch, Told, Watch
+
+NOT_DELIVERED = ""  # found before the channel was there
+_ROWS_AT_A_TIME = 500
+
+
+class StandingRecords(Sessions):
+    def watch(self, owner: str, search_id: str, watch: Watch) -> StandingSearch:
+        with self._session(self._writer) as session:
+            saved = session.scalar(
+                select(SavedSearchRow).where(SavedSearchRow.owner == owner, SavedSearchRow.id == search_id)
+            )
+            if saved is None:
+                raise NotFoundError(f"You have no saved search with the id {search_id!r}.")
+            collection = str(json.loads(saved.request_json)["collection"])
+            row = session.get(StandingSearchRow, search_id)
+            if row is None:
+                row = StandingSearchRow(
+                    search_id=search_id,
+                    owner=owner,
+                    since=self._clock(),
+                    feed_token=secrets.token_urlsafe(24),
+                    webhook_secret=f"whsec_{b64encode(secrets.token_bytes(24)).decode()}",
+                )
+                session.add(row)
+            else:
+                _begin_channels(session, row, watch)
+            _set(row, collection_row(session, collection).name, watch)
+            session.flush()
+            change_version(session, collection)
+            return row.as_standing(saved, _unseen(session, search_id))
+
+    def unwatch(self, owner: str, search_id: str) -> None:
+        with self._session(self._writer) as session:
+            row, _ = _standing(session, owner, search_id)
+            change_version(session, row.collection)
+            session.delete(row)
+
+    def renew_feed(self, owner: str, search_id: str) -> StandingSearch:
+        with self._session(self._writer) as session:
+            row, saved = _standing(session, owner, search_id)
+            row.feed_token = secrets.token_urlsafe(24)
+            return row.as_standing(saved, _unseen(session, search_id))
+
+    def standing_search(self, owner: str, search_id: str) -> StandingSearch:
+        with self._session(self._engine) as session:
+            row, saved = _standing(session, owner, search_id)
+            return row.as_standing(saved, _unseen(session, search_id))
+
+    def standing_searches(self, owner: str) -> list[StandingSearch]:
+        unseen = (
+            select(func.count())
+            .select_from(StandingMatchRow)
+            .join(DocumentRow, DocumentRow.id == StandingMatchRow.document_id)
+            .where(
+                StandingMatchRow.search_id == StandingSearchRow.search_id,
+                ~StandingMatchRow.is_seen,
+                DocumentRow.state != DocumentState.DELETING,
+            )
+            .correlate(StandingSearchRow)
+            .scalar_subquery()
+        )
+        statement = select(StandingSearchRow, SavedSearchRow, unseen).join(SavedSearchRow)
+        statement = statement.where(StandingSearchRow.owner == owner).order_by(SavedSearchRow.name)
+        with self._session(self._engine) as session:
+            return [row.as_standing(saved, count) for row, saved, count in session.execute(statement)]
+
+    def standing_search_of_feed(self, token: str) -> StandingSearch:
+        statement = select(StandingSearchRow, SavedSearchRow).join(SavedSearchRow)
+        with self._session(self._engine) as session:
+            found = session.execute(statement.where(StandingSearchRow.feed_token == token)).first()
+            if found is None:
+                raise NotFoundError("There is no feed at this address; it may have been renewed.")
+            return found[0].as_standing(found[1], _unseen(session, found[0].search_id))
+
+    # What ingestion asks
+
+    def standing_version(self, collection: str) -> int:
+        statement = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
+        with self._session(self._engine) as session:
+            return session.scalar(statement) or 0
+
+    def standing_in(self, collection: str) -> tuple[int, list[PreparedSearch]]:
+        version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
+        statement = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
+        statement = statement.where(StandingSearchRow.collection == collection).order_by(StandingSearchRow.search_id)
+        with self._session(self._engine) as session:
+            # The version first: what changes after it is found out at the end.
+            found = session.scalar(version) or 0
+            return found, [row.as_prepared(request) for row, request in session.execute(statement)]
+
+    def prepare_standing(self, prepared: Iterable[PreparedSearch]) -> None:
+        with self._session(self._writer) as session:
+            for each in prepared:
+                session.execute(
+                    update(StandingSearchRow)
+                    .where(StandingSearchRow.search_id == each.id)
+                    .values(
+                        space=each.space,
+                        vector=kept_vector(each.vector),
+                        median=each.median,
+                        deviation=each.deviation,
+                        points=each.points,
+                        error=each.error,
+                    )
+                )
+
+    def known_chunks(self, index: str, document_ids: Sequence[str]) -> set[str]:
+        statement = select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.document_id.in_(document_ids))
+        with self._session(self._engine) as session:
+            return set(session.scalars(statement)) if document_ids else set()
+
+    # What was found
+
+    def matches(
+        self, owner: str, search_id: str, *, unseen_only: bool = False, limit: int = 100, offset: int = 0
+    ) -> list[KeptMatch]:
+        statement = _present_matches(search_id)
+        if unseen_only:
+            statement = statement.where(~StandingMatchRow.is_seen)
+        order = (StandingMatchRow.matched_at.desc(), StandingMatchRow.score.desc(), StandingMatchRow.chunk_id)
+        with self._session(self._engine) as session:
+            _standing(session, owner, search_id)
+            found = session.scalars(statement.order_by(*order).limit(limit).offset(offset))
+            return [row.as_kept() for row in found]
+
+    def mark_seen(self, owner: str, search_id: str, chunk_ids: Sequence[str] | None = None) -> int:
+        statement = update(StandingMatchRow).where(StandingMatchRow.search_id == search_id, ~StandingMatchRow.is_seen)
+        if chunk_ids is not None:
+            statement = statement.where(StandingMatchRow.chunk_id.in_(chunk_ids))
+        with self._session(self._writer) as session:
+            _standing(session, owner, search_id)
+            marked = session.scalars(statement.values(is_seen=True).returning(StandingMatchRow.chunk_id)).all()
+            _trim(session, search_id)
+            return len(marked)
+
+
+def tell(session: Session, documents: Sequence[DocumentRow], index: str, told: Told | None, now: datetime) -> None:
+    """Records what the searches over the collection of these documents, which were just completed, found in them.
+
+    Raises StandingChangedError where others stand there by now than were asked. The row is locked until the end, so
+    that a search that begins to watch has all that becomes visible later.
+    """
+    if told is None:
+        return
+    collection = documents[0].collection
+    version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
+    if session.scalar(version.with_for_update(read=True)) != told.version:
+        raise StandingChangedError(f"Other searches stand over {collection!r} now.")
+    ids = [document.id for document in documents]
+    gone = ~select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.id == StandingMatchRow.chunk_id).exists()
+    if told.version:
+        session.execute(
+            delete(StandingMatchRow)
+            .where(StandingMatchRow.document_id.in_(ids), gone)
+            .execution_options(synchronize_session=False)
+        )
+    held = set(ids)
+    rows = [
+        {
+            "search_id": each.search_id,
+            "chunk_id": each.chunk_id,
+            "document_id": each.document_id,
+            "score": each.score,
+            "match": each.match,
+            "matched_at": now,
+            "is_seen": False,
+        }
+        for each in told.matches
+        if each.document_id in held
+    ]
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        insert = insert_into(session, StandingMatchRow).on_conflict_do_nothing()
+        session.execute(insert, rows[start : start + _ROWS_AT_A_TIME])
+
+
+def follow_saved(session: Session, row: SavedSearchRow) -> None:
+    """After the request of a saved search was replaced: it is asked anew, over the collection that it names now."""
+    standing = session.get(StandingSearchRow, row.id)
+    if standing is None:
+        return
+    collection = str(json.loads(row.request_json)["collection"])
+    change_version(session, standing.collection)
+    if session.get(CollectionRow, collection) is None:  # all collections, or one that is gone
+        session.delete(standing)
+        return
+    standing.collection, standing.vector, standing.space = collection, "", ""
+    session.flush()
+    change_version(session, collection)
+
+
+def stop_watching(session: Session, owner: str, search_id: str | None = None) -> None:
+    """Before saved searches are deleted, this one or all of a person: completions must not tell them any more."""
+    statement = select(StandingSearchRow).where(StandingSearchRow.owner == owner)
+    if search_id is not None:
+        statement = statement.where(StandingSearchRow.search_id == search_id)
+    rows = session.scalars(statement).all()
+    for collection in sorted({row.collection for row in rows}):
+        change_version(session, collection)
+    for row in rows:
+        session.delete(row)
+    session.flush()
+
+
+def change_version(session: Session, collection: str) -> None:
+    """Waits for completions that are telling the searches of before."""
+    session.execute(
+        update(CollectionRow)
+        .where(CollectionRow.name == collection)
+        .values(standing_version=CollectionRow.standing_version + 1)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def present_matches_of(search_id: str) -> Select[StandingMatchRow]:
+    return _present_matches(search_id)
+
+
+def _present_matches(search_id: str) -> Select[StandingMatchRow]:
+    """Those of documents that are not being deleted."""
+    return (
+        select(StandingMatchRow)
+        .join(DocumentRow, DocumentRow.id == StandingMatchRow.document_id)
+        .where(StandingMatchRow.search_id == search_id, DocumentRow.state != DocumentState.DELETING)
+    )
+
+
+def _set(row: StandingSearchRow, collection: str, watch: Watch) -> None:
+    if row.collection is not None and row.collection != collection:
+        row.vector = ""
+    row.collection, row.strength, row.webhook, row.alert = collection, watch.strength, watch.webhook, watch.alert
+    row.space, row.error = "", None  # prepared anew
+
+
+def _begin_channels(session: Session, row: StandingSearchRow, watch: Watch) -> None:
+    """A channel that is new tells what is found from now on."""
+    for is_new, column in (
+        (row.webhook is None and watch.webhook, StandingMatchRow.webhook_delivery),
+        (row.alert is None and watch.alert, StandingMatchRow.alert_delivery),
+    ):
+        if is_new:
+            session.execute(
+                update(StandingMatchRow)
+                .where(StandingMatchRow.search_id == row.search_id, column.is_(None))
+                .values({column: NOT_DELIVERED})
+                .execution_options(synchronize_session=False)
+            )
+
+
+def _standing(session: Session, owner: str, search_id: str) -> tuple[StandingSearchRow, SavedSearchRow]:
+    statement = select(StandingSearchRow, SavedSearchRow).join(SavedSearchRow)
+    statement = statement.where(StandingSearchRow.owner == owner, StandingSearchRow.search_id == search_id)
+    found = session.execute(statement).first()
+    if found is None:
+        raise NotFoundError(f"You have no saved search with the id {search_id!r} that keeps watch.")
+    return found[0], found[1]
+
+
+def _unseen(session: Session, search_id: str) -> int:
+    statement = _present_matches(search_id).where(~StandingMatchRow.is_seen).subquery()
+    return session.scalar(select(func.count()).select_from(statement)) or 0
+
+
+def _trim(session: Session, search_id: str) -> None:
+    """Of those that were seen the oldest, beyond as many as are kept."""
+    kept = select(StandingMatchRow.chunk_id).where(StandingMatchRow.search_id == search_id)
+    old = kept.order_by(StandingMatchRow.matched_at.desc(), StandingMatchRow.chunk_id).offset(MAX_KEPT_MATCHES)
+    ids = list(_pages(session.scalars(old.limit(10_000)).all()))
+    for page in ids:
+        statement = delete(StandingMatchRow).where(
+            StandingMatchRow.search_id == search_id, StandingMatchRow.is_seen, StandingMatchRow.chunk_id.in_(page)
+        )
+        session.execute(statement)
+
+
+def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _ROWS_AT_A_TIME):
+        yield ids[start : start + _ROWS_AT_A_TIME]

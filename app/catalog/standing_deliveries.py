@@ -1,0 +1,154 @@
+"""Deliveries of what standing searches found: formed, leased, and sent until they arrive. Each match is in one delivery
+of a channel, and a delivery keeps its id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from app.catalog.search_tables import SavedSearchRow
+from app.catalog.sessions import Sessions
+from app.catalog.standing import present_matches_of
+from app.catalog.standing_tables import DeliveryState, StandingDeliveryRow, StandingMatchRow, StandingSearchRow
+from app.types.standing import MAX_DELIVERED_MATCHES, Channel, Delivery, KeptMatch, StandingSearch
+
+_KEPT_FOR = timedelta(days=14)  # after its end
+_COLUMNS: dict[Channel, InstrumentedAttribute[str | None]] = {
+    Channel.WEBHOOK: StandingMatchRow.webhook_delivery,
+    Channel.ALERT: StandingMatchRow.alert_delivery,
+}
+
+
+class StandingDeliveries(Sessions):
+    def form_deliveries(self) -> int:
+        """Puts what no delivery tells yet into new ones; how many."""
+        formed = 0
+        for channel in Channel:
+            for search_id in self._untold(channel):
+                with self._session(self._writer) as session:
+                    formed += _form(session, search_id, channel, self._clock())
+        return formed
+
+    def _untold(self, channel: Channel) -> Sequence[str]:
+        address = StandingSearchRow.webhook if channel is Channel.WEBHOOK else StandingSearchRow.alert
+        has_untold = (
+            select(StandingMatchRow.chunk_id)
+            .where(StandingMatchRow.search_id == StandingSearchRow.search_id, _COLUMNS[channel].is_(None))
+            .exists()
+        )
+        with self._session(self._engine) as session:
+            return session.scalars(select(StandingSearchRow.search_id).where(address.is_not(None), has_untold)).all()
+
+    def claim_delivery(self, *, lease: timedelta) -> Delivery | None:
+        """One that is due, or whose sender's lease ended."""
+        now = self._clock()
+        due = (
+            select(StandingDeliveryRow)
+            .where(StandingDeliveryRow.state == DeliveryState.WAITING, StandingDeliveryRow.not_before <= now)
+            .order_by(StandingDeliveryRow.not_before, StandingDeliveryRow.id)
+            .limit(1)
+        )
+        with self._session(self._engine) as session:
+            if session.scalar(due) is None:  # most of the time, and without the write lock
+                return None
+        with self._session(self._writer) as session:
+            row = session.scalar(due.with_for_update(skip_locked=True))
+            if row is None:
+                return None
+            row.attempts, row.fencing_token, row.not_before = row.attempts + 1, row.fencing_token + 1, now + lease
+            session.flush()
+            return row.as_delivery()
+
+    def delivered(self, delivery: Delivery) -> tuple[StandingSearch, list[KeptMatch]] | None:
+        """What it tells, without what was deleted meanwhile. None where nobody watches any more."""
+        with self._session(self._engine) as session:
+            found = session.execute(
+                select(StandingSearchRow, SavedSearchRow)
+                .join(SavedSearchRow)
+                .where(StandingSearchRow.search_id == delivery.search_id)
+            ).first()
+            if found is None:
+                return None
+            column = _COLUMNS[delivery.channel]
+            rows = session.scalars(
+                present_matches_of(delivery.search_id)
+                .where(column == delivery.id)
+                .order_by(StandingMatchRow.score.desc(), StandingMatchRow.chunk_id)
+            )
+            return found[0].as_standing(found[1], 0), [row.as_kept() for row in rows]
+
+    def finish_delivery(self, delivery: Delivery, *, error: str | None = None) -> None:
+        """It arrived; or, with an error, it is given up."""
+        self._end(delivery, DeliveryState.FAILED if error else DeliveryState.SENT, error, None)
+
+    def put_off_delivery(self, delivery: Delivery, error: str, *, retry_in: timedelta) -> None:
+        self._end(delivery, DeliveryState.WAITING, error, retry_in)
+
+    def delivery_failures(self, search_ids: Sequence[str]) -> dict[str, dict[Channel, str]]:
+        """By search and channel why its newest delivery has not arrived; left out where it has."""
+        statement = select(StandingDeliveryRow).where(StandingDeliveryRow.search_id.in_(search_ids))
+        found: dict[str, dict[Channel, str]] = {}
+        with self._session(self._engine) as session:
+            for row in session.scalars(statement.order_by(StandingDeliveryRow.created_at)) if search_ids else ():
+                of_search = found.setdefault(row.search_id, {})
+                if row.error:
+                    of_search[row.channel] = row.error
+                elif row.state == DeliveryState.SENT:
+                    of_search.pop(row.channel, None)
+        return found
+
+    def _end(self, delivery: Delivery, state: str, error: str | None, retry_in: timedelta | None) -> None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            session.execute(
+                update(StandingDeliveryRow)
+                .where(
+                    StandingDeliveryRow.id == delivery.id,
+                    StandingDeliveryRow.fencing_token == delivery.fencing_token,
+                    StandingDeliveryRow.state == DeliveryState.WAITING,
+                )
+                .values(
+                    state=state,
+                    error=error,
+                    not_before=now + (retry_in or timedelta()),
+                    finished_at=None if retry_in else now,
+                )
+            )
+            session.execute(delete(StandingDeliveryRow).where(StandingDeliveryRow.finished_at < now - _KEPT_FOR))
+
+
+def _form(session: Session, search_id: str, channel: Channel, now: datetime) -> int:
+    """One delivery for what is untold, as much as goes into one."""
+    column = _COLUMNS[channel]
+    # Locked, so that two processes form no two deliveries of the same.
+    held = session.scalar(
+        select(StandingSearchRow.search_id).where(StandingSearchRow.search_id == search_id).with_for_update()
+    )
+    untold = select(StandingMatchRow.chunk_id).where(StandingMatchRow.search_id == search_id, column.is_(None))
+    order = (StandingMatchRow.matched_at, StandingMatchRow.chunk_id)
+    ids = session.scalars(untold.order_by(*order).limit(MAX_DELIVERED_MATCHES)).all() if held else []
+    if not ids:
+        return 0
+    row = StandingDeliveryRow(
+        id=str(uuid4()),
+        search_id=search_id,
+        channel=channel,
+        state=DeliveryState.WAITING,
+        attempts=0,
+        fencing_token=0,
+        not_before=now,
+        created_at=now,
+    )
+    session.add(row)
+    session.flush()
+    session.execute(
+        update(StandingMatchRow)
+        .where(StandingMatchRow.search_id == search_id, StandingMatchRow.chunk_id.in_(ids))
+        .values({column: row.id})
+        .execution_options(synchronize_session=False)
+    )
+    return 1

@@ -1,0 +1,116 @@
+"""Standing searches of the caller, and feeds, which their secret addresses open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from app.collections.standing import check_watchable
+from app.collections.standing_news import NewsReader
+from app.errors import ConflictError, InputError, NotFoundError
+from app.ports.ledger import Ledger
+from app.ports.parts import SearchedIndex
+from app.search.questions import request_of
+from app.types.access import may_see
+from app.types.alerts import AlertTarget
+from app.types.documents import require_text
+from app.types.search import ALL_COLLECTIONS
+from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, SavedSearch
+from app.types.standing import MAX_WEBHOOK_CHARACTERS, Channel, News, StandingSearch, Watch
+
+MAX_STANDING_SEARCHES = 100  # of one person
+FEED_ENTRIES = 50
+
+
+class OwnStanding:
+    """`owner` tells whose they are; `require_access` raises where the caller may not read a collection."""
+
+    def __init__(
+        self,
+        catalog: Ledger,
+        index: SearchedIndex | None,
+        *,
+        owner: Callable[[], str],
+        require_access: Callable[[str], None],
+        alerts: Mapping[str, AlertTarget],
+    ) -> None:
+        """Without `index` no texts can be read."""
+        self._catalog = catalog
+        self._news = None if index is None else NewsReader(catalog, index)
+        self._owner = owner
+        self._require_access = require_access
+        self._alerts = alerts
+
+    def watch(self, search: str, watch: Watch) -> StandingSearch:
+        saved = self._saved(search)
+        collection = str(saved.request["collection"])
+        if collection == ALL_COLLECTIONS:
+            raise InputError("A search of all collections cannot keep watch: save it for one of them.")
+        self._require_access(collection)
+        check_watchable(request_of(saved.request, self._catalog))
+        self._check_channels(watch)
+        own = self._catalog.standing_searches(self._owner())
+        if len(own) >= MAX_STANDING_SEARCHES and all(each.id != saved.id for each in own):
+            raise ConflictError(
+                f"{len(own)} of your searches keep watch, which is as many as can; let one of them go first."
+            )
+        return self._catalog.watch(self._owner(), saved.id, watch)
+
+    def unwatch(self, search: str) -> None:
+        self._catalog.unwatch(self._owner(), self.find(search).id)
+
+    def standing(self) -> list[StandingSearch]:
+        return self._catalog.standing_searches(self._owner())
+
+    def find(self, search: str) -> StandingSearch:
+        for each in self.standing():
+            if search in (each.id, each.name):
+                return each
+        raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r} that keeps watch.")
+
+    def renew_feed(self, search: str) -> StandingSearch:
+        return self._catalog.renew_feed(self._owner(), self.find(search).id)
+
+    def news(self, search: str, *, unseen_only: bool = True, limit: int = 100, offset: int = 0) -> list[News]:
+        found = self.find(search)
+        self._require_access(found.collection)
+        kept = self._catalog.matches(found.owner, found.id, unseen_only=unseen_only, limit=limit, offset=offset)
+        assert self._news is not None
+        return self._news.read(found.collection, kept)
+
+    def mark_seen(self, search: str, chunk_ids: Sequence[str] | None = None) -> int:
+        return self._catalog.mark_seen(self._owner(), self.find(search).id, chunk_ids)
+
+    def failures(self, searches: Iterable[StandingSearch]) -> dict[str, dict[Channel, str]]:
+        return self._catalog.delivery_failures([each.id for each in searches])
+
+    def alerts(self) -> list[str]:
+        owner = self._owner()
+        return sorted(name for name, target in self._alerts.items() if target.is_for(owner))
+
+    def feed(self, token: str) -> tuple[StandingSearch, list[News]]:
+        found = self._catalog.standing_search_of_feed(token)
+        users = {user.name: user for user in self._catalog.users()}
+        if not may_see(users, found.owner, found.collection):
+            raise NotFoundError("There is no feed at this address; it may have been renewed.")
+        kept = self._catalog.matches(found.owner, found.id, limit=FEED_ENTRIES)
+        assert self._news is not None
+        return found, self._news.read(found.collection, kept)
+
+    def _saved(self, search: str) -> SavedSearch:
+        for each in self._catalog.saved_searches(self._owner()):
+            if search in (each.id, each.name):
+                return each
+        raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
+
+    def _check_channels(self, watch: Watch) -> None:
+        if watch.webhook is not None:
+            url = require_text(watch.webhook, name="webhook")
+            if (
+                not url.startswith(("http://", "https://"))
+                or len(url) > MAX_WEBHOOK_CHARACTERS
+                or not url.isprintable()
+            ):
+                raise InputError("The webhook is no address: write it as https://host/path.")
+        if watch.alert is not None and watch.alert not in self.alerts():
+            among = ", ".join(self.alerts()) or "none; GIRCSE_ALERTS_FILE names them"
+            raise InputError(f"There is no alert {watch.alert[:80]!r} for you. There are: {among}.")

@@ -1,0 +1,227 @@
+"""Completes documents and tells standing searches, in one transaction, what is new in them.
+
+What is new is what the catalog did not know, whatever the index holds: a worker that was killed between the two has
+told nothing yet. Vectors are those that the index holds; only searches that changed are embedded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from app.errors import InputError, NotFoundError, StandingChangedError
+from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.parts import Embedder, VectorIndex
+from app.runtime.lru import LRUCache
+from app.search.calibration import MatchCalibration, Scale, measure_scale, off_topic_wordings
+from app.search.exclusions import exclude_negated
+from app.search.questions import request_of
+from app.search.request_checks import check_request, check_value
+from app.search.standing import AskedSearch, StandingSet
+from app.search.steering import steer
+from app.search.value_reader import ValueReader
+from app.types.access import may_see
+from app.types.documents import Collection, Job
+from app.types.search import SearchMode, SearchRequest
+from app.types.standing import PreparedSearch, StandingMatch, Told
+
+log = logging.getLogger(__name__)
+
+_PAGE = 512  # chunks that are looked at together
+_KEPT_COLLECTIONS = 64
+_GROWTH = 2  # the scale is measured again when the index has grown by so much
+_OFF_TOPIC_UNDER_INSTRUCTION = 32  # each of which is refined
+
+
+@dataclass(frozen=True)
+class _Standing:
+    searches: StandingSet
+    points: int  # when the scales were measured
+
+
+class StandingCompletion:
+    """Safe to use from several threads. A `Completion`."""
+
+    def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._preparation = StandingPreparation(catalog, index, embedder)
+        self._reader = ValueReader(embedder)
+        self._kept: LRUCache[str, _Standing] = LRUCache(_KEPT_COLLECTIONS)
+        self._lock = threading.Lock()
+
+    def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        while True:
+            standing = self._standing(collection)
+            matches = self._matches(collection, standing, done) if standing.searches else ()
+            try:
+                return self._catalog.complete_many(done, told=Told(standing.version, matches))
+            except StandingChangedError as change:
+                log.debug("Asked again: %s", change)
+
+    def _matches(
+        self, collection: Collection, standing: StandingSet, done: Mapping[Job, IngestedDocument]
+    ) -> list[StandingMatch]:
+        seeing = self._seeing(collection, standing)
+        found: list[StandingMatch] = []
+        ids = self._new_chunks(collection, done)
+        while page := list(islice(ids, _PAGE)):
+            points = self._index.retrieve(collection.active_index, page)
+            found += [each for each in standing.find(points) if each.search_id in seeing]
+        return found
+
+    def _new_chunks(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> Iterator[str]:
+        known = self._catalog.known_chunks(collection.active_index, [job.document_id for job in done])
+        for document in done.values():
+            for chunk in document.chunks:
+                if chunk.id not in known:
+                    yield chunk.id
+
+    def _seeing(self, collection: Collection, standing: StandingSet) -> set[str]:
+        """Ids of the searches whose owners may see the collection at this moment."""
+        users = {user.name: user for user in self._catalog.users()}
+        return {each.id for each in standing.searches if may_see(users, each.owner, collection.name)}
+
+    def _standing(self, collection: Collection) -> StandingSet:
+        name = collection.active_index
+        version = self._catalog.standing_version(collection.name)
+        if not version:
+            return StandingSet(0, (), collection, self._reader)
+        points = self._index.count(name)
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is None or kept.searches.version != version or points >= _GROWTH * max(1, kept.points):
+                version, prepared = self._catalog.standing_in(collection.name)
+                asked = self._preparation.prepare(prepared, collection, points)
+                kept = _Standing(StandingSet(version, asked, collection, self._reader), points)
+                self._kept.keep({name: kept})
+            return kept.searches
+
+
+class StandingPreparation:
+    """Embeds searches that are new or changed, and measures the scale of their `match`; both are kept."""
+
+    def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._embedder = embedder
+        self._calibration = MatchCalibration(index, embedder)
+        self._off_topic: LRUCache[tuple[object, ...], np.ndarray] = LRUCache(16)
+
+    def prepare(self, standing: Sequence[PreparedSearch], collection: Collection, points: int) -> list[AskedSearch]:
+        """Those that can be asked; why others cannot is kept, too."""
+        scales: dict[tuple[object, ...], Scale] = {}
+        asked, changed = [], []
+        for each in standing:
+            try:
+                request = self.checked(each, collection)
+                prepared = self._prepared(each, request, collection, points, scales)
+            except (InputError, NotFoundError) as error:
+                if each.error != str(error):
+                    changed.append(replace(each, error=str(error), space=""))
+                continue
+            if prepared != each:
+                changed.append(prepared)
+            vector = np.asarray(prepared.vector, dtype=np.float64)
+            scale = Scale(prepared.median, prepared.deviation)
+            asked.append(AskedSearch(each.id, each.owner, request, each.strength, vector, scale))
+        if changed:
+            self._catalog.prepare_standing(changed)
+        return asked
+
+    def checked(self, search: PreparedSearch, collection: Collection) -> SearchRequest:
+        """With the instruction and values of its lens, and without what its query negates. Raises InputError."""
+        request = replace(request_of(search.request, self._catalog), collection=collection.name)
+        check_watchable(request)
+        return exclude_negated(request).request
+
+    def _prepared(
+        self,
+        search: PreparedSearch,
+        request: SearchRequest,
+        collection: Collection,
+        points: int,
+        scales: dict[tuple[object, ...], Scale],
+    ) -> PreparedSearch:
+        if request.mode is SearchMode.SPARSE:
+            return replace(search, space=_space(request, collection), vector=(), error=None)
+        space = _space(request, collection)
+        if search.space != space:
+            vector = tuple(self._vector(request, collection))
+            search = replace(search, space=space, vector=vector, points=0, error=None)
+        if search.points == 0 or points >= _GROWTH * search.points:
+            scale = self._scale(request, collection, scales)
+            search = replace(search, median=scale.median, deviation=scale.deviation, points=max(1, points))
+        return search
+
+    def _vector(self, request: SearchRequest, collection: Collection) -> list[float]:
+        def of_document(text: str) -> Sequence[float]:
+            return self._embedder.embed_documents(
+                [text], instruction=collection.document_instruction, steps=collection.document_steps
+            )[0]
+
+        if request.instruction:
+            found = self._embedder.embed_query(request.query, instruction=request.instruction, steps=request.steps)
+            vector: Sequence[float] = found.vector.tolist()
+        else:
+            vector = of_document(request.query)
+        words = [(bias, of_document(word)) for word, bias in request.token_bias.items()]
+        # As it is kept, so that a worker that prepared it and one that read it decide alike.
+        return np.asarray(steer(vector, words) if words else vector, dtype=np.float32).tolist()
+
+    def _scale(self, request: SearchRequest, collection: Collection, known: dict[tuple[object, ...], Scale]) -> Scale:
+        key = (request.instruction, request.steps) if request.instruction else ()
+        if key not in known:
+            known[key] = measure_scale(
+                self._index, collection.active_index, self._off_topic_vectors(request, collection)
+            )
+        return known[key]
+
+    def _off_topic_vectors(self, request: SearchRequest, collection: Collection) -> np.ndarray:
+        if not request.instruction:
+            return self._calibration.off_topic_vectors(collection)
+        key = (collection.fingerprint, request.instruction, request.steps)
+        found = self._off_topic.get(key)
+        if found is None:
+            found = np.stack(
+                [
+                    np.asarray(
+                        self._embedder.embed_query(text, instruction=request.instruction, steps=request.steps).vector
+                    )
+                    for text in off_topic_wordings(_OFF_TOPIC_UNDER_INSTRUCTION)
+                ]
+            )
+            self._off_topic.keep({key: found})
+        return found
+
+
+def check_watchable(request: SearchRequest) -> None:
+    """Raises InputError for what cannot be asked of one passage alone."""
+    check_request(request)
+    check_value(request)
+    if request.like or request.unlike:
+        raise InputError(
+            "A search with “more like this” cannot keep watch, since its examples may go: leave them out, and save it."
+        )
+
+
+def _space(request: SearchRequest, collection: Collection) -> str:
+    """What the vector of a search depends on."""
+    parts = (
+        collection.fingerprint,
+        collection.document_instruction,
+        collection.document_steps,
+        request.query,
+        request.instruction or "",
+        request.steps,
+        request.mode.value,
+        sorted(request.token_bias.items()),
+    )
+    return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()

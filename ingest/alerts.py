@@ -1,0 +1,45 @@
+"""Sends what standing searches found by mail or chat, to targets that the operator wrote down; extra `[alerts]`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from app.errors import DeliveryError
+from app.types.alerts import AlertTarget
+from app.types.standing import Delivery, News, StandingSearch
+
+_SHOWN, _SHOWN_CHARACTERS = 10, 300
+
+
+class AlertSender:
+    def __init__(self, targets: Mapping[str, AlertTarget]) -> None:
+        self._targets = targets
+
+    def __call__(self, delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> None:
+        """Raises DeliveryError."""
+        target = self._targets.get(search.watch.alert or "")
+        if target is None or not target.is_for(search.owner):
+            raise DeliveryError(f"The alert {search.watch.alert!r} is not there any more.", is_final=True)
+        import apprise
+
+        logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log addresses, which hold credentials
+        sender = apprise.Apprise()
+        if not sender.add(target.url):
+            raise DeliveryError(f"apprise cannot read the address of the alert {search.watch.alert!r}.", is_final=True)
+        title, body = written(delivery, search, news)
+        if not sender.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
+            raise DeliveryError(f"The alert {search.watch.alert!r} did not go out.")
+
+
+def written(delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> tuple[str, str]:
+    """Title and body, as plain text."""
+    lines = []
+    for each in news[:_SHOWN]:
+        text = " ".join(each.text.split())
+        lines += [each.title or each.uri, text[:_SHOWN_CHARACTERS] + ("…" if len(text) > _SHOWN_CHARACTERS else ""), ""]
+    if len(news) > _SHOWN:
+        lines += [f"… and {len(news) - _SHOWN} more", ""]
+    lines.append(f"{delivery.id}")
+    name = " ".join(search.name.split())
+    return f"{len(news)} new in {search.collection}: {name}", "\n".join(lines)
