@@ -87,6 +87,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         own_searches=parts.own_searches,
         max_steps=parts.max_steps,
         examples=parts.examples,
+        first_example=parts.first_example,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
