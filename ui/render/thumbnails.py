@@ -11,7 +11,10 @@ from app.types.search import Hit
 from ui.language import html
 from ui.render.text import clean
 
-_SWITCH = ' · <button type="button" class="plain" data-thumbnails aria-pressed="false">[[Pictures of pages]]</button>'
+_SWITCH = (
+    '<span class="pictures"><span class="dot"> · </span><button type="button" class="plain" data-thumbnails '
+    'aria-pressed="false">[[Pictures of pages]]</button></span>'
+)
 
 
 def _has_page(hit: Hit) -> bool:
