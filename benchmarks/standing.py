@@ -23,7 +23,8 @@ from app.collections.library import sample_rows
 from app.services import Services
 from app.settings import Settings
 from app.testing import text_source
-from app.types.access import OPERATOR
+from app.types.access import Role, User
+from app.types.documents import utc_now
 from app.types.standing import Strength, Watch
 from app.wiring.ingestion import open_pipeline
 from app.wiring.services import open_services
@@ -37,9 +38,11 @@ _BLOCK = 256
 def watch(services: Services, count: int) -> None:
     """Queries are first sentences of the sample library, of which others are then new."""
     texts = [row.text.split(". ")[0][:200] for row in sample_rows()]
+    for number in range(-(-count // 500)):
+        services.catalog.add_user(User(f"reader-{number}", Role.READER, utc_now()))
     for number in range(count):
         question = {"query": f"{texts[number % len(texts)]} {number // len(texts) or ''}", "collection": WATCHED}
-        saved = services.catalog.save_search(f"{OPERATOR.name}-{number // 500}", f"search {number}", question)
+        saved = services.catalog.save_search(f"reader-{number // 500}", f"search {number}", question)
         services.catalog.watch(saved.owner, saved.id, Watch([Strength.FAIR, Strength.STRONG][number % 2]))
 
 
@@ -86,10 +89,10 @@ def main() -> None:
     with opened() as (services, pipeline):
         for name in (PLAIN, WATCHED):
             services.library.ensure_collection(name)
-            ingest(services, pipeline, name, rows[:50], "first")
+            ingest(services, pipeline, name, rows[:400], "first")
         watch(services, options.searches)
         began = time.perf_counter()
-        ingest(services, pipeline, WATCHED, rows[50:52], "prepare")
+        ingest(services, pipeline, WATCHED, rows[400:402], "prepare")
         print(f"{options.searches:,} searches prepared in {time.perf_counter() - began:.1f} s, once")
         spent: dict[str, list[float]] = {PLAIN: [], WATCHED: []}
         for turn in range(options.rounds):
@@ -98,7 +101,7 @@ def main() -> None:
             for name in (PLAIN, WATCHED) if turn % 2 else (WATCHED, PLAIN):
                 own = [f"{text} {name}" for text in texts]
                 spent[name].append(ingest(services, pipeline, name, own, f"{name}-{turn}"))
-        owners = {f"{OPERATOR.name}-{number // 500}" for number in range(options.searches)}
+        owners = {f"reader-{number // 500}" for number in range(options.searches)}
         found = sum(each.unseen for owner in owners for each in services.catalog.standing_searches(owner))
     medians = {name: statistics.median(each) for name, each in spent.items()}
     added = medians[WATCHED] / medians[PLAIN] - 1
