@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.searches import OwnSearches
@@ -80,6 +81,7 @@ class PageParts:
     """
 
     search: Search
+    answers: Answers
     proposals: Proposals
     catalog: Catalog
     texts: Texts

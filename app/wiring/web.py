@@ -91,6 +91,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
 def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: bool) -> PageParts:
     return PageParts(
         search=services.search,
+        answers=services.answers,
         proposals=services.proposals,
         catalog=services.catalog,
         texts=services.library,

@@ -152,12 +152,13 @@ def _render_summary(
         steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
-        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}{}</p>'
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span> · {}{}{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
         steps,
         number(round(_total_ms(result.timings_ms))),
+        html('<button type="button" class="plain" data-event="answer">[[Answer]]</button>'),
         _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
         render_thumbnail_switch(result.hits),
@@ -165,11 +166,10 @@ def _render_summary(
 
 
 _EXPORT = (
-    ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span '
-    'class="menu" id="export" popover data-request="{}"><button type="button" '
-    'class="plain-button" data-format="csv">CSV</button> <button type="button" '
-    'class="plain-button" data-format="json">JSON</button> <button type="button" '
-    'class="plain-button" data-format="md">Markdown</button></span>'
+    ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span class="menu" id="export" '
+    'popover data-request="{}"><button type="button" class="plain-button" data-format="csv">CSV</button> <button '
+    'type="button" class="plain-button" data-format="json">JSON</button> <button type="button" class="plain-button" '
+    'data-format="md">Markdown</button></span>'
 )
 
 
