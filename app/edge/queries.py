@@ -58,14 +58,14 @@ def record_to_json(record: edge.Record) -> dict[str, object]:
 
 def block_of(records: Sequence[edge.Record]) -> dict[str, object]:
     """Of those that have a dense vector: ids and payloads, and the vectors of all in one piece."""
-    points, vectors = [], array("f")
+    points, vectors = [], []
     for record in records:
         vector = record.vector
         dense = vector.get("") if isinstance(vector, dict) else vector
         if isinstance(dense, list):
             points.append({"id": record.id, "payload": record.payload})
-            vectors.extend(dense)  # type: ignore[arg-type] # no list of lists, which multivectors would be
-    return {"points": points, "vectors": b64encode(vectors).decode("ascii")}
+            vectors.append(array("f", dense).tobytes())  # type: ignore[arg-type] # of no multivector
+    return {"points": points, "vectors": b64encode(b"".join(vectors)).decode("ascii")}
 
 
 def payload_choice(choice: PayloadChoice) -> Any:
