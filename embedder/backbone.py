@@ -26,6 +26,8 @@ from embedder.gguf_source import find_parts
 from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.heads import SoftHead, attach_soft_head
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
+from embedder.model_packages import joined_model
+from embedder.mpnet import load_mpnet
 from embedder.vocabulary import build_vocabulary
 from embedder.weight_formats import Product, fastest_format, in_int8
 
@@ -37,6 +39,7 @@ logger = logging.getLogger(__name__)
 # What is computed in. int8: weights of eight bits, which the decoder of ours alone can read.
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
+PARTS_PREFIX = "packages:"  # of parts of one archive, with commas between
 GGUF_PREFIX = "gguf:"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
 _CANARY_TOKENS = 9
@@ -133,6 +136,8 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
     """
     if name.startswith(PACKAGE_PREFIX):
         return _package_folder(name.removeprefix(PACKAGE_PREFIX))
+    if name.startswith(PARTS_PREFIX):
+        return joined_model(name.removeprefix(PARTS_PREFIX).split(","))
     if name.startswith(GGUF_PREFIX):
         file = Path(name.removeprefix(GGUF_PREFIX)).expanduser()
         if not file.is_file():
@@ -216,6 +221,29 @@ def load_backbone(
     if backbone.decoder is None and (dtype == "int8" or top_entries is not None):
         raise ContractError(f"{base} is of a layout that is not read in int8, nor by top entries of soft tokens.")
     return backbone
+
+
+def load_bare_encoder(base: Path, *, device: str, dtype: str) -> Backbone:
+    """An encoder without a head, of the layout of BERT or MPNet: it reads prompts and generates nothing.
+
+    Raises ContractError where the layout is another.
+    """
+    loaded = load_bert(base) or load_mpnet(base)
+    if loaded is None:
+        raise ContractError(f"{base} is no encoder of the layout of BERT or MPNet: it cannot be read without a head.")
+    model: Any = loaded.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    backbone = Backbone(
+        model=model,
+        body=model.base_model,
+        embedding=model.get_input_embeddings(),
+        head=nn.Identity(),
+        soft_head=None,
+        attention="prefix",
+        soft_weight=model.get_input_embeddings().weight,
+    )
+    layout = with_products(read_layout(model), in_int8 if dtype == "int8" else fastest_format)
+    backbone = replace(backbone, decoder=Decoder(layout, None, sees_both_ways=True))
+    return replace(backbone, base=backbone)
 
 
 def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype: str) -> nn.Module:

@@ -33,14 +33,14 @@ class BertModules(nn.Module):
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
         self.config = config
-        self.bert = _modules(
-            embeddings=_modules(
-                word_embeddings=_embedding(config.vocab_size, config.hidden_size),
-                position_embeddings=_embedding(config.max_position_embeddings, config.hidden_size),
-                token_type_embeddings=_embedding(config.type_vocab_size, config.hidden_size),
+        self.bert = modules_of(
+            embeddings=modules_of(
+                word_embeddings=empty_embedding(config.vocab_size, config.hidden_size),
+                position_embeddings=empty_embedding(config.max_position_embeddings, config.hidden_size),
+                token_type_embeddings=empty_embedding(config.type_vocab_size, config.hidden_size),
                 LayerNorm=nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
             ),
-            encoder=_modules(layer=nn.ModuleList([_layer(config) for _ in range(config.num_hidden_layers)])),
+            encoder=modules_of(layer=nn.ModuleList([_layer(config) for _ in range(config.num_hidden_layers)])),
         )
         body: Any = self.bert
         body.config = config
@@ -58,7 +58,7 @@ class BertModules(nn.Module):
 
 def load_bert(folder: Path) -> BertModules | None:
     """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
-    config = _read_config(folder)
+    config = read_model_config(folder)
     files = sorted(folder.glob("*.safetensors"))
     if len(files) != 1 or any(config.get(entry) not in allowed for entry, allowed in _REQUIRED.items()):
         return None
@@ -72,13 +72,13 @@ def load_bert(folder: Path) -> BertModules | None:
         for name, tensor in load_file(files[0]).items()
         if not name.removeprefix(_BODY).startswith(_UNREAD)
     }
-    if {name: tensor.shape for name, tensor in weights.items()} != _shapes_of(model.bert):
+    if {name: tensor.shape for name, tensor in weights.items()} != shapes_of(model.bert):
         return None
     model.bert.load_state_dict(weights, assign=True)
     return model
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_model_config(folder: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -86,34 +86,34 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _shapes_of(module: nn.Module) -> dict[str, torch.Size]:
+def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in module.state_dict().items()}
 
 
 def _layer(config: SimpleNamespace) -> nn.Module:
     size = config.hidden_size
-    attention = _modules(query=nn.Linear(size, size), key=nn.Linear(size, size), value=nn.Linear(size, size))
+    attention = modules_of(query=nn.Linear(size, size), key=nn.Linear(size, size), value=nn.Linear(size, size))
     shape: Any = attention
     shape.num_attention_heads = config.num_attention_heads
     shape.attention_head_size = size // config.num_attention_heads
     shape.scaling = shape.attention_head_size**-0.5
-    return _modules(
-        attention=_modules(self=attention, output=_output(size, size, config)),
-        intermediate=_modules(dense=nn.Linear(size, config.intermediate_size)),
-        output=_output(config.intermediate_size, size, config),
+    return modules_of(
+        attention=modules_of(self=attention, output=output_block(size, size, config)),
+        intermediate=modules_of(dense=nn.Linear(size, config.intermediate_size)),
+        output=output_block(config.intermediate_size, size, config),
     )
 
 
-def _output(inputs: int, outputs: int, config: SimpleNamespace) -> nn.Module:
-    return _modules(dense=nn.Linear(inputs, outputs), LayerNorm=nn.LayerNorm(outputs, eps=config.layer_norm_eps))
+def output_block(inputs: int, outputs: int, config: SimpleNamespace) -> nn.Module:
+    return modules_of(dense=nn.Linear(inputs, outputs), LayerNorm=nn.LayerNorm(outputs, eps=config.layer_norm_eps))
 
 
-def _embedding(rows: int, size: int) -> nn.Embedding:
+def empty_embedding(rows: int, size: int) -> nn.Embedding:
     # Initialising one without memory would import torch's compiler.
     return nn.Embedding.from_pretrained(torch.empty(rows, size))
 
 
-def _modules(**children: nn.Module) -> nn.Module:
+def modules_of(**children: nn.Module) -> nn.Module:
     module = nn.Module()
     for name, child in children.items():
         module.add_module(name, child)

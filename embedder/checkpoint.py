@@ -13,7 +13,15 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
-from embedder.backbone import DTYPES, GGUF_PREFIX, Backbone, load_backbone, locate_model, release_body
+from embedder.backbone import (
+    DTYPES,
+    GGUF_PREFIX,
+    Backbone,
+    load_backbone,
+    load_bare_encoder,
+    locate_model,
+    release_body,
+)
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
@@ -220,6 +228,8 @@ def load_parts(
     checkpoint: Checkpoint, *, device: str, dtype: str, top_entries: int | None = None, cuda_graphs: bool = False
 ) -> tuple[Backbone, Tokenizer]:
     """The model on `device` in `dtype`, and the tokenizer that goes with it."""
+    if checkpoint.contract.head == "none":
+        return load_bare_encoder(checkpoint.base, device=device, dtype=dtype), load_tokenizer(checkpoint.base)
     backbone = load_backbone(
         checkpoint.base,
         attention=checkpoint.contract.attention,

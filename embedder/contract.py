@@ -16,7 +16,7 @@ from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
 ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
-HEADS = ("lm_head", "soft_head")
+HEADS = ("lm_head", "soft_head", "none")  # none: an encoder that generates nothing, read beside an instruction at most
 _DEFAULT_STEPS = ("default_query_steps", "default_document_steps")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -62,6 +62,8 @@ class Contract:
         _check_choice("head", self.head, HEADS)
         if self.plain_pooling is not None:
             _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
+        if self.head == "none" and not (self.pooling in PROMPT_POOLINGS and self.plain_pooling):
+            raise ContractError(f"Contract of {self.name!r}: without a head, both poolings are of the prompt.")
         least = {"max_length": 1, "dimension": 1} | dict.fromkeys(_DEFAULT_STEPS, self.min_steps)
         for name, minimum in least.items():
             if getattr(self, name) < minimum:
@@ -75,6 +77,11 @@ class Contract:
     def min_steps(self) -> int:
         """0 where the base model is an embedder by itself."""
         return 0 if self.plain_pooling else 1
+
+    @property
+    def most_steps(self) -> int | None:
+        """1 where it generates nothing: it is read beside the instruction, or not. None: as many as it has room for."""
+        return 1 if self.head == "none" else None
 
     @property
     def fingerprint(self) -> str:

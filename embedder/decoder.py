@@ -33,11 +33,21 @@ class RowGroup:
 class Decoder:
     """A body of a known layout. Holds no state of a run."""
 
-    def __init__(self, layout: Layout, vocabulary: Vocabulary, *, sees_both_ways: bool) -> None:
+    def __init__(self, layout: Layout, vocabulary: Vocabulary | None, *, sees_both_ways: bool) -> None:
         self._layout = layout
-        self.vocabulary = vocabulary
+        self._vocabulary = vocabulary  # None: of an encoder that generates nothing
         self._sees_both_ways = sees_both_ways  # among the positions of a prompt
         self._spare = SpareMemory()
+
+    def with_sight(self, *, both_ways: bool) -> Decoder:
+        """The same weights under another attention within prompts."""
+        return Decoder(self._layout, self._vocabulary, sees_both_ways=both_ways)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        if self._vocabulary is None:
+            raise ValueError("A soft token was asked for, but the model has no head that says words.")
+        return self._vocabulary
 
     @property
     def can_share(self) -> bool:
@@ -104,6 +114,7 @@ class KVCacheSession:
         groups = _group([each - shared for each in self.lengths], first_token=shared)
         starts_ends = [(0, shared), *((shared, each) for each in self.lengths)]
         positions = torch.cat([torch.arange(*each, device=inputs.device) for each in starts_ends])
+        relative = self.layout.relative
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             window = self.layout.layers[layer].window
@@ -119,17 +130,23 @@ class KVCacheSession:
                     places = slice(longest - keys.shape[2], longest)
                     self._keys[layer, group.rows, :, places] = keys
                     self._values[layer, group.rows, :, places] = values
-                attended = self._attend(queries, keys, values, window=window)
+                bias = None if relative is None else relative.bias(group.length, q.dtype)
+                attended = self._attend(queries, keys, values, window=window, mask=bias)
                 out[group.tokens] = attended.transpose(1, 2).reshape(-1, *q.shape[1:])
             return out
 
         return self._forward(inputs, positions, attend)
 
-    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None) -> Tensor:
-        """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values."""
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values.
+
+        mask: (heads, n, n), added before the softmax, where prompts are seen both ways.
+        """
         before = keys.shape[2] - queries.shape[2]
-        is_cut = window is not None and keys.shape[2] > window
-        mask = None
+        # What is seen both ways has no windows, as in transformers where all positions are let through.
+        is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
         if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
             if window is not None and is_cut:

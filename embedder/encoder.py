@@ -67,7 +67,7 @@ class Encoder:
 
     @property
     def max_steps(self) -> int:
-        return min(MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+        return min(self.contract.most_steps or MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
 
     @property
     def info(self) -> ModelInfo:

@@ -1,4 +1,4 @@
-"""Layouts of a decoder's body, read from its modules: that of BERT, and that of Llama and its relatives (Mistral,
+"""Layouts of a body, read from its modules: that of BERT, that of MPNet, and that of Llama and its relatives (Mistral,
 Qwen2, Qwen3, and Gemma 3, whose layers have two norms more)."""
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from embedder.relative_places import RelativePlaces
 from embedder.weight_formats import Linear, Product, linear_of
+
+_PAD_ROWS = 2  # of MPNet: its first position is the one after its pad's
 
 
 class UnknownLayoutError(Exception):
@@ -60,6 +63,7 @@ class Layout:
     places: tuple[Tensor, Norm] | None  # learned positions (P, D) and the norm after them
     rotary: nn.Module | None
     final_norm: Norm | None
+    relative: RelativePlaces | None = None  # of prompts alone: there is no position after them
 
     @property
     def has_windows(self) -> bool:
@@ -108,7 +112,9 @@ def read_layout(model: nn.Module) -> Layout:
     """Raises UnknownLayoutError. Parts that belong together are packed; the modules of `model` keep views of them."""
     body: Any = model.base_model
     try:
-        return _read_bert(body) if hasattr(body, "encoder") else _read_llama(body)
+        if not hasattr(body, "encoder"):
+            return _read_llama(body)
+        return _read_mpnet(body) if hasattr(body.encoder, "relative_attention_bias") else _read_bert(body)
     except AttributeError as error:
         raise UnknownLayoutError(f"{type(body).__name__}: {error}") from error
 
@@ -143,6 +149,36 @@ def _read_bert(body: Any) -> Layout:
         places=(table, norm_of(embeddings.LayerNorm)),
         rotary=None,
         final_norm=None,
+    )
+
+
+def _read_mpnet(body: Any) -> Layout:
+    config = body.config
+    head_size = config.hidden_size // config.num_attention_heads
+    layers = [
+        Layer(
+            qkv=_packed(each.attention.attn.q, each.attention.attn.k, each.attention.attn.v),
+            out=linear_of(each.attention.attn.o),
+            up=replace(linear_of(each.intermediate.dense), has_gelu=True),
+            down=linear_of(each.output.dense),
+            attention_norm=norm_of(each.attention.LayerNorm),
+            feed_norm=norm_of(each.output.LayerNorm),
+        )
+        for each in body.encoder.layer
+    ]
+    return Layout(
+        layers=layers,
+        heads=config.num_attention_heads,
+        key_heads=config.num_attention_heads,
+        head_size=head_size,
+        scaling=head_size**-0.5,
+        gate=None,
+        is_norm_first=False,
+        # The first rows are of pads, which are not read.
+        places=(body.embeddings.position_embeddings.weight[_PAD_ROWS:], norm_of(body.embeddings.LayerNorm)),
+        rotary=None,
+        final_norm=None,
+        relative=RelativePlaces(body.encoder.relative_attention_bias.weight),
     )
 
 

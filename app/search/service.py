@@ -282,7 +282,8 @@ class SearchService:
     def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Refinement, QueryVectors]:
         read = self.refine(request.query, instruction=request.instruction, steps=request.steps)
         words = [(bias, self._document_vector(word, collection)) for word, bias in request.token_bias.items()]
-        if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or not read.steps:
+        is_plain = not read.steps and not read.instruction  # a model without soft tokens may read the instruction yet
+        if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or is_plain:
             return read, QueryVectors(steer(read.vector, words))
         plain = steer(self.refine(request.query, instruction="", steps=0).vector, words)
         is_refined = _is_ranked_by_refinement(request, read.instruction, collection)

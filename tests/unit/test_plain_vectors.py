@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,3 +91,23 @@ def test_its_stages_show_the_first_ranking_and_then_the_second(application: Any)
 
     assert names(ask()) == [StageName.RANKED, StageName.RERANKED, StageName.HIGHLIGHTED]
     assert names(ask(instruction="")) == names(ask(rerank=0)) == [StageName.RANKED, StageName.HIGHLIGHTED]
+
+
+class SilentEmbedder(ToyEmbedder):
+    """Reads the instruction, and generates no soft token."""
+
+    def embed_query(self, *args: Any, **more: Any) -> Any:
+        return replace(super().embed_query(*args, **more), steps=())
+
+
+def test_a_model_without_soft_tokens_is_asked_with_the_instruction_and_without(
+    toy_services_factory: Callable[..., Any],
+) -> None:
+    application = toy_services_factory(embedder=SilentEmbedder(dimension=4096, has_plain_vectors=True))
+    for text in TEXTS:
+        application.add(text)
+    search = application.services.search.search
+    instructed, bare = search(ask()), search(ask(instruction=""))
+    assert legs(instructed) == set(Leg)
+    assert Leg.PLAIN not in legs(bare)  # it would say the same again
+    assert instructed.refinement == ()
