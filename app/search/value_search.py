@@ -109,7 +109,9 @@ class ValueSearch:
         if rest:
             found, vectors = self._index.vectors(collection.active_index, rest)
             ids += found
-            parts.append(self._reader.label(vectors.reshape(-1, collection.dimension), values, collection=collection))
+            texts = {each.point.id: str(each.point.payload.get("page_content", "")) for each in points}
+            read = vectors.reshape(-1, collection.dimension)
+            parts.append(self._reader.label(read, [texts[each] for each in found], values, collection=collection))
         known = {point_id: row for row, point_id in enumerate(ids)}
         present = [each for each in points if each.point.id in known]
         return present, ValueLabels.joined(parts).picked([known[each.point.id] for each in present])
