@@ -33,7 +33,11 @@ class _Command:
 # Importing all of them takes a second, which `gircse --help` must not spend, nor a command for the others.
 COMMANDS: Mapping[str, _Command] = {
     "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
-    "answer": _Command("answer:answer", SEARCHING, "Answer a question with sentences that cite passages."),
+    "answer": _Command(
+        "answer:answer",
+        SEARCHING,
+        "Answer a question with sentences that cite passages, or say that no passage answers it.",
+    ),
     "saved": _Command("saved:saved", SEARCHING, "List, run, watch and delete saved searches."),
     "history": _Command("saved:history", SEARCHING, "List and clear what was searched for on the pages."),
     "refine": _Command("refine:refine", SEARCHING, "Show the tokens that the model generates while it embeds a query."),
@@ -43,6 +47,7 @@ COMMANDS: Mapping[str, _Command] = {
         FILLING,
         "Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.",
     ),
+    "sources": _Command("sources:sources", FILLING, "Pages, feeds and sitemaps that are fetched again on a schedule."),
     "watch": _Command(
         "watch:watch",
         FILLING,

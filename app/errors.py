@@ -4,6 +4,7 @@ GircseError
 ├── InputError                 the caller's input cannot be used                      422
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; the reason goes on its row
+│   │   └── VanishedError      it is not there any more
 │   ├── FilterError
 │   └── ArchiveError
 ├── NotFoundError              something named does not exist                         404
@@ -68,6 +69,10 @@ class EmptyQueryError(InputError):
 
 class DocumentError(InputError):
     """A document cannot be read. The message is shown to the person who added it."""
+
+
+class VanishedError(DocumentError):
+    """What was to be fetched is not there."""
 
 
 class FilterError(InputError):

@@ -9,14 +9,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.search.bm25 import document_vector, query_vector
 from app.types.chunk_text import embedded_text_of
-from app.types.documents import IndexStatus, Metadata, Point, ScoredPoint, Source
+from app.types.documents import IndexStatus, Metadata, Owned, Point, ScoredPoint, Source
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
@@ -209,6 +209,19 @@ class InMemoryVectorIndex:
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         found = self.retrieve(index, ids)
         return [each.id for each in found], np.asarray([each.vector for each in found], dtype=np.float32)
+
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+        found = self._owned(index, ids)
+        vectors = np.asarray([each.vector for each in found], dtype=np.float32)
+        return Owned([each.id for each in found], [str(_metadata(each)["document_id"]) for each in found], vectors)
+
+    def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
+        found = self._owned(index, ids)
+        labels = [cast("Mapping[str, object] | None", each.payload.get(field)) for each in found]
+        return Owned([each.id for each in found], [str(_metadata(each)["document_id"]) for each in found], labels)
+
+    def _owned(self, index: str, ids: Sequence[str]) -> list[Point]:
+        return [each for each in self.retrieve(index, ids) if "document_id" in _metadata(each)]
 
     def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
         found = [each for each in self._all(index) if field in each.payload]

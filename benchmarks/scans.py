@@ -101,22 +101,24 @@ def _covered(place: Sequence[float], boxes: Sequence[Sequence[float]]) -> float:
 
 
 @contextmanager
-def peak_memory(reader: ProcessReader) -> Iterator[list[float]]:
-    """MB that the largest of its children took."""
-    peak, ended = [0.0], threading.Event()
+def watched(reader: ProcessReader) -> Iterator[dict[str, float]]:
+    """MB that the largest of its children took, and seconds of processor time of the one that worked longest."""
+    seen, ended = {"megabytes": 0.0, "cpu_s": 0.0}, threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.1):
             for pid in reader.child_ids:
                 try:
-                    peak[0] = max(peak[0], psutil.Process(pid).memory_info().rss / 1e6)
+                    child = psutil.Process(pid)
+                    seen["megabytes"] = max(seen["megabytes"], child.memory_info().rss / 1e6)
+                    seen["cpu_s"] = max(seen["cpu_s"], sum(child.cpu_times()[:2]))
                 except psutil.Error:
                     continue
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield peak
+        yield seen
     finally:
         ended.set()
         thread.join()
@@ -219,7 +221,7 @@ def measure_long(page_count: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "long.pdf"
         file.write_bytes(long_scan(page_count))
-        with ProcessReader() as reader, peak_memory(reader) as peak:
+        with ProcessReader() as reader, watched(reader) as seen:
             started = time.monotonic()
             text = TextInMemory()
             found = reader(file, uri="long.pdf", into=text)
@@ -229,7 +231,9 @@ def measure_long(page_count: int) -> dict[str, object]:
             "megabytes": round(file.stat().st_size / 1e6, 1),
             "seconds": round(seconds, 1),
             "seconds_per_page": round(seconds / page_count, 2),
-            "largest_child_mb": round(peak[0]),
+            "cpu_seconds": round(seen["cpu_s"], 1),
+            "cpu_seconds_per_page": round(seen["cpu_s"] / page_count, 2),
+            "largest_child_mb": round(seen["megabytes"]),
             "found": dict(found.metadata),
             "characters": len(text.of(found).text),
         }

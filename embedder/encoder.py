@@ -13,12 +13,12 @@ from torch.nn.functional import normalize
 from tqdm.auto import tqdm
 
 from embedder.backbone import Backbone
-from embedder.batching import pad, plan_batches, repeat_rows
+from embedder.batching import plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.model_info import ModelInfo
 from embedder.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, step_distances, steps_to_convergence
-from embedder.prefill import PackedPrefill, PaddedPrefill
+from embedder.prefill_start import start_prefill
 from embedder.prompts import PromptIds, PromptTokenizer
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
 from embedder.refinement import Refinement
@@ -53,7 +53,7 @@ class Encoder:
         self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
         # Thousands of words are read for every query, most of them again and again.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
-        self._padding_side = "left" if backbone.has_windows else padding_side
+        self._padding_side = padding_side
         self.contract = contract
         self.dimension = truncate_dim or contract.dimension
 
@@ -380,9 +380,8 @@ class Encoder:
         return bool((step_distances(self._pooled(states, self.contract.pooling)) <= tolerance).any(dim=1).all())
 
     def _reader(self, backbone: Backbone, prompts: Sequence[Ids], steps: int) -> Reader:
-        if backbone.decoder is not None:
-            return PackedPrefill(backbone, backbone.decoder, prompts, steps=steps)
-        return PaddedPrefill(backbone, pad(prompts, device=backbone.device, side=self._padding_side))
+        pooling, frame, side = self.contract.pooling, self._prompts.frame, self._padding_side
+        return start_prefill(backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side)
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

@@ -10,7 +10,8 @@ from embedder.errors import TextError
 from embedder.refine import RefinedStates
 
 # The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
-PROMPT_POOLINGS = ("prompt_last", "prompt_mean")
+# Without training: SGPT weighs states by their places; Echo takes those of the second copy, which saw all of the first.
+PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt_copy_mean")
 POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
 
 
@@ -38,7 +39,7 @@ def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
     """Embeddings z_1..z_K, each L2-normalised: (B, K, D); (B, 1, D) for the poolings that look at the prompt alone."""
     if pooling == "prompt_last":
         return normalize(states.prompt_last.float(), dim=-1)[:, None]
-    if pooling == "prompt_mean":
+    if pooling in PROMPT_POOLINGS:
         return normalize(states.prompt_mean, dim=-1)[:, None]
     generated = states.generated
     if pooling == "last":

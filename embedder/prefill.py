@@ -27,11 +27,16 @@ class Prompt:
 class PaddedPrefill:
     """Through transformers: for training, where gradients and adapters are needed, and for bodies of other layouts."""
 
-    def __init__(self, backbone: Backbone, prompt: Prompt) -> None:
+    def __init__(self, backbone: Backbone, prompt: Prompt, *, weights: Sequence[Sequence[float]] | None = None) -> None:
+        """weights: of each token's state in the mean, prompt by prompt; None: all the same."""
         self._backbone = backbone
         self._ids = prompt.ids
         self._mask = prompt.mask
         self._next = prompt.mask.sum(dim=1)  # (B,)
+        self._weights = prompt.mask.to(torch.float32)  # (B, N)
+        if weights is not None:
+            flat = [each for row in weights for each in row]
+            self._weights[prompt.mask] = torch.tensor(flat, device=prompt.mask.device)
         self._cache = backbone.new_cache()
 
     def read(self) -> tuple[Tensor, Tensor]:
@@ -41,7 +46,7 @@ class PaddedPrefill:
         states = self._backbone.forward(inputs, mask=mask, positions=positions, cache=self._cache)  # (B, N, D)
         rows = torch.arange(mask.shape[0], device=mask.device)
         last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
-        weights = mask.to(torch.float32).unsqueeze(-1)
+        weights = self._weights.unsqueeze(-1)
         return states[rows, last], (states.float() * weights).sum(dim=1) / weights.sum(dim=1)
 
     def advance(self, inputs: Tensor) -> Tensor:
@@ -67,15 +72,25 @@ class PaddedPrefill:
 class PackedPrefill:
     """Through `decoder`, without pads. Rows may come in any order."""
 
-    def __init__(self, backbone: Backbone, decoder: Decoder, ids: Sequence[Sequence[int]], *, steps: int) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        decoder: Decoder,
+        ids: Sequence[Sequence[int]],
+        *,
+        steps: int,
+        weights: Sequence[Sequence[float]] | None = None,
+    ) -> None:
         order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
         device = backbone.device
-        shared = _shared_tokens(ids) if decoder.can_share else 0
+        shared = _shared_tokens(ids) if decoder.can_share and weights is None else 0
         lengths = [len(ids[row]) for row in order]
         tokens = [*ids[0][:shared], *(token for row in order for token in ids[row][shared:])]
         self._shared = shared
         self._own = torch.tensor(lengths, device=device) - shared
         self._tokens = torch.tensor(tokens, device=device)
+        flat = None if weights is None else [each for row in order for each in weights[row]]
+        self._weights = None if flat is None else torch.tensor(flat, device=device)  # (N,)
         is_sorted = order == list(range(len(ids)))
         self._order = None if is_sorted else torch.tensor(order, device=device)
         self._backbone = backbone
@@ -87,6 +102,10 @@ class PackedPrefill:
         shared, own = states[: self._shared], states[self._shared :]
         last = own[self._own.cumsum(dim=0) - 1]
         rows = torch.repeat_interleave(torch.arange(len(self._own), device=states.device), self._own)
+        if self._weights is not None:
+            sums = torch.zeros_like(last, dtype=torch.float32).index_add_(0, rows, own.float() * self._weights[:, None])
+            totals = torch.zeros_like(sums[:, 0]).index_add_(0, rows, self._weights)
+            return self._given(last), self._given(sums / totals[:, None])
         sums = shared.float().sum(dim=0).expand(last.shape).contiguous().index_add_(0, rows, own.float())
         return self._given(last), self._given(sums / (self._own + self._shared)[:, None])
 

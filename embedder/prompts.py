@@ -24,6 +24,29 @@ class PromptIds:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Ids that stand around those of instruction and text; with `middle`, these stand there twice."""
+
+    begin: tuple[int, ...]
+    middle: tuple[int, ...] | None
+    end: tuple[int, ...]
+
+    def around(self, ids: Sequence[int], *, max_length: int) -> PromptIds:
+        """Cuts the text, in both copies alike."""
+        fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
+        copies = 1 if self.middle is None else 2
+        cut = ids[: max(0, max_length - fixed) // copies]
+        again = () if self.middle is None else (*self.middle, *cut)
+        return PromptIds((*self.begin, *cut, *again, *self.end) if cut else (), fixed + copies * len(ids))
+
+    def second_copy(self, length: int) -> range:
+        """The places of the second copy in a prompt of so many ids; of the only one, where there is one."""
+        fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
+        count = (length - fixed) // (1 if self.middle is None else 2)
+        return range(length - len(self.end) - count, length - len(self.end))
+
+
 class PromptTokenizer:
     """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
 
@@ -44,7 +67,7 @@ class PromptTokenizer:
         self._report_cuts = report_cuts  # training cuts on purpose
         # Tokens that instruction and template may take; half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
-        self._begin, self._end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
+        self.frame = _frame_of(tokenizer, template)
 
     @property
     def vocabulary(self) -> Tokenizer:
@@ -55,10 +78,9 @@ class PromptTokenizer:
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
         self._check_instruction(instruction)
-        room = self.max_length - len(self._begin) - len(self._end)
         prompts = [self._template.render(instruction, text) for text in texts]
         encoded = [
-            PromptIds((*self._begin, *each.ids[:room], *self._end), len(each.ids) + len(self._begin) + len(self._end))
+            self.frame.around(each.ids, max_length=self.max_length)
             for each in self._tokenizer.encode_batch(prompts, add_special_tokens=False)
         ]
         for index, each in enumerate(encoded):
@@ -120,6 +142,15 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     except (OSError, ValueError, AttributeError) as error:
         raise ModelNotFoundError(f"{folder} has no usable tokenizer ({error}). It needs a tokenizer.json.") from error
     return tokenizer
+
+
+def _frame_of(tokenizer: Tokenizer, template: Template) -> Frame:
+    begin, end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
+    opening, closing, middle = (
+        tuple(tokenizer.encode(part, add_special_tokens=False).ids) if part else ()
+        for part in (template.opening, template.closing, template.middle)
+    )
+    return Frame((*begin, *opening), None if template.middle is None else middle, (*closing, *end))
 
 
 def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

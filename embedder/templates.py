@@ -9,13 +9,17 @@ from dataclasses import dataclass
 class Template:
     """`before + instruction + between + text`; without an instruction the prompt is the bare text.
 
-    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt.
+    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt. Around instruction
+    and text always stand `opening` and `closing`; where `middle` is given, it and the whole come once more.
     """
 
     name: str
     before: str
     between: str
     special_tokens: bool
+    opening: str = ""
+    middle: str | None = None
+    closing: str = ""
 
     def prefix(self, instruction: str) -> str:
         return f"{self.before}{instruction}{self.between}" if instruction else ""
@@ -31,5 +35,23 @@ TEMPLATES = {
     for template in (
         Template("official", "Instruct: ", "\nQuery:", special_tokens=False),
         Template("official+special", "Instruct: ", "\nQuery:", special_tokens=True),
+        # Echo embeddings (Springer et al. 2024): of the second copy every position has seen the whole text.
+        Template(
+            "echo",
+            "Instruct: ",
+            "\nQuery:",
+            special_tokens=True,
+            opening="Rewrite the following paragraph:\n",
+            middle="\nThe rewritten paragraph:\n",
+        ),
+        # PromptEOL (Jiang et al. 2023): the state that names the next word stands for the text.
+        Template(
+            "prompt_eol",
+            "Instruct: ",
+            "\nQuery:",
+            special_tokens=True,
+            opening='This sentence: "',
+            closing='" means in one word: "',
+        ),
     )
 }

@@ -91,6 +91,15 @@ def has_blocks() -> bool:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster."""
+    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster.
+
+    oneDNN is tried, too: ONEDNN_MAX_CPU_ISA keeps it from what the processor could do.
+    """
     checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    return has_blocks() and any(check() for check in checks if check is not None)
+    if not has_blocks() or not any(check() for check in checks if check is not None):
+        return False
+    try:
+        torch.ops.mkldnn._reorder_linear_weight(torch.zeros(16, 16, dtype=torch.bfloat16), _ROWS)
+    except RuntimeError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.errors import DocumentError
 from app.types.documents import Source, SourceFailure
-from ingest.readers.media_types import media_type_of
+from ingest.readers.media_types import can_read, media_type_of
 from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
 from ingest.selection import IGNORE_FILES, Selection
 from ingest.sidecars import described_by, read_sidecar
@@ -156,6 +156,10 @@ def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[So
         media_type = media_type_of(file.name)
     except DocumentError as error:
         yield SourceFailure(str(file), str(error), was_named=was_named)
+        return
+    if not was_named and not can_read(media_type):
+        reason = "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
+        yield SourceFailure(str(file), reason, was_named=False)
         return
     try:
         title, metadata = read_sidecar(file)

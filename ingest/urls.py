@@ -9,15 +9,16 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import anyio.to_thread
 import httpx
 
-from app.errors import DocumentError
+from app.errors import DocumentError, VanishedError
 from app.types.documents import Source, SourceFailure
+from app.types.sources import Fetched, Mark
 from ingest.addresses import is_public
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.readers.media_types import SUFFIXES, media_type_of
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]  # addresses of a host name
 
 MAX_REDIRECTS = 5
+_LONGEST_MARK = 500
 _STEP_TIMEOUT_S = 20  # of connecting and of every single read
 _HEADERS = {"User-Agent": "gircse-search", "Accept": "*/*", "Accept-Encoding": "identity"}
 _SAME_AS = {"application/xhtml+xml": "text/html"}
@@ -39,6 +41,15 @@ class FetchLimits:
 
     max_bytes: int = DEFAULT_LIMITS.max_bytes
     total_s: float = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    data: bytes
+    content_type: str
+    asked: httpx.URL
+    final: httpx.URL
+    mark: Mark
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
@@ -75,15 +86,33 @@ class UrlReader:
 
     def read(self, url: str) -> Source:
         """The document at `url`, which is also its URI, wherever it redirects to. Raises DocumentError."""
+        fetched = self.read_if_changed(url, Mark())
+        assert fetched is not None  # without a mark nothing is unchanged
+        return fetched.source
+
+    def read_if_changed(self, url: str, mark: Mark) -> Fetched | None:
+        """None where the server says that it is as it was. Raises VanishedError and DocumentError."""
+        answer = self._answer(url, mark)
+        if answer is None:
+            return None
+        media_type = _media_type(answer.content_type, str(answer.final), str(answer.asked))
+        return Fetched(Source(name=url, uri=str(answer.asked), media_type=media_type, data=answer.data), answer.mark)
+
+    def read_bytes(self, url: str) -> bytes:
+        """As they are, whatever they are. Raises DocumentError."""
+        answer = self._answer(url, Mark())
+        assert answer is not None  # without a mark nothing is unchanged
+        return answer.data
+
+    def _answer(self, url: str, mark: Mark) -> _Answer | None:
+        conditions = {"If-None-Match": mark.etag, "If-Modified-Since": mark.modified}
         try:
             asked = httpx.URL(url.strip()).copy_with(fragment=None)
-            data, content_type, final = asyncio.run(self._fetch_in_time(asked))
+            return asyncio.run(self._fetch_in_time(asked, {name: value for name, value in conditions.items() if value}))
         except httpx.InvalidURL as error:
             raise DocumentError(f"This is no URL: {error}. Write it as https://host/path.") from None
-        media_type = _media_type(content_type, str(final), str(asked))
-        return Source(name=url, uri=str(asked), media_type=media_type, data=data)
 
-    async def _fetch_in_time(self, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
+    async def _fetch_in_time(self, url: httpx.URL, headers: Mapping[str, str]) -> _Answer | None:
         transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
@@ -91,20 +120,24 @@ class UrlReader:
                 async with httpx.AsyncClient(
                     transport=transport, trust_env=False, headers=_HEADERS, timeout=_STEP_TIMEOUT_S
                 ) as client:
-                    return await self._follow(client, url)
+                    return await self._follow(client, url, headers)
         except TimeoutError:
             raise DocumentError(f"It was not there within {self._limits.total_s:g} s. Try again later.") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = str(error) or type(error).__name__
             raise DocumentError(f"It could not be fetched ({reason}). Try again later.") from error
 
-    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL) -> tuple[bytes, str, httpx.URL]:
+    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str]) -> _Answer | None:
         asked = url
         for _ in range(MAX_REDIRECTS + 1):
             # httpx would read the bodies of redirects whole, so they are followed here.
-            async with client.stream("GET", url) as response:
+            async with client.stream("GET", url, headers=headers) as response:
+                if response.status_code == httpx.codes.NOT_MODIFIED and headers:
+                    return None
                 if response.next_request is None:
-                    return await self._body(response), response.headers.get("content-type", ""), url
+                    found = response.headers
+                    mark = Mark(found.get("etag", "")[:_LONGEST_MARK], found.get("last-modified", "")[:_LONGEST_MARK])
+                    return _Answer(await self._body(response), found.get("content-type", ""), asked, url, mark)
                 url = response.next_request.url
                 log.debug("%s redirects to %s", asked, url)
         raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Name the page itself.")
@@ -112,7 +145,9 @@ class UrlReader:
     async def _body(self, response: httpx.Response) -> bytes:
         if not response.is_success:
             reason = f"{response.status_code} {response.reason_phrase}".strip()
-            raise DocumentError(f"The server answers {reason}. Check the address in a browser.")
+            is_gone = response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE)
+            error = VanishedError if is_gone else DocumentError
+            raise error(f"The server answers {reason}. Check the address in a browser.")
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding not in ("identity", "gzip", "deflate"):  # others unpack a kilobyte to gigabytes in one step
             raise DocumentError(f"It comes packed as {encoding!r} although that was not asked for.")

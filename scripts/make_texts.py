@@ -32,6 +32,7 @@ CORE = (
         f"app/access/{name}.py"
         for name in ("authorized_library", "authorizer", "logins", "quotas", "sign_in", "throttle")
     ),
+    *(f"app/answers/{name}.py" for name in ("checks", "generated", "service")),
     *(f"app/api/{name}.py" for name in ("access", "admission", "bodies", "document_lists", "documents", "evaluations")),
     "app/api/sign_in.py",
     *(f"app/catalog/{name}.py" for name in ("catalog", "engine", "indexes", "jobs", "judgements", "lens_indexes")),
@@ -43,6 +44,7 @@ CORE = (
     *(f"app/search/{name}.py" for name in ("own_searches", "request_checks", "retrieval", "service")),
     *(f"app/search/{name}.py" for name in ("value_proposals", "value_syntax")),
     *("app/errors.py", "app/types/documents.py", "app/vectors/errors.py", "app/wiring/remote.py"),
+    "app/wiring/language_model.py",
     *("app/wiring/embedding.py", "ingest/pipeline.py", "ingest/urls.py"),
     *(f"ingest/readers/{name}.py" for name in ("books", "bundles", "document", "errors", "html", "limits", "mail")),
     *(f"ingest/readers/{name}.py" for name in ("media_types", "members", "package", "pdf", "process", "records")),

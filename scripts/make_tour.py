@@ -1,10 +1,11 @@
-"""Measures the tour of README.md: three searches of the sample library, each through two lenses.
+"""Measures the tour of README.md, and the example of the search page: searches through two lenses.
 
 Asks the real service over HTTP and writes what it answers between the tour's markers. Without --url it starts one.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,9 @@ from embedder.refinement_steps import RefinementToken as Token
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"
+EXAMPLE = Path(__file__).parents[1] / "sample" / "worked_example.json"
 TITLES, WORDS = 3, 8
+WORKED_EXAMPLE = ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same place", "Same topic")
 
 # (query, two lenses that come with the product)
 TOUR = (
@@ -44,7 +47,21 @@ def main() -> None:
         shown = "\n".join(
             part for number, (query, views) in enumerate(TOUR, 1) for part in stop(client, number, query, views)
         )
+        example = worked_example(client)
+    EXAMPLE.write_text(json.dumps(example, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     README.write_text(f"{before}{START}\n{shown}\n{END}{after}", encoding="utf-8")
+
+
+def worked_example(client: httpx.Client) -> dict[str, Any]:
+    """What the search page of an empty home shows."""
+    query, *lenses = WORKED_EXAMPLE
+    return {"query": query, "views": [{"lens": lens, "hits": example_hits(client, query, lens)} for lens in lenses]}
+
+
+def example_hits(client: httpx.Client, query: str, lens: str) -> list[dict[str, str]]:
+    asked = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
+    answer = client.post("/api/v1/search", json=asked).raise_for_status().json()
+    return [{"title": each["document"]["title"], "value": each["value"]["name"]} for each in answer["hits"]]
 
 
 def stop(client: httpx.Client, number: int, query: str, lenses: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.searches import OwnSearches
@@ -39,6 +40,23 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleHit:
+    """`value` is which value of the lens it has; empty for a lens without values."""
+
+    title: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExample:
+    """What a search finds through a lens, kept for those who have no documents yet."""
+
+    query: str
+    lens: str
+    hits: Sequence[ExampleHit]
+
+
+@dataclass(frozen=True, slots=True)
 class AboutInfo:
     """What runs here, for every user of the pages: no address, path or key.
 
@@ -56,12 +74,14 @@ class AboutInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. Without `judged`, `evaluations` and `tuning` nothing can be measured.
+    """All that the pages work with. `first_example` is one query through two lenses, or nothing. Without `judged`,
+    `evaluations` and `tuning` nothing can be measured.
 
     `checks` ask a part each whether it can work now, as those of the same name in `Services`.
     """
 
     search: Search
+    answers: Answers
     proposals: Proposals
     catalog: Catalog
     texts: Texts
@@ -77,6 +97,7 @@ class PageParts:
     max_steps: int
     about: AboutInfo
     examples: Sequence[Example] = ()
+    first_example: Sequence[ShownExample] = ()
     judged: JudgedQueries | None = None
     evaluations: Evaluations | None = None
     tuning: Tuning | None = None

@@ -17,7 +17,7 @@ from app.search.value_syntax import join_values
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchRequest, SearchResult
 from app.types.searches import question_of
 from ui.choices import Choices, read_choices
-from ui.contract import Example
+from ui.contract import Example, ShownExample
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.language import _
@@ -28,7 +28,7 @@ from ui.render.hits import DOCUMENT_FILTER, render_results
 from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
 from ui.render.tokens import render_reading
-from ui.render.welcome import LensView, render_welcome
+from ui.render.welcome import LensView, render_first_sight, render_welcome
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
@@ -51,6 +51,7 @@ class SearchHandlers(LensHandlers):
     own_searches: OwnSearches
     max_steps: int
     examples: Sequence[Example] = ()
+    first_example: Sequence[ShownExample] = ()
     worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
     def request(
@@ -136,6 +137,9 @@ class SearchHandlers(LensHandlers):
     def welcome(self, collection: object) -> Iterator[str]:
         """Before the first query. Examples belong to the collection that they were written for: two that share a query
         are searched for, and shown side by side."""
+        if not collection:
+            yield render_first_sight(self.first_example)
+            return
         own = [each for each in self.examples if each.collection == collection]
         pair = next((two for two in combinations(own, 2) if two[0].query == two[1].query), ())
         tries = [(each, self.lens_of(each.instruction)) for each in own if each not in pair]

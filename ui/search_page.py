@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.types.search import DEFAULT_MODE
+from ui.answer_panel import build_answer_panel, connect_answer_panel
 from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.chosen_collection import asked_collection, missing_collection, remember_collection
@@ -27,7 +28,7 @@ LESS = ((later("Near-identical passages"), DUPLICATES), (later("Tables and refer
 MODES = ((later("Meaning"), "dense"), (later("Words"), "sparse"), (later("Both"), "hybrid"))
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
-ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example'])"
+ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example', 'answer'])"
 WAIT_SCRIPT = "(...values) => { gircse.showSkeleton(values[0]); return values; }"
 PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
@@ -87,6 +88,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
         own_searches=parts.own_searches,
         max_steps=parts.max_steps,
         examples=parts.examples,
+        first_example=parts.first_example,
     )
     with gr.Column(elem_classes="ask"):
         fields = _build_fields(handlers, parts)
@@ -94,10 +96,13 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     with gr.Row(elem_classes="answer", equal_height=False):
         with gr.Column(elem_classes="found", min_width=0):
             reading = gr.HTML("", elem_id="reading", js_on_load=ACT_SCRIPT)
+            answer = build_answer_panel()
             gr.HTML(render_skeleton(), elem_id="skeleton", js_on_load=None)
             passages = gr.HTML(render_welcome(), elem_id="passages", js_on_load=ACT_SCRIPT)
         facets = gr.HTML("", elem_id="facets", js_on_load=ACT_SCRIPT, min_width=0)
-    build_document_view(parts, collection=fields.collection, sources=[passages], elem_id="document-view")
+    build_document_view(parts, collection=fields.collection, sources=[passages, answer], elem_id="document-view")
+    asked = [fields.query, fields.collection, fields.choices]
+    connect_answer_panel(answer, parts, passages=passages, asked=asked)
     build_saving(parts, asked=fields.request, read_request=handlers.request)
     views = _Views(message, passages, reading, facets)
     _connect(site, handlers, fields, views, parts)

@@ -12,6 +12,7 @@ from app.access.authorized_answers import AuthorizedAnswers
 from app.access.authorized_catalog import AuthorizedCatalog
 from app.access.authorized_library import AuthorizedLibrary, AuthorizedPages
 from app.access.authorized_search import AuthorizedSearch
+from app.access.authorized_sources import AuthorizedSources
 from app.access.authorized_standing import authorized_standing
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
@@ -24,6 +25,7 @@ from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
+from app.ports.sources import RecurringSources
 from app.ports.standing import StandingSearches
 from app.runtime.metrics import ApplicationCollector, Metrics
 from app.runtime.worker_lock import is_worker_running
@@ -265,6 +267,7 @@ class AuthorizedServices:
     value_tables: ValueTables
     own_searches: OwnSearches
     standing: StandingSearches
+    sources: RecurringSources
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
@@ -306,6 +309,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
             history_limit=services.settings.search_history,
         ),
         standing=authorized_standing(services, authorizer),
+        sources=AuthorizedSources(services.catalog, authorizer),
     )
 
 

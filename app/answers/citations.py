@@ -32,6 +32,11 @@ class CitationReader:
     def __init__(self) -> None:
         self._rest = ""
 
+    @property
+    def pending(self) -> str:
+        """What no sentence holds yet."""
+        return "" if self._rest.lstrip().startswith(_THOUGHTS_BEGIN) else self._rest
+
     def read(self, piece: str) -> Iterator[Cited]:
         self._rest += piece
         yield from self._whole_sentences(is_end=False)

@@ -18,10 +18,10 @@ from app.types.answers import AnswerSentence, Passage
 
 MAX_SENTENCES = 128  # of the passages, the best first
 MOST_SENTENCES = 3  # of an answer
-WORDS_WEIGHT = 0.25  # of the words of the question that a sentence holds, beside the cosine
-PASSAGE_WEIGHT = 0.2  # of the cosine of its whole passage
-MARGIN = 0.12  # a sentence so much below the best one is left out
-LEAST_SCORE = 0.55  # of the best one; below it nothing answers
+WORDS_WEIGHT = 0.55  # of the words of the question that a sentence holds, beside the cosine
+PASSAGE_WEIGHT = 0.3  # of the cosine of its whole passage
+MARGIN = 0.2  # a sentence so much below the best one is left out
+LEAST_SCORE = 0.83  # of the best one; below it nothing answers
 
 # Words of a question that say what is asked for, and stand in no answer.
 _ASKING = frozenset(

@@ -32,17 +32,8 @@ class GeneratedAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        notes = []
-        if self._cut_off:
-            notes.append(f"The answer is not complete. {self._cut_off}")
-        if self._removed:
-            numbers = ", ".join(map(str, self._removed))
-            notes.append(f"Citations of passages that the model was not sent were removed: {numbers}.")
-        if self._unsupported:
-            notes.append(
-                f"{self._unsupported} of {self._sentences} sentences have no support in the passages that they cite."
-            )
-        return tuple(notes)
+        removed = ", ".join(map(str, self._removed))
+        return tuple(_answer_notes(self._cut_off, removed, self._unsupported, self._sentences))
 
     def parts(self, messages: Sequence[Message]) -> Iterator[AnswerText | AnswerSentence]:
         """Raises LanguageModelUnavailableError where not one word came."""
@@ -52,8 +43,8 @@ class GeneratedAnswer:
             try:
                 for piece in pieces:
                     has_begun = True
-                    yield AnswerText(piece)
                     yield from self._checked(reader.read(piece))
+                    yield AnswerText(piece, reader.pending)
             except LanguageModelUnavailableError as error:
                 if not has_begun:
                     raise
@@ -78,3 +69,12 @@ class GeneratedAnswer:
 def _pieces(model: LanguageModel, messages: Sequence[Message]) -> Generator[str]:
     """With a `close`, which ends the request."""
     yield from model.write(messages)
+
+
+def _answer_notes(reason: str, removed: str, unsupported: int, count: int) -> Iterator[str]:
+    if reason:
+        yield f"The answer is not complete. {reason}"
+    if removed:
+        yield f"Citations of passages that the model was not sent were removed: {removed}."
+    if unsupported:
+        yield f"{unsupported} of {count} sentences have no support in the passages that they cite."

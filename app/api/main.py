@@ -43,6 +43,7 @@ from app.api.safe_headers import SafeHeaders
 from app.api.search import search_routes
 from app.api.searches import saved_search_routes
 from app.api.sign_in import sign_in_routes
+from app.api.sources import source_routes
 from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.weights import weight_routes
@@ -86,6 +87,7 @@ def create_app(
     add_problem_handlers(api)
     _add_search_and_documents(api, services, read_url)
     api.include_router(fetch_routes(services.catalog, services.fetching))
+    api.include_router(source_routes(services.sources))
     api.include_router(reindex_routes(services.catalog, services.reindexing))
     api.include_router(job_routes(services.catalog))
     api.include_router(lens_routes(services.catalog))

@@ -18,6 +18,7 @@ from app.catalog.judgements import LensesAndJudgements
 from app.catalog.ledger import JobLedger
 from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
+from app.catalog.recurring_sources import RecurringSourceLedger
 from app.catalog.restoring import Restoring
 from app.catalog.searches import SearchRecords
 from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
@@ -64,6 +65,7 @@ class SqlCatalog(
     SearchRecords,
     StandingRecords,
     StandingDeliveries,
+    RecurringSourceLedger,
 ):
     # Collections
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 import qdrant_edge as edge
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.edge.filters import Filter
+from app.edge.filters import Filter, HasId
 from app.edge.storage import OptimizersConfig, Quantization, VectorParams, VectorParamsChange
 from app.edge.values import (
     DenseVector,
@@ -98,9 +99,10 @@ class UpsertPoints(Message):
 
 
 class VectorsAs(Message):
-    """`base64` of float32 in place of numbers, which Qdrant does not know: nine tenths of the time go into these."""
+    """`block`: the dense ones of all points that have one as base64 of float32, which Qdrant does not know: nine tenths
+    of the time go into numbers."""
 
-    vectors_as: Literal["json", "base64"] = "json"
+    vectors_as: Literal["json", "block"] = "json"
 
 
 class RetrievePoints(VectorsAs):
@@ -153,8 +155,19 @@ class BatchOperation(Message):
         assert change is not None  # it holds one
         return change.to_edge()
 
-    def to_edge(self) -> edge.UpdateOperation:
-        points, change = self.points, edge.UpdateOperation
+    @property
+    def filtered_ids(self) -> list[PointId] | None:
+        """Where that is all that the filter asks for."""
+        change = self.set_payload or self.delete_payload
+        condition = None if change is None else change.filter
+        if condition is None or condition.should or condition.must_not or not condition.must:
+            return None
+        first, *others = condition.must
+        return first.has_id if isinstance(first, HasId) and not others else None
+
+    def to_edge(self, present: Sequence[PointId] | None = None) -> edge.UpdateOperation:
+        """Of these points, where they are given."""
+        points, change = self.points if present is None else list(present), edge.UpdateOperation
         if self.set_payload is not None:
             payload = self.set_payload.payload
             if isinstance(points, edge.Filter):

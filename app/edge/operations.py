@@ -13,9 +13,9 @@ from app.edge.connection import API_VERSION, TITLE
 from app.edge.errors import RefusedError
 from app.edge.filters import filter_to_edge
 from app.edge.optimizing import Optimizer
-from app.edge.queries import payload_choice, query_points, record_to_json, retrieve
+from app.edge.queries import block_of, payload_choice, query_points, record_to_json
 from app.edge.shards import Shards
-from app.edge.values import SparseVector
+from app.edge.values import PointId, SparseVector
 
 PathParams = Mapping[str, str]
 _DONE = {"operation_id": 0, "status": "completed"}
@@ -106,14 +106,10 @@ def upsert(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def retrieve_points(shards: Shards, path: PathParams, body: bytes) -> object:
-    request = messages.RetrievePoints.model_validate_json(body)
-    return retrieve(
-        shards.shard(path["name"]),
-        request.ids,
-        request.with_payload,
-        request.with_vector,
-        is_packed=request.vectors_as == "base64",
-    )
+    request, shard = messages.RetrievePoints.model_validate_json(body), shards.shard(path["name"])
+    payload = payload_choice(request.with_payload)
+    found = shard.retrieve(point_ids=[*request.ids], with_payload=payload, with_vector=request.with_vector)
+    return block_of(found) if request.vectors_as == "block" else [record_to_json(each) for each in found]
 
 
 def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
@@ -127,9 +123,15 @@ def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
-    changes = messages.BatchUpdate.model_validate_json(body).operations
+    """A filter by ids alone is taken for those of them that are there, which Edge changes in a third of the time."""
+    name, changes = path["name"], messages.BatchUpdate.model_validate_json(body).operations
+    ids: list[PointId | str] = [each for change in changes for each in change.filtered_ids or ()]
+    there = {record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)}
     for change in changes:
-        shards.update_points(path["name"], change.to_edge(), change.points)
+        if change.filtered_ids is None:
+            shards.update_points(name, change.to_edge(), change.points)
+        elif present := [each for each in change.filtered_ids if each in there]:
+            shards.update_points(name, change.to_edge(present), present)
     return [_DONE] * len(changes)
 
 
@@ -157,17 +159,16 @@ def scroll(shards: Shards, path: PathParams, body: bytes) -> object:
             with_vector=request.with_vector,
         )
     )
-    is_packed = request.vectors_as == "base64"
-    return {
-        "points": [record_to_json(record, is_packed=is_packed) for record in records],
-        "next_page_offset": next_offset,
-    }
+    points = block_of(records) if request.vectors_as == "block" else {"points": [*map(record_to_json, records)]}
+    return {**points, "next_page_offset": next_offset}
 
 
 def count(shards: Shards, path: PathParams, body: bytes) -> object:
-    request = messages.CountPoints.model_validate_json(body)
+    request, shard = messages.CountPoints.model_validate_json(body), shards.shard(path["name"])
+    if request.filter is None:  # known, where counting would look at every point
+        return {"count": shard.info().points_count}
     condition = filter_to_edge(request.filter)
-    return {"count": shards.shard(path["name"]).count(count=edge.CountRequest(exact=True, filter=condition))}
+    return {"count": shard.count(count=edge.CountRequest(exact=True, filter=condition))}
 
 
 def facet(shards: Shards, path: PathParams, body: bytes) -> object:

@@ -17,7 +17,7 @@ import qdrant_edge as edge
 
 from app.edge.filters import Filter, HasId
 from app.edge.messages import Prefetch, QueryPoints, Rrf, SearchParams
-from app.edge.values import PayloadChoice, PointId, VectorChoice, vector_to_edge
+from app.edge.values import PayloadChoice, PointId, vector_to_edge
 
 Ranked = list[tuple[PointId, float]]
 _SPARE = 16  # asked beyond the limit, to see whether a tie crosses it
@@ -40,28 +40,32 @@ def query_points(shard: edge.EdgeShard, requests: Sequence[QueryPoints]) -> list
 def _points(shard: edge.EdgeShard, request: QueryPoints, ranked: Ranked) -> list[dict[str, object]]:
     ranked = ranked[request.offset :]
     ids = [point_id for point_id, _ in ranked]
-    records = {record["id"]: record for record in retrieve(shard, ids, request.with_payload, request.with_vector)}
+    if not request.with_payload and not request.with_vector:  # all that there is to tell is known
+        return [{"id": point_id, "payload": None, "version": 0, "score": score} for point_id, score in ranked]
+    payload = payload_choice(request.with_payload)
+    found = shard.retrieve(point_ids=[*ids], with_payload=payload, with_vector=request.with_vector)
+    records = {record.id: record_to_json(record) for record in found}
     return [{**records[point_id], "version": 0, "score": score} for point_id, score in ranked]
 
 
-def retrieve(
-    shard: edge.EdgeShard,
-    ids: Sequence[PointId],
-    with_payload: PayloadChoice,
-    with_vector: VectorChoice,
-    *,
-    is_packed: bool = False,
-) -> list[dict[str, object]]:
-    found = shard.retrieve(point_ids=list(ids), with_payload=payload_choice(with_payload), with_vector=with_vector)
-    return [record_to_json(record, is_packed=is_packed) for record in found]
-
-
-def record_to_json(record: edge.Record, *, is_packed: bool = False) -> dict[str, object]:
+def record_to_json(record: edge.Record) -> dict[str, object]:
     answer: dict[str, object] = {"id": record.id, "payload": record.payload}
     vector = record.vector  # made anew at each look
     if vector is not None:
-        answer["vector"] = _vector_to_json(vector, is_packed=is_packed)
+        answer["vector"] = _vector_to_json(vector)
     return answer
+
+
+def block_of(records: Sequence[edge.Record]) -> dict[str, object]:
+    """Of those that have a dense vector: ids and payloads, and the vectors of all in one piece."""
+    points, vectors = [], array("f")
+    for record in records:
+        vector = record.vector
+        dense = vector.get("") if isinstance(vector, dict) else vector
+        if isinstance(dense, list):
+            points.append({"id": record.id, "payload": record.payload})
+            vectors.extend(dense)  # type: ignore[arg-type] # no list of lists, which multivectors would be
+    return {"points": points, "vectors": b64encode(vectors).decode("ascii")}
 
 
 def payload_choice(choice: PayloadChoice) -> Any:
@@ -139,9 +143,7 @@ def _both(first: Filter | None, second: Filter | None) -> Filter | None:
     return Filter(must=[first, second])
 
 
-def _vector_to_json(vector: Any, *, is_packed: bool) -> Any:
+def _vector_to_json(vector: Any) -> Any:
     if isinstance(vector, dict):
-        return {name: _vector_to_json(value, is_packed=is_packed) for name, value in vector.items()}
-    if isinstance(vector, edge.SparseVector):
-        return {"indices": vector.indices, "values": vector.values}
-    return b64encode(array("f", vector)).decode("ascii") if is_packed else vector
+        return {name: _vector_to_json(value) for name, value in vector.items()}
+    return {"indices": vector.indices, "values": vector.values} if isinstance(vector, edge.SparseVector) else vector

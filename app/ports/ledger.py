@@ -11,6 +11,7 @@ from typing import Protocol
 from app.ports.access import AccessLedger
 from app.ports.catalog import Catalog, LensIndexRecords, SearchedCatalog
 from app.ports.searches import SearchRecords
+from app.ports.sources import RecurringSourceLedger
 from app.ports.standing import StandingLedger
 from app.types.documents import (
     Chunk,
@@ -292,6 +293,7 @@ class Ledger(
     SearchedCatalog,
     SearchRecords,
     StandingLedger,
+    RecurringSourceLedger,
     AccessLedger,
     Protocol,
 ):

@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 
 from app.errors import EngineFaultError, VectorIndexUnavailableError
-from app.types.documents import Collection, IndexStatus, Job, Point, ScoredPoint, StoredBytes, TextWindow
+from app.types.documents import Collection, IndexStatus, Job, Owned, Point, ScoredPoint, StoredBytes, TextWindow
 from app.types.lens_indexes import Label
 from app.types.texts import Layout
 from embedder.model_info import ModelInfo
@@ -132,6 +132,14 @@ class SearchedIndex(Protocol):
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         """Ids and vectors (n, D) of those of these points that are there, in any order."""
+        ...
+
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+        """Vectors (n, D) of those of these points that are chunks of documents."""
+        ...
+
+    def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
+        """Labels of those of these points that are chunks of documents; None of those that have none."""
         ...
 
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:

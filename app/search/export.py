@@ -10,6 +10,7 @@ import unicodedata
 
 from app.search.csv_table import csv_table
 from app.types.search import ALL_COLLECTIONS, Hit, SearchResult
+from app.types.uris import shown_address
 
 _QUOTED_CHARACTERS = 300  # of a passage without a best sentence
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~!&])")
@@ -84,7 +85,7 @@ def _quote(hit: Hit) -> str:
 
 def _place(hit: Hit) -> str:
     page = "" if hit.chunk.page is None else f"p. {hit.chunk.page}"
-    return ", ".join(filter(None, (page, _one_line(hit.document.uri))))
+    return ", ".join(filter(None, (page, _one_line(shown_address(hit.document.uri)))))
 
 
 def _line(text: str) -> str:

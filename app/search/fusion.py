@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from app.types.documents import ScoredPoint
@@ -45,13 +45,15 @@ def fuse(
         point_id: sum(weight * shares[leg].get(point_id, lowest[leg]) for leg, weight in shared.items())
         for point_id in by_id
     }
-    ranks: dict[str, list[LegRank]] = {}
+    order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))[:most]
+    ranks: dict[str, list[LegRank]] = {point_id: [] for point_id in order}
     for leg, points in legs.items():
         for rank, point in enumerate(points, start=1):
-            ranks.setdefault(point.id, []).append(LegRank(leg, rank, point.score))
-    order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))[:most]
+            if point.id in ranks:
+                ranks[point.id].append(LegRank(leg, rank, point.score))
     return [
-        RankedPoint(replace(by_id[each], score=max(0.0, totals[each])), tuple(ranks.get(each, ()))) for each in order
+        RankedPoint(ScoredPoint(each, max(0.0, totals[each]), by_id[each].payload), tuple(ranks[each]))
+        for each in order
     ]
 
 

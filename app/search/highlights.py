@@ -44,7 +44,7 @@ class Highlighter:
 
         A chunk of one sentence highlights it with the chunk's own cosine, where the search measured that.
         """
-        spans = [() if hit.why else sentence_spans(hit.chunk.text) for hit in hits]
+        spans = [() if hit.why else _sentences(hit.chunk.text) for hit in hits]
         cosines = [_cosine_of(hit, mode) for hit in hits]
         vectors = self._vectors_of(
             [_texts(hit, own, cosine) for hit, own, cosine in zip(hits, spans, cosines, strict=True)],
@@ -80,6 +80,12 @@ class Highlighter:
             self._vectors.keep({(instruction, steps, text): vector.copy() for text, vector in embedded.items()})
             vectors |= embedded
         return vectors
+
+
+def _sentences(text: str) -> Spans:
+    """Those with a letter or digit: a rule under a heading, or the fence of a code block, answers nothing."""
+    spans = sentence_spans(text)
+    return [each for each in spans if any(map(str.isalnum, text[slice(*each)]))] or spans
 
 
 def _cosine_of(hit: Hit, mode: SearchMode) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.ports.parts import SearchedIndex
-from app.types.documents import Point, ScoredPoint
+from app.types.documents import Owned, Point, ScoredPoint
 
 _JOINED_BY = "+"  # stands in no name of an index
 INDEX_KEY = "index"  # in the payload of a point of several indexes: which one it is in
@@ -78,6 +78,15 @@ class JoinedIndexes:
         there = [vectors for known, vectors in found if known] or [found[0][1]]
         return [each for known, _ in found for each in known], np.concatenate(there)
 
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+        found = self._each(index, lambda name: self._index.owned_vectors(name, ids))
+        there = [each.found for each in found if each.ids] or [found[0].found]
+        return Owned(*_chained(found), np.concatenate(there))
+
+    def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
+        found = self._each(index, lambda name: self._index.owned_labels(name, field, ids))
+        return Owned(*_chained(found), [each for own in found for each in own.found])
+
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
         return self._index.label_counts(index, field, filters=filters)  # a lens index is of one collection
 
@@ -94,6 +103,11 @@ class JoinedIndexes:
 
 def _of(index: str, points: Iterable[ScoredPoint]) -> Iterator[ScoredPoint]:
     return (replace(each, payload={**each.payload, INDEX_KEY: index}) for each in points)
+
+
+def _chained(found: Sequence[Owned[Any]]) -> tuple[list[str], list[str]]:
+    """Ids, and those of documents."""
+    return [each for own in found for each in own.ids], [each for own in found for each in own.document_ids]
 
 
 def _merged(found: Iterable[Iterable[ScoredPoint]], limit: int) -> list[ScoredPoint]:

@@ -51,11 +51,13 @@ class Retrieved(NamedTuple):
 
 class LabelChoice(NamedTuple):
     """By labels of a lens index: `only` points that have this one are found; of those that have the `likely` one, which
-    is the query's own, the best are found whatever comes before them."""
+    is the query's own, the best LIKELY_CANDIDATES are found whatever comes before them, unless `count` tells of as many
+    among those that were found anyway."""
 
     field: str | None = None  # that holds the labels
     only: Label | None = None
     likely: Label | None = None
+    count: Callable[[Sequence[str]], int] = lambda _: 0  # how many of these ids have the likely one
 
 
 NO_LABELS = LabelChoice()
@@ -82,16 +84,31 @@ def find_candidates(
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
     """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
-    some of them may not be wanted."""
+    some of them may not be wanted. Those that are read as values come without payloads: few of them are left."""
+    return find_points(
+        index,
+        name,
+        replace(request, limit=_read_as_values(request) if request.values else wanted_points(request)),
+        vectors,
+        labels=labels,
+        weights=weights,
+        with_payload=not request.values,
+    )
+
+
+def wanted_points(request: SearchRequest) -> int:
+    """How many points may become hits."""
     wanted = request.limit
     if request.per_document or request.diversity:
         wanted *= DEEPER
     elif request.fold_duplicates or request.prefer_prose:
         wanted += max(SPARE, request.limit)
-    most = max(wanted, request.rerank or 0, max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0)
-    if request.values:
-        most = max(VALUE_CANDIDATES, 2 * most)
-    return find_points(index, name, replace(request, limit=most), vectors, labels=labels, weights=weights)
+    excluded = max(EXCLUSION_CANDIDATES, 2 * request.limit) if request.exclude else 0
+    return max(wanted, request.rerank or 0, excluded)
+
+
+def _read_as_values(request: SearchRequest) -> int:
+    return max(VALUE_CANDIDATES, 2 * wanted_points(request))
 
 
 def find_points(
@@ -103,6 +120,7 @@ def find_points(
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
     labels: LabelChoice = NO_LABELS,
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
+    with_payload: bool = True,
 ) -> Retrieved:
     """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label. `weights`: of the
     legs, after pseudo-relevance feedback.
@@ -118,21 +136,23 @@ def find_points(
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
         ask = partial(index.search_sparse, name, steer_words(request.query, request.token_bias), filters=filters)
-        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)))
+        return Retrieved(_ranked(found := ask(limit=request.limit, label=only), _likely(ask, labels, found)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        ask = partial(index.search, name, vectors.dense, filters=filters)
-        return Retrieved(_ranked(ask(limit=request.limit, label=only), _likely(ask, labels)), vectors.dense)
+        ask = partial(index.search, name, vectors.dense, filters=filters, with_payload=with_payload)
+        found = ask(limit=request.limit, label=only)
+        return Retrieved(_ranked(found, _likely(ask, labels, found)), vectors.dense)
     # Of a leg's hundreds of points few are left in the end: what all of them hold would take longer than the search.
     legs, leg, towards = find_legs(
         index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
     )
     weights = weights if leg is Leg.FEEDBACK else WEIGHTS
     points = fuse(legs, weights=weights, most=request.limit)
-    if likely := _likely(partial(index.search, name, towards, filters=filters, with_payload=False), labels):
+    ask = partial(index.search, name, towards, filters=filters, with_payload=False)
+    if likely := _likely(ask, labels, [each.point for each in points]):
         new = {point.id for point in likely} - {each.point.id for each in points}
         points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
-    return Retrieved(_with_payloads(index, name, points), vectors.dense)
+    return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense)
 
 
 class FoundLegs(NamedTuple):
@@ -171,7 +191,7 @@ def find_legs(
     return FoundLegs(legs, Leg.FEEDBACK, towards)
 
 
-def _with_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
+def load_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
     """Those that are still there."""
     payloads = index.payloads(name, [each.point.id for each in points])
     return [
@@ -181,8 +201,13 @@ def _with_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint
     ]
 
 
-def _likely(ask: Callable[..., list[ScoredPoint]], labels: LabelChoice) -> list[ScoredPoint]:
-    return ask(limit=LIKELY_CANDIDATES, label=labels.likely) if labels.likely else []
+def _likely(
+    ask: Callable[..., list[ScoredPoint]], labels: LabelChoice, found: Sequence[ScoredPoint]
+) -> list[ScoredPoint]:
+    """Not where as many of the value were found anyway: they come before all others of it."""
+    if labels.likely is None or labels.count([each.id for each in found]) >= LIKELY_CANDIDATES:
+        return []
+    return ask(limit=LIKELY_CANDIDATES, label=labels.likely)
 
 
 def _ranked(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[RankedPoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -29,7 +29,15 @@ from app.search.joined_indexes import JoinedIndexes
 from app.search.query_language import unread_language
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
-from app.search.retrieval import LabelChoice, QueryVectors, Retrieved, find_candidates, find_legs
+from app.search.retrieval import (
+    LabelChoice,
+    QueryVectors,
+    Retrieved,
+    find_candidates,
+    find_legs,
+    load_payloads,
+    wanted_points,
+)
 from app.search.steering import steer
 from app.search.text_reranking import rerank_texts
 from app.search.value_distributions import QUERY_TEMPERATURE
@@ -79,7 +87,7 @@ class SearchService:
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
         self._exclusions = ExclusionRanker(self._index, self._values)
-        self._value_search = ValueSearch(catalog, self._index, self._values)
+        self._value_search = ValueSearch(catalog, self._index, self._values, deleted_among=self._deleted_among)
         self._calibration = MatchCalibration(self._index, embedder)
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
@@ -107,8 +115,7 @@ class SearchService:
             with self._timed(timings_ms, "index"):
                 place, labels, found = self._ask_index(place, request, vectors, own_value)
             collection = place.collection
-            points = self._without_deleted(own_points(found.points))
-            candidates, summary = self._read_values(points, request, collection, own_value, labels, timings_ms)
+            candidates, summary = self._candidates(found.points, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
         unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
@@ -136,8 +143,11 @@ class SearchService:
 
     def _without_deleted(self, points: Sequence[RankedPoint]) -> Sequence[RankedPoint]:
         """Until a worker takes the points of what is being deleted away."""
-        deleted = self._catalog.deleted_among({document_id_of(each.point) for each in points})
+        deleted = self._deleted_among({document_id_of(each.point) for each in points})
         return [each for each in points if document_id_of(each.point) not in deleted]
+
+    def _deleted_among(self, document_ids: Iterable[str]) -> set[str]:
+        return self._catalog.deleted_among(document_ids)
 
     def _read_query(
         self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
@@ -155,7 +165,7 @@ class SearchService:
                 temperature=QUERY_TEMPERATURE,
             )
 
-    def _read_values(
+    def _candidates(
         self,
         points: Sequence[RankedPoint],
         request: SearchRequest,
@@ -164,16 +174,19 @@ class SearchService:
         labels: LabelChoice,
         timings_ms: dict[str, float],
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
-        """The passages ranked under the values, what each is among them, and how many have which."""
+        """The passages, ranked under the values of the request where it has some, and how many have which."""
         if query is None:
-            return [Candidate(each) for each in points], None
+            return [Candidate(each) for each in self._without_deleted(own_points(points))], None
         started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(points, query, request, collection, field=labels.field)
             ranked = rank_by_values(read.points, read.readings, value=request.value)
             without = set(excluded_values(request).values())
+            readings = {each.point.id: value for each, value in ranked if value.name not in without}
+            kept = [each for each, value in ranked if value.name not in without][: wanted_points(request)]
+            kept = own_points(load_payloads(self._index, collection.active_index, kept))
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
-        return [Candidate(each, value) for each, value in ranked if value.name not in without], read.summary
+        return [Candidate(each, readings[each.point.id]) for each in kept], read.summary
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
         ids = [each.ranked.point.id for each in pool]

@@ -26,6 +26,16 @@ class ValueLabels:
     numbers: np.ndarray
     probabilities: np.ndarray
 
+    def kept(self) -> list[tuple[int, bytes]]:
+        """Of each text its number and its distribution in two bytes a value."""
+        probabilities = self.probabilities.astype(_KEPT)
+        return list(zip(self.numbers.tolist(), [row.tobytes() for row in probabilities], strict=True))
+
+    @classmethod
+    def of_kept(cls, kept: Sequence[tuple[int, bytes]], value_count: int) -> ValueLabels:
+        probabilities = np.frombuffer(b"".join(row for _, row in kept), dtype=_KEPT).reshape(len(kept), value_count)
+        return cls(np.array([number for number, _ in kept], dtype=np.int64), probabilities.astype(np.float32))
+
     def payloads(self) -> list[dict[str, object]]:
         kept = self.probabilities.astype(_KEPT)
         return [
@@ -40,15 +50,6 @@ class ValueLabels:
         kept = b"".join(b64decode(str(each["p"])) for each in labels)
         probabilities = np.frombuffer(kept, dtype=_KEPT).reshape(len(labels), value_count).astype(np.float32)
         return cls(np.array([each["value"] for each in labels], dtype=np.int64), probabilities)
-
-    @classmethod
-    def joined(cls, parts: Sequence[ValueLabels]) -> ValueLabels:
-        return cls(
-            np.concatenate([each.numbers for each in parts]), np.concatenate([each.probabilities for each in parts])
-        )
-
-    def picked(self, order: Sequence[int]) -> ValueLabels:
-        return ValueLabels(self.numbers[list(order)], self.probabilities[list(order)])
 
 
 def read_labels(passages: ValueLabels, query: ValueLabels, values: Sequence[LensValue]) -> tuple[ValueReading, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from app.search.fusion import RankedPoint
+from app.types.documents import ScoredPoint
 from app.types.values import ValueReading
 
 VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; not tuned yet
@@ -22,8 +22,12 @@ def rank_by_values(
         return (1 - VALUE_WEIGHT) * share + VALUE_WEIGHT * reading.similarity
 
     scored = [
-        (replace(ranked, point=replace(ranked.point, score=joined(ranked, reading))), reading)
+        (joined(ranked, reading), ranked, reading)
         for ranked, reading in zip(points, readings, strict=True)
         if value is None or reading.name == value
     ]
-    return sorted(scored, key=lambda each: (-each[0].point.score, each[0].point.id))
+    scored.sort(key=lambda each: (-each[0], each[1].point.id))
+    return [
+        (RankedPoint(ScoredPoint(ranked.point.id, score, ranked.point.payload), ranked.legs), reading)
+        for score, ranked, reading in scored
+    ]

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from app.types.search import HitChunk, HitDocument, Match
 
-DEFAULT_PASSAGES, MAX_PASSAGES = 6, 20
+DEFAULT_PASSAGES, MAX_PASSAGES = 8, 20
 MAX_TURNS = 8  # earlier questions of a conversation, each with its answer
 MAX_TURN_CHARACTERS = 8_000
 MAX_QUESTION_CHARACTERS = 2_000
@@ -94,9 +94,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """A piece of an answer as the model writes it: not checked yet."""
+    """A piece of an answer as the model writes it: not checked yet. `pending`: all that is in no checked sentence."""
 
     text: str
+    pending: str = ""
 
 
 # What an answer consists of while it comes: itself without sentences, pieces of text, checked sentences, itself whole.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 from app.errors import InputError
 from app.types.quotas import Allowance
@@ -19,6 +19,7 @@ MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
 
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]
+T = TypeVar("T")
 
 
 class DocumentState(StrEnum):
@@ -56,6 +57,14 @@ class ChunkKind(StrEnum):
     PROSE = "prose"
     TABLE = "table"  # of numbers
     REFERENCES = "references"  # a bibliography, or a part of it
+
+
+class Owned(NamedTuple, Generic[T]):
+    """Something of each of these points, in their order, and whose they are."""
+
+    ids: Sequence[str]
+    document_ids: Sequence[str]
+    found: T
 
 
 class JobPriority(StrEnum):

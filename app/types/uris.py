@@ -46,6 +46,11 @@ def name_in(uri: str) -> str:
     return (unquote(last) if is_encoded else last) or uri.rstrip("/").rpartition("/")[2]
 
 
+def shown_address(uri: str) -> str:
+    """As people know it: an upload by its path, with the spaces of its name."""
+    return path_in(uri) if uri.startswith(UPLOAD) else uri
+
+
 def _path(uri: str) -> tuple[str, bool]:
     """Still encoded, and whether it is: not where there is no scheme, as in the name of a file. `urlsplit` would take
     the first part for a host, and fails on a bracket in it."""

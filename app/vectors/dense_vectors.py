@@ -18,24 +18,28 @@ from app.vectors.points import raw_id
 
 PointId = int | str
 _FLOAT32 = np.dtype("<f4")
-_PACKED = {"vectors_as": "base64"}
+_BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`."""
+    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` are "" where they were not asked for, and
+    of what is no chunk."""
 
     ids: list[str]
     vectors: np.ndarray
+    document_ids: list[str]
     following: PointId | None = None
 
 
 class _Point(BaseModel):
     id: PointId
-    vector: list[float] | str | dict[str, list[float] | str] | None = None
+    vector: list[float] | dict[str, list[float]] | None = None
+    payload: dict[str, Any] | None = None
 
 
 class _Scrolled(BaseModel):
     points: list[_Point]
+    vectors: str | None = None  # of all points, in a block
     next_page_offset: PointId | None = None
 
 
@@ -44,7 +48,7 @@ class _ScrollAnswer(BaseModel):
 
 
 class _PointsAnswer(BaseModel):
-    result: list[_Point]
+    result: _Scrolled | list[_Point]
 
 
 def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], answer: Any) -> Any:
@@ -63,43 +67,54 @@ def scroll_vectors(
 ) -> VectorPage:
     asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=False, with_vector=[""])
     try:
-        answer = _ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed)
+        return _page(_ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed).result)
     except NotImplementedError:  # the client's own memory
         found, following = client.scroll(index, condition, limit=limit, offset=offset, with_vectors=[""])
-        return _page([_Point.model_validate(each, from_attributes=True) for each in found], _id_of(following))
-    return _page(answer.result.points, answer.result.next_page_offset)
+        points = [_Point.model_validate(each, from_attributes=True) for each in found]
+        return _page(_Scrolled(points=points, next_page_offset=_id_of(following)))
 
 
-def retrieve_vectors(client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool) -> VectorPage:
+def retrieve_vectors(
+    client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, owner_field: str | None = None
+) -> VectorPage:
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
-    asked = models.PointRequest(ids=raw, with_payload=False, with_vector=[""])
+    fields: Any = [owner_field] if owner_field else False
+    asked = models.PointRequest(ids=raw, with_payload=fields, with_vector=[""])
     try:
-        answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed)
+        answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed).result
     except NotImplementedError:
-        found = client.retrieve(index, raw, with_vectors=[""])
-        return _page([_Point.model_validate(each, from_attributes=True) for each in found], None)
-    return _page(answer.result, None)
+        found = client.retrieve(index, raw, with_payload=fields, with_vectors=[""])
+        answer = [_Point.model_validate(each, from_attributes=True) for each in found]
+    return _page(_Scrolled(points=answer) if isinstance(answer, list) else answer)
 
 
 def _ask(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:
     body: Mapping[str, Any] = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return post(client, path, index, {**body, **(_PACKED if is_packed else {})}, answer)
+    return post(client, path, index, {**body, **(_BLOCK if is_packed else {})}, answer)
 
 
-def _page(points: Sequence[_Point], following: PointId | None) -> VectorPage:
+def _page(found: _Scrolled) -> VectorPage:
     """Points without a dense vector, which are of other programs, are left out."""
-    dense = [(str(point.id), found) for point in points if (found := _dense_of(point.vector)) is not None]
-    vectors = [found for _, found in dense]
-    if vectors and isinstance(vectors[0], str):
-        rows = np.frombuffer(b"".join(map(b64decode, vectors)), dtype=_FLOAT32).reshape(len(vectors), -1)  # type: ignore[arg-type]
+    points = found.points
+    if found.vectors is None:
+        points = [point for point in points if _dense_of(point.vector) is not None]
+        vectors = np.asarray([_dense_of(point.vector) for point in points], dtype=np.float32)
     else:
-        rows = np.asarray(vectors, dtype=np.float32)
-    return VectorPage([point_id for point_id, _ in dense], rows, following)
+        block = np.frombuffer(b64decode(found.vectors), dtype=_FLOAT32)
+        vectors = block.reshape(len(points), -1) if points else block
+    owners = [document_id_in(point.payload) for point in points]
+    return VectorPage([str(point.id) for point in points], vectors, owners, found.next_page_offset)
+
+
+def document_id_in(payload: Mapping[str, Any] | None) -> str:
+    """ "" where there is none."""
+    metadata = (payload or {}).get("metadata")
+    return str(metadata.get("document_id", "")) if isinstance(metadata, Mapping) else ""
 
 
 def _id_of(point_id: models.ExtendedPointId | None) -> PointId | None:
     return point_id if point_id is None or isinstance(point_id, int) else str(point_id)
 
 
-def _dense_of(vector: list[float] | str | Mapping[str, list[float] | str] | None) -> list[float] | str | None:
+def _dense_of(vector: list[float] | Mapping[str, list[float]] | None) -> list[float] | None:
     return vector.get("") if isinstance(vector, Mapping) else vector

@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
-from app.types.documents import Point
+from app.types.documents import Owned, Point
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
-from app.vectors.dense_vectors import post, retrieve_vectors, scroll_vectors
+from app.vectors.dense_vectors import document_id_in, post, retrieve_vectors, scroll_vectors
 from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
 from app.vectors.points import raw_id
 
@@ -25,6 +25,15 @@ _MOST_LABELS = 1_000
 
 class _Done(BaseModel):
     status: str
+
+
+class _Labelled(BaseModel):
+    id: int | str
+    payload: dict[str, Any] | None = None
+
+
+class _Found(BaseModel):
+    result: list[_Labelled]
 
 
 class LabelledPoints(ABC):
@@ -82,6 +91,29 @@ class LabelledPoints(ABC):
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
         page = self._call(index, fetch)
         return page.ids, page.vectors
+
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
+        page = self._call(index, partial(fetch, owner_field=DOCUMENT_ID_FIELD))
+        own = [row for row, owner in enumerate(page.document_ids) if owner]
+        return Owned([page.ids[row] for row in own], [page.document_ids[row] for row in own], page.vectors[own])
+
+    def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
+        raw: list[models.ExtendedPointId] = [raw_id(each) for each in ids]
+        fields = [DOCUMENT_ID_FIELD, field]
+
+        def fetch(client: QdrantClient) -> list[tuple[str, dict[str, Any]]]:
+            try:
+                body = {"ids": raw, "with_payload": fields}
+                return [
+                    (str(each.id), each.payload or {}) for each in post(client, "/points", index, body, _Found).result
+                ]
+            except NotImplementedError:  # the client's own memory
+                return [(str(each.id), each.payload or {}) for each in client.retrieve(index, raw, with_payload=fields)]
+
+        found = {each: payload for each, payload in self._call(index, fetch) if document_id_in(payload)}
+        owners = [document_id_in(payload) for payload in found.values()]
+        return Owned(list(found), owners, [payload.get(field) for payload in found.values()])
 
     def count_unlabelled(self, index: str, field: str) -> int:
         condition = models.Filter(must=[_is_empty(label_path(field))], must_not=[_is_empty(DOCUMENT_ID_FIELD)])

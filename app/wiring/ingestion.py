@@ -21,6 +21,7 @@ from app.ports.parts import Embedder
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
+from app.wiring.recurring import fetching_again
 from app.wiring.standing import delivering
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
@@ -90,7 +91,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         _finish_deletions(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
-        with delivering(services, stop):
+        with delivering(services, stop), fetching_again(services, stop):
             Worker(
                 catalog=services.catalog,
                 pipeline=pipeline,

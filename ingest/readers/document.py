@@ -23,7 +23,7 @@ from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
 from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PICTURES, PPTX, XLSX, media_type_of, path_of
 from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
-from ingest.readers.text import clean_text, read_markdown, read_text
+from ingest.readers.text import clean_text, read_markdown, read_restructured_text, read_text
 
 _Open = Callable[[BinaryIO, ReadLimits], Opened]
 
@@ -77,6 +77,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_text)),
+    "text/x-restructuredtext": ("text", read_restructured_text),
 }
 _MAX_TITLE = 200
 _TEXT = "text://"  # begins the uri of a text that was handed in without a file

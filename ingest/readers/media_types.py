@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from app.errors import DocumentError
@@ -96,6 +97,12 @@ def media_type_of(uri: str) -> str:
             return media_type
     what = f"Files ending in {path.suffix!r}" if path.suffix else "Files without a suffix"
     raise DocumentError(f"{what} cannot be read. Known suffixes: {', '.join(SUFFIXES)}.")
+
+
+def can_read(media_type: str) -> bool:
+    """Whether what reads it is installed here; of the extras those for pictures alone are asked, which every folder of
+    photographs would need."""
+    return media_type not in PICTURES or find_spec("rapidocr") is not None
 
 
 def path_of(uri: str) -> PurePosixPath:

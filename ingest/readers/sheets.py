@@ -34,5 +34,5 @@ def _sheet_blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:
         sheet.reset_dimensions()  # the size a file declares may be wrong, or a million empty rows
         for number, row in enumerate(render_rows(sheet.iter_rows(values_only=True))):
             if number == 0:
-                yield Block(f"Sheet {sheet.title}", 1)
+                yield Block(sheet.title if sheet.title.startswith("Sheet") else f"Sheet {sheet.title}", 1)
             yield row

@@ -42,6 +42,7 @@ _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_UNDERLINED_HEADING = re.compile(r"""^(\S.*)\n([=\-~^"'*+#`.:_])\2{2,}[ \t]*$""", re.MULTILINE)
 _BLOCK_BYTES = 1_000_000
 _SAMPLE_BYTES = 4_000_000  # of a text in an unknown encoding; a shorter one is looked at whole
 _HOW_TO_MEND = "Save it as UTF-8 text, or give it the suffix of its real format."
@@ -52,13 +53,21 @@ def read_text(stream: BinaryIO, limits: ReadLimits) -> Opened:
 
 
 def read_markdown(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    return _titled_by(_MARKDOWN_HEADING, stream)
+
+
+def read_restructured_text(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    return _titled_by(_UNDERLINED_HEADING, stream)
+
+
+def _titled_by(heading: re.Pattern[str], stream: BinaryIO) -> Opened:
     """Its title is the first heading, looked for in the first part."""
     texts = decoded(stream)
     head: list[str] = []
     while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
         head.append(text)
-    heading = _MARKDOWN_HEADING.search("".join(head))
-    return Opened(heading.group(1) if heading else "", {}, map(Piece, chain(head, texts)))
+    found = heading.search("".join(head))
+    return Opened(found.group(1) if found else "", {}, map(Piece, chain(head, texts)))
 
 
 def decoded(stream: BinaryIO) -> Iterator[str]:

@@ -382,6 +382,26 @@ def test_vectors_come_without_their_payloads(index: VectorIndex) -> None:
     assert index.vectors(name, [])[0] == []
 
 
+def test_vectors_and_labels_come_with_whose_they_are(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0, p2=1)
+    ids = [point_id(1), point_id(404), point_id(2)]
+    vectors = index.owned_vectors(name, ids)
+    labels = index.owned_labels(name, "lens_a", ids)
+    assert set(vectors.ids) == set(labels.ids) == {point_id(1), point_id(2)}
+    by_id = {point.id: point for point in index.retrieve(name, ids)}
+    for found in (vectors, labels):
+        owners = {each: by_id[each].payload["metadata"]["document_id"] for each in found.ids}  # type: ignore[index]
+        assert dict(zip(found.ids, found.document_ids, strict=True)) == owners
+    for each, vector in zip(vectors.ids, vectors.found, strict=True):
+        assert vector.tolist() == pytest.approx(list(by_id[each].vector))
+    assert dict(zip(labels.ids, labels.found, strict=True)) == {
+        point_id(1): {"value": 0, "p": "x"},
+        point_id(2): {"value": 1, "p": "x"},
+    }
+    assert list(index.owned_labels(name, "lens_b", ids).found) == [None, None]
+    assert list(index.owned_vectors(name, []).ids) == []
+
+
 def test_dropped_labels_leave_all_else(index: VectorIndex) -> None:
     name = labelled(index, "lens_a", p1=0, p2=1)
     index.add_labels(name, "lens_a")

@@ -33,6 +33,11 @@ def test_search_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: boo
     expect(page.locator(".chosen")).to_be_visible()
     axe(opened)
 
+    page.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.locator(".cited [role=status][aria-busy=false]")).to_be_visible()
+    axe(opened)
+    assert opened.overflows() == []
+
     page.get_by_label("Search for").fill(" ")
     page.get_by_label("Search for").press("Enter")
     expect(page.get_by_role("alert").first).to_be_visible()

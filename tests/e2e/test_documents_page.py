@@ -135,7 +135,7 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page.locator("#uploader input[name=folder]").set_input_files(papers)
     expect(page.locator(".upload-said")).to_contain_text(f"3 files into collection “{name}”. You can leave this page")
     expect(shown.state("harbour")).to_have_text("ready")
-    expect(shown.row("harbour")).to_contain_text("upload://papers/towns/harbour.md")
+    expect(shown.row("harbour")).to_contain_text("papers/towns/harbour.md · ")
     expect(shown.state("broken.pdf")).to_have_text("failed")
     expect(shown.state("ferry")).to_have_text("ready")
     expect(page.locator(".overview")).to_contain_text("2 ready")

@@ -19,6 +19,7 @@ from gircse_program import Gircse, Server
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from app.search.soft_tokens import is_stop_word
+from app.wiring.web import first_example
 from ui.language import COOKIE
 from ui.render.text import shorten
 
@@ -225,6 +226,11 @@ def test_the_first_sight_shows_one_query_through_two_lenses(window: BrowserConte
             answer = sample_server.ask("/api/v1/search", asked).body
             titles = [shorten(hit["document"]["title"], 72) for hit in answer["hits"]]
             assert shown[3 * place :][:3] == titles
+            # What is shown where nothing is there yet is what is found here (`make tour`).
+            kept = first_example()[place]
+            found = [(hit["document"]["title"], hit["value"]["name"]) for hit in answer["hits"]]
+            assert (kept.query, kept.lens) == (query, lens)
+            assert [(hit.title, hit.value) for hit in kept.hits] == found
         page.get_by_role("button", name="Same topic").click()
         expect(page.get_by_label("Search for")).to_have_value(query)
         expect(page.locator(".hit .open").first).to_be_visible()

@@ -1,6 +1,7 @@
 """Damages real files of every format and reads them through the child process.
 
 `python tests/unit/reader_fuzz.py --files 2000 --seed 1` prints what came of it. A seed always gives the same files.
+`--kinds png jpg tiff webp pdf` damages those alone; the first page of each of these is also drawn.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ import argparse
 import gzip
 import random
 import resource
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import psutil
 from bytes_reader import BytesReader
 from sample_files import samples, unzipped, zip_of
 
 from app.errors import DocumentError
-from ingest.readers import ProcessLimits
+from app.types.pages import PAGED_TYPES
+from ingest.readers import ProcessLimits, ProcessPageRenderer, media_type_of
 
 # One child for all, so that the file that ends it is known.
 PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000, max_documents=10**9)
+_LOOK_EVERY = 100
 # Numbers at the edges, ends of structures, and what starts a new one.
 TOKENS = (
     *(b"\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1", b"-1", b"99999999999999999999"),
@@ -61,11 +68,14 @@ class Outcome:
     ended: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "none")
+    drawn: int = 0
+    undrawn: int = 0
+    child_mb: list[int] = field(default_factory=list)  # of the reader's processes, every so often
 
 
-def damaged_files(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+def damaged_files(count: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
     files = samples()
-    names = sorted(files)
+    names = sorted(name for name in files if not kinds or name.endswith(tuple(kinds)))
     for number in range(count):
         rng = random.Random(f"{seed}-{number}")
         name = names[number % len(names)]
@@ -73,13 +83,25 @@ def damaged_files(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
         yield name, _damage(name, files[name], other, rng)
 
 
-def fuzz(count: int, seed: int) -> Outcome:
+def fuzz(count: int, seed: int, kinds: Sequence[str] = ()) -> Outcome:
     outcome = Outcome()
-    with BytesReader(process_limits=PROCESS_LIMITS) as reader:
-        for number, (name, data) in enumerate(damaged_files(count, seed)):
+    with (
+        BytesReader(process_limits=PROCESS_LIMITS) as reader,
+        closing(ProcessPageRenderer(process_limits=PROCESS_LIMITS, max_children=1)) as renderer,
+        tempfile.NamedTemporaryFile() as file,
+    ):
+        for number, (name, data) in enumerate(damaged_files(count, seed, kinds)):
             started = time.monotonic()
             label = f"file {number} of seed {seed} ({name})"
             _read_one(reader, name, data, label, outcome)
+            if (media_type := media_type_of(name)) in PAGED_TYPES and data:
+                file.seek(0)
+                file.truncate()
+                file.write(data)
+                file.flush()
+                _draw_one(renderer, Path(file.name), media_type, label, outcome)
+            if number % _LOOK_EVERY == _LOOK_EVERY // 2:
+                outcome.child_mb.append(_megabytes(reader.child_ids))
             outcome.slowest = max(outcome.slowest, (time.monotonic() - started, label))
     return outcome
 
@@ -101,6 +123,24 @@ def _read_one(reader: BytesReader, name: str, data: bytes, label: str, outcome: 
     outcome.read[kind] += 1
     if "\0" in found.text or not found.text.strip() or not found.title:
         outcome.errors.append(f"{label}: its text cannot be stored")
+
+
+def _draw_one(renderer: ProcessPageRenderer, path: Path, media_type: str, label: str, outcome: Outcome) -> None:
+    try:
+        renderer.words(path, media_type=media_type, page=1)
+        image = renderer.image(path, media_type=media_type, page=1, width=640)
+    except DocumentError as error:
+        outcome.undrawn += 1
+        if "ended twice" in str(error):
+            outcome.ended.append(f"{label}, drawn: {error}")
+        return
+    outcome.drawn += 1
+    if not image.startswith(b"\xff\xd8\xff"):
+        outcome.errors.append(f"{label}: its picture is none")
+
+
+def _megabytes(process_ids: Iterable[int]) -> int:
+    return round(sum(psutil.Process(each).memory_info().rss for each in process_ids) / 1e6)
 
 
 def _damage(name: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
@@ -167,14 +207,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--kinds", nargs="+", default=[], help="how the names of the files end")
     options = parser.parse_args()
     print(f"seed {options.seed}")
     started = time.monotonic()
-    outcome = fuzz(options.files, options.seed)
+    outcome = fuzz(options.files, options.seed, options.kinds)
     for kind in sorted(outcome.read | outcome.refused):
         print(f"{kind:10} {outcome.read[kind]:5} read {outcome.refused[kind]:5} refused with a reason")
     print(f"{'all':10} {outcome.read.total():5} read {outcome.refused.total():5} refused with a reason")
     print("Reasons begin:", *(f"{count:6} {reason} …" for reason, count in outcome.reasons.most_common(12)), sep="\n")
+    print(f"Of those with pages {outcome.drawn} were drawn, {outcome.undrawn} refused with a reason.")
+    print("MB of the reader's processes, every 100 files:", *outcome.child_mb)
     print("Ended their process:", *(outcome.ended or ["none"]), sep="\n  ")
     print("Errors:", *(outcome.errors or ["none"]), sep="\n  ")
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

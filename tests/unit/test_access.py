@@ -385,6 +385,15 @@ def test_no_more_wrong_passwords_are_tried_however_many_come_at_once(
     assert said == {LoginRequiredError: MAX_FAILURES_OF_ADDRESS, ThrottledError: 60 - MAX_FAILURES_OF_ADDRESS}
 
 
+def test_a_count_that_was_read_before_others_began_passes_no_limit(
+    logins: Logins, toy_services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by several servers that look at the same moment: what counts is what the attempt itself has counted."""
+    monkeypatch.setattr(toy_services.services.catalog, "attempts", lambda counters, *, since: {})
+    said = [guess(logins, "anna", "10.0.0.1") for _ in range(MAX_FAILURES_OF_ADDRESS + 2)]
+    assert said == [LoginRequiredError] * MAX_FAILURES_OF_ADDRESS + [ThrottledError] * 2
+
+
 def test_right_ones_at_once_are_no_failures(logins: Logins, accounts: Accounts) -> None:
     _, shown = accounts.add_key("anna")
     assert at_once(20, lambda _: logins.log_in("anna", PASSWORD, address="10.0.0.1")) == {str: 20}

@@ -125,6 +125,16 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
     ),
+    ("GET", "/api/v1/collections/{name}/sources"): Case(READER, at("/api/v1/collections/{collection}/sources")),
+    ("POST", "/api/v1/collections/{name}/sources"): Case(
+        EDITOR, at("/api/v1/collections/{collection}/sources", json={"kind": "page", "address": "https://example.org"})
+    ),
+    ("POST", "/api/v1/sources/{source_id}/run"): Case(
+        EDITOR, at("/api/v1/sources/none/run"), of_collection=False, may_fail=(404,)
+    ),
+    ("DELETE", "/api/v1/sources/{source_id}"): Case(
+        EDITOR, at("/api/v1/sources/none"), of_collection=False, may_fail=(404,)
+    ),
     ("GET", "/api/v1/standing-searches"): Case(READER, at("/api/v1/standing-searches"), of_collection=False),
     ("PUT", "/api/v1/saved-searches/{search_id}/watch"): Case(
         READER, at("/api/v1/saved-searches/none/watch", json={}), of_collection=False, may_fail=(404,)

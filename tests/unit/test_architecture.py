@@ -61,6 +61,7 @@ FUNCTIONS = {
         "app.search.judgements",
         "app.search.lenses",
         "app.search.query_language",
+        "app.search.sentences",
         "app.search.soft_tokens",
         "app.search.stages",
         "app.search.value_syntax",
@@ -107,6 +108,7 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
     "ingest.alerts: apprise": "the extra [alerts]",
+    "ingest.web_sources: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
 }
 LONG_FILES: dict[str, str] = {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +128,16 @@ def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch: pytest.MonkeyPatch
     assert chosen_dtype("auto", default="float32", device="cuda:1") == "bfloat16"
     with pytest.raises(ContractError, match="float16"):
         chosen_dtype("float16", default="float32", device="cpu")
+
+
+def test_a_processor_that_may_not_use_what_it_has_gets_float32() -> None:
+    """As one with AVX2 alone; weights in bfloat16 could not even be put into blocks."""
+    program = (
+        "from embedder.checkpoint import chosen_dtype; print(chosen_dtype('auto', default='float32', device='cpu'))"
+    )
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+    told = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "float32"
 
 
 @pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.999), ("int8", 0.995)])

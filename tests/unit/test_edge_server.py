@@ -6,6 +6,8 @@ import json
 import math
 import time
 import uuid
+from array import array
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -408,3 +410,37 @@ def test_answers_carry_qdrants_envelope(server: TestClient) -> None:
     assert set(answer.json()) == {"result", "status", "time"}
     assert answer.json()["status"] == "ok"
     assert answer.json()["time"] >= 0
+
+
+def test_a_batch_of_changes_by_ids_leaves_out_what_is_not_there(
+    server: TestClient, collection: Callable[..., str]
+) -> None:
+    path = collection()
+    server.put(f"{path}/points", json={"points": [{"id": n, "vector": [1, n], "payload": {"a": 1}} for n in (1, 2)]})
+    by_ids = [
+        {"set_payload": {"payload": {"b": ids[0]}, "filter": {"must": [{"has_id": ids}]}}} for ids in ([1], [2, 9], [9])
+    ]
+    gone = {"delete_payload": {"keys": ["a"], "filter": {"must": [{"has_id": [2, 9]}]}}}
+    by_filter = {"set_payload": {"payload": {"c": 3}, "filter": {"must": [{"key": "b", "match": {"value": 1}}]}}}
+    answer = server.post(f"{path}/points/batch", json={"operations": [*by_ids, gone, by_filter]})
+    assert len(answer.json()["result"]) == 5
+    found = server.post(f"{path}/points", json={"ids": [1, 2, 9]}).json()["result"]
+    assert {each["id"]: each["payload"] for each in found} == {1: {"a": 1, "b": 1, "c": 3}, 2: {"b": 2}}
+
+
+def test_points_are_counted_as_they_are(server: TestClient, collection: Callable[..., str]) -> None:
+    path = collection()
+    for ids in ([1, 2, 3], [2, 3, 4]):
+        server.put(f"{path}/points", json={"points": [{"id": n, "vector": [1, n]} for n in ids]})
+    server.post(f"{path}/points/delete", json={"points": [1, 9]})
+    assert server.post(f"{path}/points/count", json={"exact": True}).json()["result"] == {"count": 3}
+
+
+def test_vectors_come_in_one_block(server: TestClient, collection: Callable[..., str]) -> None:
+    path = collection()
+    server.put(f"{path}/points", json={"points": [{"id": n, "vector": [0, n], "payload": {"n": n}} for n in (1, 2)]})
+    asked = {"with_vector": True, "with_payload": False, "vectors_as": "block"}
+    for route, more in (("points", {"ids": [2, 1, 7]}), ("points/scroll", {"limit": 9})):
+        result = server.post(f"{path}/{route}", json={**asked, **more}).json()["result"]
+        assert sorted(each["id"] for each in result["points"]) == [1, 2]
+        assert array("f", b64decode(result["vectors"])).tolist() == [0, 1, 0, 1]

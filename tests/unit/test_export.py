@@ -101,6 +101,8 @@ def test_a_citation_is_one_line_with_its_place() -> None:
     assert cited.startswith("“word word")
     assert cited.endswith("word …” (Logbook, file:///1.pdf)")
     assert len(cited) < 360
+    upload = replace(hit(), document=replace(hit().document, uri="upload://log%20books/of%20May.pdf"))
+    assert citation(upload).endswith("(Logbook, p. 3, log books/of May.pdf)")
     assert "\n" not in citation(hit(title="two\nlines\x07"))
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from app.search.sentences import sentence_spans
+from embedder import GircseEmbeddings
 from embedder.backbone import saved_pieces
 from embedder.checkpoint import find_checkpoint, load_model_tokenizer
 from embedder.tokens import FRAGMENTS_FILE, read_fragments, shown_word_of
 from embedder.training import fragments
 from embedder.training.fragments import find_fragments
 
+DICTIONARY = Path("/usr/share/dict/american-english-large")  # of Debian's wamerican-large
+NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino parana
+uae uber ui usc zhang behaviour cafe centre labour"""
 PIECES = ["em", "cat", "im", "##press", "##bassy", "##peror", "##s", "red", "##uce", "[UNK]"]
 
 
@@ -58,6 +64,38 @@ def test_words_are_left_of_the_shipped_vocabulary() -> None:
     assert pieces is not None
     shown = {shown_word_of(each, tokenizer, fragments=found) for each in pieces.tolist()} - {""}
     assert len(shown) == len(pieces) - len(found)
-    assert len(found) == len((adapter / FRAGMENTS_FILE).read_text("utf-8").splitlines()) < 600
-    assert {"em", "eva", "imp", "fe", "po", "ar", "def", "micro", "inter"} <= found
+    assert len(found) == len((adapter / FRAGMENTS_FILE).read_text("utf-8").splitlines()) < 700
+    assert {"em", "eva", "imp", "fe", "po", "ar", "def", "micro", "inter", "didn", "ang", "ng", "les"} <= found
     assert {"cat", "red", "go", "open", "wild", "military", "water", "africa"} <= shown
+
+
+@pytest.fixture(scope="module")
+def words() -> set[str]:
+    if not DICTIONARY.is_file():
+        pytest.skip("There is no dictionary: apt-get install wamerican-large.")
+    known = DICTIONARY.read_text("utf-8").casefold().split()
+    return {each.removesuffix("'s") for each in known} | set(NAMES.split())
+
+
+def test_whatever_can_be_shown_is_in_a_dictionary(words: set[str]) -> None:
+    adapter = find_checkpoint("gircse-mini").adapter
+    assert adapter is not None
+    found, tokenizer, pieces = read_fragments(adapter), load_model_tokenizer(), saved_pieces(adapter)
+    assert pieces is not None
+    shown = {shown_word_of(each, tokenizer, fragments=found) for each in pieces.tolist()} - {""}
+    assert sorted(shown - words) == []
+
+
+@pytest.mark.long
+def test_a_thousand_queries_show_words_alone(words: set[str]) -> None:
+    """Sentences of the sample library, and pieces of them: whatever people type, what is shown are words."""
+    rows = files("sample").joinpath("library.jsonl").read_text("utf-8").splitlines()
+    texts = [str(json.loads(row)["text"]) for row in rows]
+    sentences = [text[start:end] for text in texts for start, end in sentence_spans(text)[:2]]
+    queries = [*sentences[:500], *(" ".join(each.split()[:3]) for each in sentences[500:700])]
+    queries += [f"{each[::-1]}" for each in sentences[:300]]  # no language at all
+    assert len(queries) == 1_000
+    embeddings = GircseEmbeddings()
+    shown = {token.token for query in queries for step in embeddings.refine(query).steps for token in step.tokens}
+    assert len(shown) > 1_000
+    assert sorted(shown - words) == []

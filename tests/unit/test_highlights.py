@@ -122,6 +122,15 @@ def test_a_mark_that_is_there_stays(embedder: CountingEmbedder) -> None:
     assert again == (first,)
 
 
+def test_a_rule_or_a_fence_is_no_sentence(embedder: CountingEmbedder) -> None:
+    texts = ("Tuning a ukulele\n================\n\n```\nThe cat sleeps.\n```", "====\n\n----")
+    found = Highlighter(embedder).highlight(
+        [hit(text) for text in texts], vector(embedder, "mice"), document_instruction="", mode=SearchMode.HYBRID
+    )
+    assert all(each.why for each in found)
+    assert embedder.embedded_texts == ["Tuning a ukulele", "The cat sleeps.", "====", "----"]
+
+
 def test_a_sentence_is_embedded_again_under_another_instruction(embedder: CountingEmbedder) -> None:
     highlighter = Highlighter(embedder)
     for each in ("", "mice", ""):

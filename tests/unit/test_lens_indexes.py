@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -172,10 +173,65 @@ def test_counts_of_a_collection_are_kept_for_seconds(zoo: Any) -> None:
     services.index.set_labels(collection.active_index, field, {first: {"value": 2, "p": ""}})  # as if it were edited
     assert counted() == before
     now = COUNTS_AGE_S
+    assert counted() == before  # a search does not wait for new ones
+    deadline = time.monotonic() + 5
+    while counted() == before and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert counted() != before
+    services.index.set_labels(collection.active_index, field, {first: {"value": 0, "p": ""}})
+    now += 100  # too old to be shown
+    assert counted() == before
     now += 1
     zoo.add("the kitten sleeps")  # another number of chunks is another collection
     assert sum(counted().values()) == len(TEXTS) + 1
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_what_was_read_once_is_remembered_and_few_texts_are_fetched(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch, is_built: bool
+) -> None:
+    for number in range(60):
+        zoo.add(f"the dog barks at number {number}")
+    if is_built:
+        build(zoo)
+    index, asked = zoo.services.index, {}
+
+    def watch(name: str) -> None:
+        call = getattr(index, name)
+        monkeypatch.setattr(
+            index, name, lambda *args, **more: asked.setdefault(name, []).append(args) or call(*args, **more)
+        )
+
+    for name in ("owned_vectors", "owned_labels", "payloads"):
+        watch(name)
+    first = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False)
+    [(_, *_, read)] = asked.pop("owned_labels" if is_built else "owned_vectors")
+    assert len(read) > 60  # of all candidates
+    assert not asked.keys() & {"owned_vectors", "owned_labels"}
+    assert [len(ids) for _, ids in asked.pop("payloads")] == [3]
+    again = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False)
+    assert asked.keys() == {"payloads"}
+    assert (again.hits, again.values) == (first.hits, first.values)
+    document = first.hits[0].document.id
+    zoo.services.library.delete_document(document)  # no worker has come to it yet
+    hits = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False).hits
+    assert document not in {hit.document.id for hit in hits}
+    assert len(hits) == 3
+
+
+def test_no_more_of_a_value_are_looked_for_where_enough_were_found(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        zoo.add(f"the dog barks at number {number}")
+    build(zoo)
+    index, labels = zoo.services.index, []
+    call = index.search
+    monkeypatch.setattr(index, "search", lambda *args, **more: labels.append(more.get("label")) or call(*args, **more))
+    search(zoo, "the dog barks", mode=SearchMode.DENSE)
+    assert labels[-1] is not None  # 21 are there
+    labels.clear()
+    monkeypatch.setattr("app.search.retrieval.LIKELY_CANDIDATES", 15)
+    search(zoo, "the dog barks", mode=SearchMode.DENSE)
+    assert labels == [None]
 
 
 def test_other_values_are_read_from_candidates(zoo: Any) -> None:

@@ -356,6 +356,17 @@ def test_the_place_of_a_file_is_never_its_title(uri, title):
     assert "://" not in found.title
 
 
+def test_restructured_text_is_titled_by_its_first_heading():
+    text = b"Some words before.\n\n====\nA b\n====\n\nTuning a ukulele\n================\n\nTune the strings."
+    found = read_document(text, uri="upload://chords.rst")
+    assert (found.title, found.text) == ("A b", text.decode())
+    assert read_document(b"No heading\n\n- a list", uri="upload://chords.rst").title == "chords.rst"
+
+
+def test_a_sheet_without_a_name_of_its_own_is_named_once():
+    assert read_document(workbook({"Sheet1": [["City"], ["Paris"]]}), uri="a.xlsx").text.startswith("Sheet1\n")
+
+
 def test_pdf_with_a_password_is_refused():
     with pytest.raises(DocumentError, match=r"password.*Save a copy without"):
         read_document(pdf("secret", password="open sesame"), uri="a.pdf")

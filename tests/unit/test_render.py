@@ -42,6 +42,7 @@ from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results
 from ui.render.saved import KeptSearch, render_history, render_saved
+from ui.render.snippets import snippet_window
 from ui.render.text import render_error, render_note
 from ui.render.tokens import render_refinement
 from ui.render.welcome import LensView, render_welcome
@@ -451,3 +452,16 @@ def test_indexing_anew_says_how_far_it_is_and_what_can_be_done(
     seen = Tags(render_settings(COLLECTION, ReindexStatus("library", state, 3, 9, error, unreadable=2)))
     assert told in seen.text
     assert [each["data-action"] for each in seen.of("button")] == ["pause", *buttons]
+
+
+def test_a_snippet_begins_and_ends_with_sentences() -> None:
+    text = " ".join(f"Sentence number {number} says something about the boats." for number in range(40))
+    start = text.index("Sentence number 20")
+    first, last = snippet_window(text, start, start + 20)
+    assert text[first:last].startswith("Sentence")
+    assert text[first:last].endswith("boats.")
+    assert 0 < start - first <= 150
+    assert last - first <= 420
+    words = "word " * 200  # no sentence ends: between words
+    first, last = snippet_window(words, 400, 404)
+    assert (words[first:last].startswith("word"), words[last]) == (True, " ")

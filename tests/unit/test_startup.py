@@ -63,6 +63,28 @@ def test_the_list_of_commands_says_what_they_say_themselves() -> None:
     assert {each.rich_help_panel for each in commands.values()} == {each.panel for each in COMMANDS.values()}
 
 
+def test_the_pages_take_of_gradio_what_they_use(tmp_path: Path) -> None:
+    imported = imported_by("import ui.app", home=tmp_path)
+    assert "gradio" in imported
+    assert "mcp" not in imported
+
+
+def test_gradio_writes_no_stubs_and_mcp_can_be_imported_afterwards() -> None:
+    program = """
+import ui.app, pathlib, sys
+import gradio.component_meta, gradio.mcp
+assert "mcp" not in sys.modules
+made = []
+pathlib.Path.write_text = lambda self, *rest, **named: made.append(self)
+pathlib.Path.read_text = pathlib.Path.write_text
+class Field(gradio.components.Textbox):
+    EVENTS = []
+assert not made, made
+import mcp.server
+"""
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
+
+
 def test_services_come_without_the_model(tmp_path: Path) -> None:
     imported = imported_by("import app.wiring.services", home=tmp_path)
     assert imported >= STORAGE

@@ -36,7 +36,7 @@ from app.types.documents import (
 from app.types.search import SearchRequest, SearchResult, UnreadLanguage
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
-from ui.contract import Example
+from ui.contract import Example, ExampleHit, ShownExample
 from ui.handler_inputs import as_handler, as_stream_handler, read_choice, read_text, read_whole_number
 from ui.language import speaking
 from ui.lens_names import NO_LENS, OWN_WORDS
@@ -451,6 +451,27 @@ def test_examples_belong_to_the_collection_that_they_were_written_for(search: No
     assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
     with pytest.raises(InputError, match="at most"):
         given.example({"query": "x" * 10_001})
+
+
+def test_without_a_collection_the_first_sight_says_what_to_do_and_shows_an_example(search: NoHits) -> None:
+    views = [
+        ShownExample("One <query>?", lens, [ExampleHit(title, "Oceania") for title in titles])
+        for lens, titles in (("Same place", ("Tonga", "Fiji")), ("Same topic", ("Navies", "Tonga")))
+    ]
+    given = replace(handlers_over(search), first_example=views)
+    (shown,) = given.welcome(None)
+    for part in (
+        'href="/documents"',
+        "Add your files",
+        "One &lt;query&gt;?",
+        "Same place",
+        "was 1",
+        "not found before",
+    ):
+        assert part in shown, part
+    assert "data-event" not in shown  # there is nothing to search yet
+    (bare,) = handlers_over(search).welcome("")
+    assert "Add your files" in bare
 
 
 def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -> None:

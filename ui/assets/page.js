@@ -39,7 +39,7 @@ window.gircse = (() => {
   const root = document.documentElement, asked = new URLSearchParams(location.search).get("q");
   /* Gradio puts its container before the selectors of a stylesheet, and these classes are above it. */
   const STATES = `<style>.is-opening body { visibility: hidden; }
-    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading { display: none; }</style>`;
+    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading, :root:not(.is-answering) #cited-answer { display: none; }</style>`;
   const QUIET_MS = 60, LONGEST_MS = 3000;
   function hideUntilComplete() {
     root.classList.add("is-opening");
@@ -62,7 +62,9 @@ window.gircse = (() => {
   }
 
   /* Until the first answer to a search is there, or it is known that none will come. */
-  function showSkeleton(query) { if (query?.trim()) root.classList.add("is-searching"); }
+  function showSkeleton(query) { if (query?.trim()) { root.classList.add("is-searching"); root.classList.remove("is-answering"); } }
+  /* An answer belongs to the search above which it was asked for: the next one hides it. */
+  const showAnswer = () => root.classList.add("is-answering");
   const hideSkeleton = () => root.classList.remove("is-searching");
   function watchAnswers(changes) {
     if (!root.classList.contains("is-searching")) return;
@@ -193,6 +195,14 @@ window.gircse = (() => {
         for (const each of element.querySelectorAll("button[data-values]")) each.setAttribute("aria-pressed", String(each === button));
       }
       trigger(name, data);
+    });
+  }
+
+  function listenForms(element, trigger, name) {
+    element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const form = event.target, question = form.elements.question.value;
+      if (question.trim()) trigger(name, { ...form.dataset, question });
     });
   }
 
@@ -352,5 +362,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { text, showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, afterTyping, keepFocus, openDialog };
+  return { text, showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
 })();

@@ -39,7 +39,7 @@
 
   /* Its letters are as high as the word on the page, and stretched to be as wide: what is selected is what is seen. */
   function wordSpan(word, page) {
-    const span = place(make("span", { textContent: word.text }), word);
+    const span = place(make("span", { textContent: `${word.text} ` }), word); /* the space is for what is copied */
     const height = (word.bottom - word.top) * page.height, width = (word.right - word.left) * page.width;
     canvas.font = "100px sans-serif";
     const natural = canvas.measureText(word.text).width / 100 * height;
@@ -51,7 +51,7 @@
   function drawSheet(view, page) {
     const { document: id } = view.dataset;
     const words = make("div", { className: "page-words" });
-    for (const word of page.words) words.append(wordSpan(word, page), " ");
+    words.append(...page.words.map((word) => wordSpan(word, page)));
     const marks = rectangles(page.words).map((each) => place(make("div", { className: "page-mark" }), each));
     const image = make("img", { alt: text("Page {page} of {pages}", { page: page.page, pages: page.pages }), draggable: false });
     const sheet = make("div", { className: "page-sheet" }, image, make("div", { className: "page-marks" }, ...marks), words);

@@ -15,9 +15,10 @@ from ui.choices import NO_INSTRUCTION, Choices
 from ui.comparison import Answer, Comparison, Look, Place, is_shown
 from ui.contract import COMPARE, SEARCH, Example
 from ui.language import _, html, later, ngettext, number
-from ui.render.hits import mark_bounds, render_choices, render_marked, render_section, render_source
+from ui.render.hits import render_choices, render_section, render_source
 from ui.render.lens_values import render_value_chip, render_value_counts
 from ui.render.moves import render_moves
+from ui.render.snippets import mark_bounds, render_marked
 from ui.render.text import join, name_of, render_error, render_note, shorten
 from ui.render.tokens import render_refinement
 

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.types.upkeep import Fetch, FetchState
+from app.types.uris import shown_address
 from ui.core_messages import translate_message
 from ui.language import _, html, later, number
 from ui.render.text import clean, join, name_of, render_error, shorten, shown_size
@@ -158,7 +159,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         pick=_render_pick(document, title),
         id=clean(document.id),
         title=title,
-        uri=shorten(document.uri, 160),
+        uri=shorten(shown_address(document.uri), 160),
         size=shown_size(document.byte_count),
         error=error,
         state=_render_state(document, job, is_paused=is_paused),

@@ -26,11 +26,10 @@ from ui.language import _, html, later, ngettext, number
 from ui.render.advice import render_language, render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
 from ui.render.scores import render_score
+from ui.render.snippets import mark_bounds, render_marked, snippet_window
 from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
 from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
-SNIPPET_CHARS = 420
-CONTEXT_CHARS = 150
 METADATA_CHIPS = 6
 DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
 _KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: later("table of numbers"), ChunkKind.REFERENCES: later("references")}
@@ -153,12 +152,13 @@ def _render_summary(
         steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
-        '{}</span><span class="cost"> · {} · {} [[ms]]</span>{}{}{}</p>'
+        '{}</span><span class="cost"> · {} · {} [[ms]]</span> · {}{}{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
         sense,
         steps,
         number(round(_total_ms(result.timings_ms))),
+        html('<button type="button" class="plain" data-event="answer">[[Answer]]</button>'),
         _render_compare_link(result, chosen, values),
         html(_EXPORT).format(request) if request else "",
         render_thumbnail_switch(result.hits),
@@ -166,11 +166,10 @@ def _render_summary(
 
 
 _EXPORT = (
-    ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span '
-    'class="menu" id="export" popover data-request="{}"><button type="button" '
-    'class="plain-button" data-format="csv">CSV</button> <button type="button" '
-    'class="plain-button" data-format="json">JSON</button> <button type="button" '
-    'class="plain-button" data-format="md">Markdown</button></span>'
+    ' · <button type="button" class="plain" popovertarget="export">[[Export]]</button><span class="menu" id="export" '
+    'popover data-request="{}"><button type="button" class="plain-button" data-format="csv">CSV</button> <button '
+    'type="button" class="plain-button" data-format="json">JSON</button> <button type="button" class="plain-button" '
+    'data-format="md">Markdown</button></span>'
 )
 
 
@@ -338,7 +337,7 @@ def _headings(hit: Hit) -> str:
 
 def _render_snippet(text: str, why: Highlight | None) -> Markup:
     start, end = mark_bounds(text, why)
-    first, last = _window(text, start, end)
+    first, last = snippet_window(text, start, end)
     snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
         "… " if first else "", render_marked(text, first, start, end, last), " …" if last < len(text) else ""
     )
@@ -348,35 +347,6 @@ def _render_snippet(text: str, why: Highlight | None) -> Markup:
     return snippet + html(
         '<details class="whole"><summary>[[Whole passage]]</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)
-
-
-def mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
-    if why is None:
-        return 0, 0
-    start = min(max(why.start, 0), len(text))
-    end = min(max(why.end, start), len(text))
-    marked = text[start:end]
-    return end - len(marked.lstrip()), start + len(marked.rstrip())
-
-
-def _window(text: str, start: int, end: int) -> tuple[int, int]:
-    """A stretch of about SNIPPET_CHARS around the marked sentence, cut between words."""
-    if len(text) <= SNIPPET_CHARS:
-        return 0, len(text)
-    first = max(0, start - CONTEXT_CHARS)
-    last = min(len(text), max(end + CONTEXT_CHARS, first + SNIPPET_CHARS))
-    space = text.find(" ", first, start)
-    first = space + 1 if first and space >= 0 else first
-    space = text.rfind(" ", end, last)
-    last = space if last < len(text) and space > end else last
-    return first, last
-
-
-def render_marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
-    before, marked, after = text[first:start], text[start:end], text[end:last]
-    if not marked:
-        return Markup("{}").format(clean(before + after))
-    return Markup("{}<mark>{}</mark>{}").format(clean(before), clean(marked), clean(after))
 
 
 def _render_chips(hit: Hit) -> Markup:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from app.types.documents import Document
 from app.types.file_names import shown_title
 from app.types.search import HitDocument
+from app.types.uris import shown_address
 from ui.contract import DOCUMENTS
 from ui.core_messages import translate_message
 from ui.language import _, html, later, number
@@ -58,7 +59,7 @@ def name_of(document: Document | HitDocument) -> str:
 def render_source_link(uri: str, max_chars: int) -> Markup:
     """Only web addresses become links: `javascript:` and the like must never be clickable."""
     uri = clean(uri)
-    shown = shorten(uri, max_chars)
+    shown = shorten(shown_address(uri), max_chars)
     if not is_web_address(uri):
         return Markup("<span>{}</span>").format(shown)
     return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(uri, shown)

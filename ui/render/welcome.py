@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.types.search import Hit, SearchResult
-from ui.contract import PURPOSE, Example
+from ui.contract import DOCUMENTS, PURPOSE, Example, ExampleHit, ShownExample
 from ui.language import _, html
 from ui.lens_names import shown_lens
-from ui.render.lens_values import render_value_chip
+from ui.render.lens_values import name_value, render_value_chip
 from ui.render.text import clean, join, name_of, shorten
 
 
@@ -44,6 +44,37 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
         ),
         _render_worked_example(*worked) if len(worked) == 2 else "",
         html('<h2>[[Try]]</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
+    )
+
+
+def render_first_sight(example: Sequence[ShownExample]) -> str:
+    """Where there is no collection yet: what to do, and what would come of it."""
+    return html(
+        '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">'
+        "[[Add your files]]</a> <span>[[Drop a folder, and ask a minute later. Nothing leaves this machine.]]</span>"
+        "</p>{}</div>"
+    ).format(_(PURPOSE), DOCUMENTS.path, _render_shown_example(*example) if len(example) == 2 else "")
+
+
+def _render_shown_example(before: ShownExample, after: ShownExample) -> Markup:
+    ranks = {hit.title: rank for rank, hit in enumerate(before.hits, 1)}
+    views = join(
+        Markup("<section><h3><span>{}:</span> <b>{}</b></h3><ol>{}</ol></section>").format(
+            heading, shown_lens(view.lens), join(_render_shown_hit(hit, known) for hit in view.hits)
+        )
+        for heading, view, known in ((_("Before"), before, None), (_("After"), after, ranks))
+    )
+    return html(
+        '<section class="worked-example" aria-label="[[An example]]"><h2>[[One query, two lenses:]] '
+        '<q dir="auto">{}</q></h2><div>{}</div><p class="hint">[[From the sample library, which comes with '
+        "gircse-search:]] <code>gircse up --sample</code></p></section>"
+    ).format(shorten(before.query, 120), views)
+
+
+def _render_shown_hit(hit: ExampleHit, ranks: Mapping[str, int] | None) -> Markup:
+    value = Markup('<span class="value" dir="auto">{}</span>').format(name_value(hit.value)) if hit.value else ""
+    return Markup('<li dir="auto"><span>{}</span> {} <small>{}</small></li>').format(
+        shorten(hit.title, 72), value, _moved(None if ranks is None else ranks.get(hit.title), ranks)
     )
 
 
@@ -89,8 +120,14 @@ def _render_view(view: LensView, heading: str, ranks: Mapping[str, int] | None) 
 
 
 def _render_hit(hit: Hit, ranks: Mapping[str, int] | None) -> Markup:
-    before = None if ranks is None else ranks.get(hit.chunk.id)
-    move = "" if ranks is None else _("not found before") if before is None else _("was {rank}").format(rank=before)
     return Markup('<li dir="auto"><span>{}</span> {} <small>{}</small></li>').format(
-        shorten(name_of(hit.document), 72), render_value_chip(hit.value, is_button=False), move
+        shorten(name_of(hit.document), 72),
+        render_value_chip(hit.value, is_button=False),
+        _moved(None if ranks is None else ranks.get(hit.chunk.id), ranks),
     )
+
+
+def _moved(before: int | None, ranks: Mapping[str, int] | None) -> str:
+    if ranks is None:
+        return ""
+    return _("not found before") if before is None else _("was {rank}").format(rank=before)

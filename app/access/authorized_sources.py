@@ -1,0 +1,81 @@
+"""Sources that come again, for interfaces: editors see to those of their collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
+from app.errors import ForbiddenError, InputError, NotFoundError, UnknownUserError
+from app.ports.ledger import Ledger
+from app.types.access import OPERATOR, Principal, Role
+from app.types.documents import require_short_uri, require_text
+from app.types.quotas import Allowance
+from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+
+
+class AuthorizedSources:
+    def __init__(self, catalog: Ledger, authorizer: Authorizer) -> None:
+        self._catalog = catalog
+        self._authorizer = authorizer
+
+    def sources(self, collection: str) -> list[RecurringSource]:
+        with self._authorizer.require_access(Role.READER, collection):
+            return self._catalog.recurring_sources(collection)
+
+    def add(
+        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool
+    ) -> RecurringSource:
+        with self._authorizer.require_access(Role.EDITOR, collection) as principal:
+            address = check_source(address, every=every)
+            self._authorizer.note("source.added", collection, {"address": address})
+            return self._catalog.add_recurring_source(
+                collection, kind, address, every=every, removes=removes, owner=principal.name
+            )
+
+    def delete(self, source_id: str) -> None:
+        source = self._found(source_id)
+        self._authorizer.note("source.deleted", source.collection, {"address": source.address})
+        self._catalog.delete_recurring_source(source.id)
+
+    def hurry(self, source_id: str) -> RecurringSource:
+        return self._catalog.hurry_recurring_source(self._found(source_id).id)
+
+    def _found(self, source_id: str) -> RecurringSource:
+        """One that the caller may change; what is hidden is reported as missing."""
+        principal = self._authorizer.require_role(Role.EDITOR)
+        source = self._catalog.recurring_source(source_id)
+        if not principal.covers(source.collection):
+            raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
+        return source
+
+
+def check_source(address: str, *, every: timedelta) -> str:
+    """The address itself. Raises InputError."""
+    address = require_short_uri(require_text(address, name="address").strip())
+    if not address.lower().startswith(("http://", "https://")):
+        raise InputError(f"{address[:80]!r} is no address of the web; write it as https://host/path.")
+    if not SHORTEST_INTERVAL <= every <= LONGEST_INTERVAL:
+        raise InputError(
+            f"A source comes again after {SHORTEST_INTERVAL} to {LONGEST_INTERVAL.days} days, not after {every}."
+        )
+    return address
+
+
+def allowance_by_owner(catalog: Ledger, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
+    """On whose account what a source brings is stored, as things stand."""
+
+    def allowance(source: RecurringSource) -> Allowance | None:
+        try:
+            user = catalog.user(source.owner)
+        except UnknownUserError:
+            if source.owner == OPERATOR.name:
+                return None
+            raise ForbiddenError(f"{source.owner}, who added this source, is no user any more.") from None
+        principal = Principal(user.name, user.role, user.collections, quotas=user.quotas)
+        if user.disabled_at is not None or user.role < Role.EDITOR or not principal.covers(source.collection):
+            raise ForbiddenError(f"{source.owner}, who added this source, may not add documents here any more.")
+        return quotas.allowance(principal)
+
+    return allowance

@@ -1,0 +1,70 @@
+"""Sources that come again over HTTP: have pages, feeds and sitemaps fetched on a schedule, and see how that goes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from app.api.base_schemas import Answer, Posted
+from app.ports.sources import RecurringSources
+from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+
+_LEAST, _MOST = SHORTEST_INTERVAL.total_seconds() / 60, LONGEST_INTERVAL.total_seconds() / 60
+
+
+class NewRecurringSource(Posted):
+    kind: SourceKind = Field(description="A page; the pages that a feed links to; or those of a sitemap.")
+    address: str = Field(max_length=2_000, examples=["https://example.org/feed.xml"])
+    every_minutes: float = Field(default=1_440, ge=_LEAST, le=_MOST, description="How often it is looked at.")
+    removes: bool = Field(default=False, description="Delete the documents of pages that vanished.")
+
+
+class RecurringSourceAnswer(Answer):
+    id: str
+    collection: str
+    kind: SourceKind
+    address: str
+    every_minutes: float
+    removes: bool
+    next_at: datetime
+    is_running: bool
+    last_at: datetime | None
+    error: str | None = Field(description="Why the last round failed, or its first item.")
+    items: int = Field(description="Pages that are documents now.")
+    changed: int = Field(description="In the last round; so are removed and failed.")
+    removed: int
+    failed: int
+
+    @classmethod
+    def of(cls, source: RecurringSource) -> RecurringSourceAnswer:
+        own = {name: getattr(source, name) for name in cls.model_fields if name != "every_minutes"}
+        return cls(**own, every_minutes=source.every.total_seconds() / 60)
+
+
+def source_routes(sources: RecurringSources) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1", tags=["sources"])
+
+    @routes.get("/collections/{name}/sources")
+    def list_recurring_sources(name: str) -> list[RecurringSourceAnswer]:
+        """Sources of a collection that come again, and how their last rounds went."""
+        return [RecurringSourceAnswer.of(each) for each in sources.sources(name)]
+
+    @routes.post("/collections/{name}/sources")
+    def add_source(name: str, new: NewRecurringSource) -> RecurringSourceAnswer:
+        """Adds a source, or changes the one of this address. It is due at once."""
+        every = timedelta(minutes=new.every_minutes)
+        return RecurringSourceAnswer.of(sources.add(name, new.kind, new.address, every=every, removes=new.removes))
+
+    @routes.post("/sources/{source_id}/run", status_code=202)
+    def run_source(source_id: str) -> RecurringSourceAnswer:
+        """It is due now."""
+        return RecurringSourceAnswer.of(sources.hurry(source_id))
+
+    @routes.delete("/sources/{source_id}", status_code=204)
+    def delete_source(source_id: str) -> None:
+        """It does not come again; its documents stay."""
+        sources.delete(source_id)
+
+    return routes

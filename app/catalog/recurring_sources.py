@@ -1,0 +1,179 @@
+"""Sources that come again in the catalog: their schedule, a lease for each round, and the mark of each item."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import ForeignKey, Index, String, UniqueConstraint, delete, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from app.catalog.sessions import Sessions, collection_row
+from app.catalog.tables import Table, enum_column
+from app.errors import ConflictError, LeaseLostError, NotFoundError
+from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind
+
+
+class RecurringSourceRow(Table):
+    __tablename__ = "recurring_source"
+    __table_args__ = (UniqueConstraint("collection", "address"), Index("ix_recurring_source_next_at", "next_at"))
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    collection: Mapped[str] = mapped_column(ForeignKey("collection.name", ondelete="CASCADE"))
+    kind: Mapped[SourceKind] = mapped_column(enum_column(SourceKind))
+    address: Mapped[str]
+    every_s: Mapped[int]
+    removes: Mapped[bool]
+    owner: Mapped[str] = mapped_column(String(64))
+    next_at: Mapped[datetime]  # while a round goes on: until its lease ends
+    is_running: Mapped[bool] = mapped_column(default=False)
+    fencing_token: Mapped[int] = mapped_column(default=0)
+    last_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+    changed: Mapped[int] = mapped_column(default=0)
+    removed: Mapped[int] = mapped_column(default=0)
+    failed: Mapped[int] = mapped_column(default=0)
+
+    def as_source(self, items: int) -> RecurringSource:
+        return RecurringSource(
+            id=self.id,
+            collection=self.collection,
+            kind=self.kind,
+            address=self.address,
+            every=timedelta(seconds=self.every_s),
+            removes=self.removes,
+            owner=self.owner,
+            next_at=self.next_at,
+            is_running=self.is_running,
+            last_at=self.last_at,
+            error=self.error,
+            items=items,
+            changed=self.changed,
+            removed=self.removed,
+            failed=self.failed,
+            fencing_token=self.fencing_token,
+        )
+
+
+class SourceItemRow(Table):
+    __tablename__ = "source_item"
+
+    source_id: Mapped[str] = mapped_column(ForeignKey("recurring_source.id", ondelete="CASCADE"), primary_key=True)
+    address: Mapped[str] = mapped_column(primary_key=True)
+    etag: Mapped[str]
+    modified: Mapped[str]
+
+
+class RecurringSourceLedger(Sessions):
+    def recurring_sources(self, collection: str) -> list[RecurringSource]:
+        statement = select(RecurringSourceRow, _ITEMS).where(RecurringSourceRow.collection == collection)
+        with self._session(self._engine) as session:
+            collection_row(session, collection)
+            found = session.execute(statement.order_by(RecurringSourceRow.address))
+            return [row.as_source(items) for row, items in found]
+
+    def recurring_source(self, source_id: str) -> RecurringSource:
+        with self._session(self._engine) as session:
+            return _as_source(session, _row(session, source_id))
+
+    def add_recurring_source(
+        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool, owner: str
+    ) -> RecurringSource:
+        of_collection = select(RecurringSourceRow).where(RecurringSourceRow.collection == collection)
+        with self._session(self._writer) as session:
+            collection_row(session, collection)
+            row = session.scalar(of_collection.where(RecurringSourceRow.address == address))
+            if row is None:
+                if (session.scalar(select(func.count()).select_from(of_collection.subquery())) or 0) >= MAX_SOURCES:
+                    raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, as many as it can; delete one.")
+                row = RecurringSourceRow(id=str(uuid4()), collection=collection, address=address, owner=owner)
+                session.add(row)
+            row.kind, row.every_s, row.removes = kind, int(every.total_seconds()), removes
+            if not row.is_running:
+                row.next_at = self._clock()
+            session.flush()
+            return _as_source(session, row)
+
+    def delete_recurring_source(self, source_id: str) -> None:
+        with self._session(self._writer) as session:
+            session.delete(_row(session, source_id))
+
+    def hurry_recurring_source(self, source_id: str) -> RecurringSource:
+        with self._session(self._writer) as session:
+            row = _row(session, source_id)
+            if not row.is_running:
+                row.next_at = self._clock()
+            session.flush()
+            return _as_source(session, row)
+
+    def claim_recurring_source(self, *, lease: timedelta) -> RecurringSource | None:
+        now = self._clock()
+        due = select(RecurringSourceRow).where(RecurringSourceRow.next_at <= now)
+        due = due.order_by(RecurringSourceRow.next_at, RecurringSourceRow.id).limit(1)
+        with self._session(self._engine) as session:
+            if session.scalar(due) is None:  # most of the time, and without the write lock
+                return None
+        with self._session(self._writer) as session:
+            row = session.scalar(due.with_for_update(skip_locked=True))
+            if row is None:
+                return None
+            row.is_running, row.fencing_token, row.next_at = True, row.fencing_token + 1, now + lease
+            session.flush()
+            return _as_source(session, row)
+
+    def prolong_recurring_source(self, source: RecurringSource, *, lease: timedelta) -> None:
+        with self._session(self._writer) as session:
+            _held(session, source).next_at = self._clock() + lease
+
+    def source_marks(self, source_id: str) -> dict[str, Mark]:
+        statement = select(SourceItemRow).where(SourceItemRow.source_id == source_id)
+        with self._session(self._engine) as session:
+            return {row.address: Mark(row.etag, row.modified) for row in session.scalars(statement)}
+
+    def mark_item(self, source: RecurringSource, address: str, mark: Mark | None) -> None:
+        with self._session(self._writer) as session:
+            _held(session, source)
+            if mark is None:
+                item = SourceItemRow.source_id == source.id, SourceItemRow.address == address
+                session.execute(delete(SourceItemRow).where(*item))
+            else:
+                session.merge(
+                    SourceItemRow(source_id=source.id, address=address, etag=mark.etag, modified=mark.modified)
+                )
+
+    def end_round(self, source: RecurringSource, found: Round) -> None:
+        now = self._clock()
+        with self._session(self._writer) as session:
+            row = session.get(RecurringSourceRow, source.id, with_for_update=True)
+            if row is None or row.fencing_token != source.fencing_token:
+                return
+            row.is_running, row.last_at, row.next_at = False, now, now + timedelta(seconds=row.every_s)
+            row.changed, row.removed, row.failed, row.error = found.changed, found.removed, found.failed, found.error
+
+
+_ITEMS = (
+    select(func.count())
+    .select_from(SourceItemRow)
+    .where(SourceItemRow.source_id == RecurringSourceRow.id)
+    .correlate(RecurringSourceRow)
+    .scalar_subquery()
+)
+
+
+def _as_source(session: Session, row: RecurringSourceRow) -> RecurringSource:
+    count = session.scalar(select(func.count()).select_from(SourceItemRow).where(SourceItemRow.source_id == row.id))
+    return row.as_source(count or 0)
+
+
+def _row(session: Session, source_id: str) -> RecurringSourceRow:
+    row = session.get(RecurringSourceRow, source_id)
+    if row is None:
+        raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
+    return row
+
+
+def _held(session: Session, source: RecurringSource) -> RecurringSourceRow:
+    row = session.get(RecurringSourceRow, source.id, with_for_update=True)
+    if row is None or row.fencing_token != source.fencing_token:
+        raise LeaseLostError("This round of the source was taken over, or the source was deleted.")
+    return row

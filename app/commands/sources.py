@@ -1,0 +1,80 @@
+"""`gircse sources`: pages, feeds and sitemaps that are fetched on a schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from app.access.authorized_sources import check_source
+from app.api.sources import RecurringSourceAnswer
+from app.commands import console
+from app.commands.composition import open_catalog
+from app.types.access import OPERATOR
+from app.types.sources import SourceKind
+
+sources = typer.Typer(no_args_is_help=True, help="Pages, feeds and sitemaps that are fetched again on a schedule.")
+
+InCollection = Annotated[str, typer.Option("--collection", "-c", help="Of which collection.", show_default=False)]
+Id = Annotated[str, typer.Argument(help="As `gircse sources list` shows it.", show_default=False)]
+
+
+@sources.command("add")
+def add_source(
+    kind: Annotated[SourceKind, typer.Argument(help="What is at the address.", show_default=False)],
+    address: Annotated[str, typer.Argument(help="https://host/path", show_default=False)],
+    collection: InCollection,
+    every_minutes: Annotated[float, typer.Option("--every", metavar="MINUTES", help="How often.")] = 1_440,
+    removes: Annotated[bool, typer.Option("--remove", help="Delete the documents of pages that vanished.")] = False,
+) -> None:
+    """Have a page, the pages of a feed, or those of a sitemap fetched again and again by the worker.
+
+    Example: gircse sources add feed https://example.org/feed.xml -c news --every 60
+    """
+    every = timedelta(minutes=every_minutes)
+    with open_catalog() as catalog:
+        found = catalog.add_recurring_source(
+            collection, kind, check_source(address, every=every), every=every, removes=removes, owner=OPERATOR.name
+        )
+    typer.echo(f"{found.address} comes into {collection!r} as {found.id}; a worker fetches it now.")
+
+
+@sources.command("list")
+def list_sources(collection: InCollection, as_json: console.JsonLines = False) -> None:
+    """List the sources of a collection, and how their last rounds went."""
+    with open_catalog() as catalog:
+        found = catalog.recurring_sources(collection)
+    if as_json:
+        console.print_json_lines(RecurringSourceAnswer.of(each) for each in found)
+        return
+    rows = [
+        (
+            each.id,
+            each.kind.value,
+            each.address,
+            each.items,
+            each.changed,
+            each.removed,
+            each.failed,
+            f"{each.next_at:%Y-%m-%d %H:%M}",
+            each.error or "",
+        )
+        for each in found
+    ]
+    console.print_table(("id", "kind", "address", "items", "changed", "removed", "failed", "next", "error"), rows)
+
+
+@sources.command("run")
+def run_source(source_id: Id) -> None:
+    """Have a source fetched now."""
+    with open_catalog() as catalog:
+        typer.echo(f"{catalog.hurry_recurring_source(source_id).address} is due now.")
+
+
+@sources.command("delete")
+def delete_source(source_id: Id) -> None:
+    """Let a source come no more; its documents stay."""
+    with open_catalog() as catalog:
+        catalog.delete_recurring_source(source_id)
+    typer.echo("It comes no more; its documents stay.")

@@ -1,0 +1,99 @@
+"""A page that compares systems: figures with intervals, differences to the first on the same resamples, and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from embedder.evaluation.bootstrap import Estimate, estimate
+from embedder.evaluation.data import DataError
+from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION
+from embedder.evaluation.report import CONDITIONS, show_change, table
+from embedder.evaluation.results import outcomes_from_json
+from embedder.evaluation.scoring import replicates_of
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+_Key = tuple[str, str, str]  # measure, metric, condition
+_Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
+
+
+def write_comparison(results: Mapping[str, Any], page: Path) -> Path:
+    """From what `evaluate` returned of systems; the plot lies beside the page, under its name."""
+    if not results.get("costs"):
+        raise DataError("These results hold no systems. Measure them with --systems.")
+    figures = _figures(results)
+    names = list(results["systems"])
+    model, settings = results["model"]["name"], results["settings"]
+    limit = f", at most {settings['limit']} items of every source" if settings["limit"] else ""
+    machine = results["machine"]
+    parts = [
+        "# Systems of the field on one model\n",
+        f"Model `{model}`, half `{settings['half']}`{limit}. In brackets the 95 % interval over items, "
+        f"{settings['bootstrap']} resamples; differences to {names[0]} are paired, and **bold** where their interval "
+        f"holds no 0. Cost is processor time per text on {machine['cpu']}, {machine['threads']} threads, over all "
+        "texts of these tasks.\n",
+    ]
+    for key, by_system in figures.items():
+        told = CONDITIONS[key[2]]
+        parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", _table(by_system, names, results["costs"])]
+    picture = page.with_suffix(".png")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    _plot(figures, names, results["costs"], picture)
+    parts.append(f"![Quality against cost]({picture.name})\n")
+    page.write_text("\n".join(parts), encoding="utf-8")
+    return page
+
+
+def _figures(results: Mapping[str, Any]) -> _Figures:
+    found: _Figures = {}
+    chosen = results["settings"]["bootstrap"], results["settings"]["seed"]
+    for task in results["tasks"].values():
+        by_measure = replicates_of(outcomes_from_json(task), resamples=chosen[0], seed=chosen[1])
+        for (measure, metric), by_setting in by_measure.items():
+            for setting, values in by_setting.items():
+                key = measure, metric, setting.condition
+                found.setdefault(key, {})[setting.system] = values
+    return found
+
+
+def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Mapping[str, Any]) -> str:
+    rows = []
+    first = by_system[names[0]]
+    for name in [*names, BM25]:
+        if name not in by_system:
+            continue
+        change = "–" if name == names[0] else show_change(estimate(by_system[name] - first))
+        cost = f"{_cost(costs[name]):.1f}" if name in costs else "–"
+        rows.append([name, _show(estimate(by_system[name])), change, cost])
+    return table(("system", "figure", f"to {names[0]}", "ms per text"), rows)
+
+
+def _show(found: Estimate) -> str:
+    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+
+
+def _cost(cost: Mapping[str, float]) -> float:
+    return 1000 * cost["seconds"] / max(1, cost["texts"])
+
+
+def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], picture: Path) -> None:
+    """One panel for every measure without instruction, or for the first ones where none is."""
+    chosen = [key for key in figures if key[2] == NO_INSTRUCTION][:4] or list(figures)[:4]
+    drawn, panels = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False, layout="constrained")
+    for panel, key in zip(panels[0], chosen, strict=True):
+        for name in names:
+            if name in figures[key]:
+                found = estimate(figures[key][name])
+                low, high = found.value - found.low, found.high - found.value
+                panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3)
+                panel.annotate(name, (_cost(costs[name]), found.value), textcoords="offset points", xytext=(5, 4))
+        panel.set(xlabel="processor time per text, ms", ylabel=f"{key[0]}, {key[1]}", xscale="log")
+        panel.grid(alpha=0.3)
+    drawn.savefig(picture, dpi=100)
+    plt.close(drawn)

@@ -1,0 +1,131 @@
+"""Systems of the field as choices over one loaded model: template, attention and pooling, and what is subtracted.
+
+None of them is trained here; a model's own adapter, where it has one, is read by all of them alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from embedder.backbone import Backbone
+from embedder.checkpoint import Checkpoint
+from embedder.contract import Contract
+from embedder.encoder import Encoder
+from embedder.errors import ContractError
+from embedder.evaluation.outcomes import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """None: as the model's contract has it. subtracted: how much of the instruction's own vector is taken away."""
+
+    name: str
+    source: str
+    template: str | None = None
+    attention: str | None = None
+    pooling: str | None = None
+    subtracted: float = 0.0
+
+    def contract_of(self, contract: Contract) -> Contract:
+        """Of a model that is this system: it can be served, and its fingerprint is another."""
+        return replace(
+            contract,
+            golden=(),
+            plain_pooling=None,
+            template=self.template or contract.template,
+            attention=self.attention or contract.attention,
+            pooling=self.pooling or contract.pooling,
+        )
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("GIRCSE", "soft tokens, as the model's contract has them"),
+        System("Causal-EOS", "GIRCSE, section 4.1", attention="causal", pooling="prompt_last"),
+        System("Causal-Avg", "GIRCSE, section 4.1", attention="causal", pooling="prompt_mean"),
+        System("Bidirectional-Avg", "GIRCSE, section 4.1", attention="prefix", pooling="prompt_mean"),
+        System("SGPT", "Muennighoff 2022", attention="causal", pooling="prompt_weighted_mean"),
+        System("Echo", "Springer et al. 2024", template="echo", attention="causal", pooling="prompt_copy_mean"),
+        System("PromptEOL", "Jiang et al. 2023", template="prompt_eol", attention="causal", pooling="prompt_last"),
+        System("GIRCSE - 0.5 instruction", "as CASE", subtracted=0.5),
+        System("GIRCSE - 1.0 instruction", "as CASE", subtracted=1.0),
+    )
+}
+
+
+def choose_systems(names: Sequence[str]) -> list[System]:
+    """By their names; `all` stands for every one. Raises ContractError that names the known ones."""
+    if "all" in names:
+        return list(SYSTEMS.values())
+    if unknown := sorted(set(names) - set(SYSTEMS)):
+        raise ContractError(f"There is no system {unknown[0]!r}; there are all, {', '.join(SYSTEMS)}.")
+    return [SYSTEMS[name] for name in names]
+
+
+@dataclass(slots=True)
+class Cost:
+    """Processor time, which other programs on the machine change less than time on the clock."""
+
+    texts: int = 0
+    seconds: float = 0.0
+
+    def added_to(self, kept: dict[str, float] | None) -> dict[str, float]:
+        """With what a results file holds already; from then on counts anew."""
+        before = kept or {"texts": 0, "seconds": 0.0}
+        total = {"texts": before["texts"] + self.texts, "seconds": round(before["seconds"] + self.seconds, 2)}
+        self.texts, self.seconds = 0, 0.0
+        return total
+
+
+class SystemEmbedder:
+    """A system over a model, for tasks. Those that generate take `steps` on both sides."""
+
+    has_steps = False
+
+    def __init__(self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32) -> None:
+        self.name = system.name
+        self.encoder = encoder
+        self._subtracted = system.subtracted
+        self.cost = Cost()
+        self._steps = steps
+        self._batch_size = batch_size
+
+    def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
+        start = time.process_time()
+        found = self._encode(texts, instruction)
+        if instruction and self._subtracted:
+            found = without_instruction(found, self._encode([instruction], ""), self._subtracted)
+        self.cost.texts += len(texts)
+        self.cost.seconds += time.process_time() - start
+        return {None: found}
+
+    def _encode(self, texts: Sequence[str], instruction: str) -> np.ndarray:
+        return self.encoder.encode_queries(
+            texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size
+        )
+
+
+def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: float) -> np.ndarray:
+    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D)."""
+    left = vectors - share * instruction
+    return left / np.linalg.norm(left, axis=1, keepdims=True).clip(1e-12)
+
+
+def open_systems(
+    systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
+) -> list[SystemEmbedder]:
+    """All over the same weights. A decoder of ours is bound to one attention: another is read through transformers."""
+    backbone, tokenizer = parts
+    embedders = []
+    for system in systems:
+        contract = system.contract_of(checkpoint.contract)
+        same = contract.attention == backbone.attention
+        body = backbone if same else replace(backbone, attention=contract.attention, decoder=None)
+        embedders.append(SystemEmbedder(system, Encoder(body, tokenizer, contract), steps=steps))
+    return embedders

@@ -1,0 +1,37 @@
+"""Chooses how a batch of prompts is read, and what each state weighs in their means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from embedder.backbone import Backbone
+from embedder.batching import pad
+from embedder.prefill import PackedPrefill, PaddedPrefill
+from embedder.prompts import Frame
+from embedder.refine import Reader
+
+
+def start_prefill(
+    backbone: Backbone,
+    prompts: Sequence[Sequence[int]],
+    *,
+    steps: int,
+    pooling: str,
+    frame: Frame,
+    padding_side: str = "right",
+) -> Reader:
+    """Packed where the decoder of ours reads the model, else padded."""
+    weights = prompt_weights(pooling, [len(ids) for ids in prompts], frame)
+    if backbone.decoder is not None:
+        return PackedPrefill(backbone, backbone.decoder, prompts, steps=steps, weights=weights)
+    side = "left" if backbone.has_windows else padding_side
+    return PaddedPrefill(backbone, pad(prompts, device=backbone.device, side=side), weights=weights)
+
+
+def prompt_weights(pooling: str, lengths: Sequence[int], frame: Frame) -> list[list[float]] | None:
+    """What each state of a prompt weighs in its mean, prompt by prompt; None where all weigh the same."""
+    if pooling == "prompt_weighted_mean":
+        return [[float(place) for place in range(1, length + 1)] for length in lengths]
+    if pooling == "prompt_copy_mean":
+        return [[float(place in frame.second_copy(length)) for place in range(length)] for length in lengths]
+    return None

@@ -1,0 +1,163 @@
+"""Systems of the field without training: each is a choice over one model, and has the property that defines it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
+
+from embedder.backbone import Backbone, with_decoder
+from embedder.checkpoint import find_checkpoint, load_encoder
+from embedder.contract import CONTRACT_FILE, hash_files
+from embedder.encoder import Encoder
+from embedder.errors import ContractError
+from embedder.evaluation.__main__ import main
+from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, choose_systems, without_instruction
+from embedder.prompts import PromptTokenizer
+from embedder.templates import TEMPLATES
+
+TEXTS = ["A short one.", "A text that is somewhat longer than the other one, in 2026."]
+CAUSAL = ["Causal-EOS", "Causal-Avg", "SGPT", "Echo", "PromptEOL"]
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Backbone:
+    return family_backbone(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen3"))
+
+
+def encoder_of(backbone: Backbone, system: str, *, is_packed: bool = True) -> Encoder:
+    said = SYSTEMS[system].contract_of(contract())
+    body = replace(backbone, attention=said.attention)
+    return Encoder(with_decoder(body) if is_packed else body, tiny_tokenizer(), said)
+
+
+def states_of(backbone: Backbone, ids: list[int], *, both_ways: bool = False) -> torch.Tensor:
+    """By transformers alone, without cache or pads (N, D)."""
+    mask = torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool) if both_ways else None
+    with torch.no_grad():
+        return backbone.body(input_ids=torch.tensor([ids]), attention_mask=mask, use_cache=False).last_hidden_state[0]
+
+
+def expected_of(backbone: Backbone, system: str, text: str, instruction: str) -> torch.Tensor:
+    """Each system as its authors write it."""
+    tokenizer = tiny_tokenizer()
+    own = tokenizer.encode(f"Instruct: {instruction}\nQuery:{text}", add_special_tokens=False).ids
+
+    def spelled(part: str) -> list[int]:
+        return tokenizer.encode(part, add_special_tokens=False).ids
+
+    if system == "Echo":
+        before = [*spelled("Rewrite the following paragraph:\n"), *own, *spelled("\nThe rewritten paragraph:\n")]
+        return states_of(backbone, [*before, *own])[len(before) :].mean(dim=0)
+    if system == "PromptEOL":
+        return states_of(backbone, [*spelled('This sentence: "'), *own, *spelled('" means in one word: "')])[-1]
+    states = states_of(backbone, own, both_ways=system == "Bidirectional-Avg")
+    if system == "SGPT":
+        weights = torch.arange(1, len(own) + 1, dtype=torch.float32)
+        return (states * weights[:, None]).sum(dim=0) / weights.sum()
+    return states[-1] if system == "Causal-EOS" else states.mean(dim=0)
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+@pytest.mark.parametrize("system", [*CAUSAL, "Bidirectional-Avg"])
+def test_each_system_pools_what_its_authors_say(backbone: Backbone, system: str, is_packed: bool) -> None:
+    found = encoder_of(backbone, system, is_packed=is_packed).encode_queries(TEXTS, instruction="the topic", steps=1)
+    for text, vector in zip(TEXTS, found, strict=True):
+        expected = torch.nn.functional.normalize(expected_of(backbone, system, text, "the topic"), dim=0)
+        np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5, rtol=0)
+
+
+def test_prompts_byte_for_byte() -> None:
+    tokenizer = tiny_tokenizer()
+    said = {
+        "echo": "Rewrite the following paragraph:\nInstruct: I\nQuery:A b\n"
+        "The rewritten paragraph:\nInstruct: I\nQuery:A b",
+        "prompt_eol": 'This sentence: "Instruct: I\nQuery:A b" means in one word: "',
+        "official": "Instruct: I\nQuery:A b",
+    }
+    for name, expected in said.items():
+        prompt = PromptTokenizer(tokenizer, TEMPLATES[name], max_length=256).encode(["A b"], "I")[0]
+        assert tokenizer.decode(list(prompt.ids), skip_special_tokens=False) == expected
+        assert prompt.length == len(prompt.ids)
+
+
+@pytest.mark.parametrize("name", ["echo", "prompt_eol"])
+def test_the_text_is_cut_and_what_stands_around_it_stays(name: str) -> None:
+    tokenizer, text = tiny_tokenizer(), "one two three four five six seven eight nine ten " * 8
+    prompts = PromptTokenizer(tokenizer, TEMPLATES[name], max_length=60)
+    prompt = prompts.encode([text], "")[0]
+    assert len(prompt.ids) in (59, 60)
+    assert prompt.length > 60
+    said = tokenizer.decode(list(prompt.ids))
+    if name == "prompt_eol":
+        assert said.endswith('" means in one word: "')
+    else:
+        place = prompts.frame.second_copy(len(prompt.ids))
+        second = [prompt.ids[at] for at in place]
+        start = len(prompts.frame.begin)
+        assert second == list(prompt.ids[start : start + len(second)])
+        assert tokenizer.decode(second) == text[: len(tokenizer.decode(second))]
+
+
+def test_subtraction_takes_the_instruction_away(backbone: Backbone) -> None:
+    a, b = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0]])
+    np.testing.assert_allclose(without_instruction(a, b, 0.6), [[0.0, 1.0]], atol=1e-12)
+    np.testing.assert_allclose(without_instruction(a, b, 0.0), a)
+    encoder = encoder_of(backbone, "GIRCSE")
+    whole, less = (
+        SystemEmbedder(SYSTEMS[name], encoder, steps=3).embed(TEXTS, instruction="the topic", steps=[])[None]
+        for name in ("GIRCSE", "GIRCSE - 0.5 instruction")
+    )
+    alone = encoder.encode_queries(["the topic"], instruction="", steps=3)[0]
+    assert ((less @ alone) < (whole @ alone)).all()
+    bare = SystemEmbedder(SYSTEMS["GIRCSE - 0.5 instruction"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])
+    np.testing.assert_allclose(bare[None], encoder.encode_queries(TEXTS, instruction="", steps=3))
+
+
+def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path, "llama")
+    said = replace(find_checkpoint(str(folder)).contract, base=".", base_files=hash_files(folder))
+    served = [each for each in SYSTEMS.values() if not each.subtracted]
+    fingerprints = set()
+    for system in served:
+        (folder / CONTRACT_FILE).write_text(system.contract_of(said).to_json())
+        encoder = load_encoder(str(folder))
+        fingerprints.add(encoder.fingerprint)
+        assert np.isfinite(encoder.encode_queries(TEXTS, steps=2)).all()
+    assert len(fingerprints) == len(served)
+
+
+def test_systems_are_chosen_by_name() -> None:
+    assert choose_systems(["all"]) == list(SYSTEMS.values())
+    assert choose_systems(["Echo", "SGPT"]) == [SYSTEMS["Echo"], SYSTEMS["SGPT"]]
+    with pytest.raises(ContractError, match=r"no system 'Ecco'.*PromptEOL"):
+        choose_systems(["Ecco"])
+
+
+def test_one_command_makes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = save_tiny_model(tmp_path / "model", "llama")
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [
+        {"a": f"Text number {at}", "b": f"Another text, of {at * 7}", "score": at % 5, "instruction": "numbers"}
+        for at in range(24)
+    ]
+    (data / "sts.tiny.test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["--data", str(data), "--model", str(folder), "--out", str(tmp_path / "out.json"), "--tasks", "sts"]
+    page = tmp_path / "comparison.md"
+    command += ["--systems", "all", "--bootstrap", "50", "--page", str(page)]
+    assert main(command) == 0, capsys.readouterr().err
+    text = page.read_text()
+    for name in SYSTEMS:
+        assert f"| {name} |" in text
+    assert (tmp_path / "comparison.png").stat().st_size > 1000
+    results = json.loads((tmp_path / "out.json").read_text())
+    assert set(results["costs"]) == set(SYSTEMS)
+    assert all(each["texts"] >= 48 for each in results["costs"].values())
+    assert main([*command, "--systems", "Echo"]) == 1
+    assert "and systems" in capsys.readouterr().err

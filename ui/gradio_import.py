@@ -1,0 +1,69 @@
+"""How Gradio is imported: without the package mcp and without writing stubs of its components, half of the time.
+
+Install it before gradio is imported for the first time; afterwards it changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+_ABSENT = "mcp"
+
+
+class LeanGradio(MetaPathFinder):
+    """Loads two modules of Gradio in its own way, and leaves all others to Python.
+
+    `gradio.mcp` imports mcp, which describes all messages of that protocol, for a server that the pages do not start
+    (agents come in by app/agents); it can do without. `gradio.component_meta` parses the source of each component and
+    writes it beside the installed package as a stub for editors, at every start and in every process.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if (wrap := _LOADERS.get(fullname)) is None:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = wrap(spec.loader)
+        return spec
+
+
+class _Wrapped(Loader):
+    def __init__(self, real: Loader) -> None:
+        self._real = real
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._real.exec_module(module)
+
+
+class _WithoutMcp(_Wrapped):
+    def exec_module(self, module: ModuleType) -> None:
+        if _ABSENT in sys.modules:
+            return super().exec_module(module)
+        sys.modules[_ABSENT] = None  # type: ignore[assignment]  # Python's way to say that it cannot be imported
+        try:
+            return super().exec_module(module)
+        finally:
+            del sys.modules[_ABSENT]
+
+
+class _WithoutStubs(_Wrapped):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        module.create_or_modify_pyi = lambda *_: None  # type: ignore[attr-defined]
+
+
+_LOADERS = {"gradio.mcp": _WithoutMcp, "gradio.component_meta": _WithoutStubs}
+
+
+def install() -> None:
+    if not any(isinstance(each, LeanGradio) for each in sys.meta_path):
+        sys.meta_path.insert(0, LeanGradio())
