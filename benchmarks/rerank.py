@@ -28,7 +28,8 @@ from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import STEPS, GircseReranker
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
-from app.search.value_distributions import distributions, similarities, value_cosines
+from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
+from app.search.value_mentions import mentions
 from app.search.value_ranking import rank_by_values
 from app.testing import InMemoryVectorIndex
 from app.types.documents import Point, ScoredPoint
@@ -69,6 +70,7 @@ class Source:
     asked: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, "" for none, as queries at default steps
     seen: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as second looks
     names: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, of its values in their order
+    said: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, which of its values each text says
     index: InMemoryVectorIndex = field(default_factory=InMemoryVectorIndex)
     found: dict[tuple[int, str], Sequence[RankedPoint]] = field(default_factory=dict)
 
@@ -228,9 +230,11 @@ def first_ranking(question: Question, aspect: str) -> list[RankedPoint]:
 
 def _readings(question: Question, rows: Sequence[int]) -> list[ValueReading]:
     source, names = question.source, question.source.names[question.aspect]
-    vectors = source.plain[[question.row, *rows]]
-    p = distributions(value_cosines(vectors, names, range(len(names))))
-    return [ValueReading("", 0.0, float(each)) for each in similarities(p[1:], p[0])]
+    own = [question.row, *rows]
+    said = source.said.setdefault(question.aspect, mentions(source.texts, source.values(question.aspect)))
+    cosines = value_cosines(source.plain[own], names, range(len(names)), said[own])
+    [query] = distributions(cosines[:1], QUERY_TEMPERATURE)
+    return [ValueReading("", 0.0, float(each)) for each in similarities(distributions(cosines[1:]), query)]
 
 
 def precision(question: Question, ranked: Sequence[int]) -> float:

@@ -1,7 +1,7 @@
 """How well documents answer a query: their cosine under an instruction, and how alike both are among named values.
 
-p(v | x) is the softmax over values of cos(x, v) / TEMPERATURE, of a value's phrases the nearest; two texts are as alike
-as the cosine of their p. Knows no model: vectors come in, scores go out.
+p(v | x) is the softmax over values of cos(x, v) / TEMPERATURE, of a value's phrases the nearest, where one that the
+text says is nearer; two texts are as alike as the cosine of their p. Knows no model: vectors come in, scores go out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from embedder.errors import TextError
 
 TEMPERATURE = 0.07
+QUERY_TEMPERATURE = 0.04
+MENTION = 0.15  # what a text gains in cosine for a value that it says itself
 VALUE_WEIGHT = 0.5  # of 1, the cosine has the rest
 MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000
 
@@ -52,11 +54,17 @@ def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
     return np.asarray(documents, dtype=np.float32) @ np.asarray(query, dtype=np.float32)
 
 
-def value_similarities(texts: np.ndarray, phrases: np.ndarray, owners: Sequence[int]) -> np.ndarray:
-    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values."""
-    cosines = texts @ phrases.T
+def value_similarities(
+    texts: np.ndarray, phrases: np.ndarray, owners: Sequence[int], mentioned: np.ndarray
+) -> np.ndarray:
+    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values.
+
+    mentioned: (1 + n, P) bool, whether the text says the phrase.
+    """
+    cosines = texts @ phrases.T + MENTION * mentioned
     starts = np.flatnonzero(np.diff(np.asarray(owners), prepend=-1))
     scaled = np.maximum.reduceat(cosines, starts, axis=1) / TEMPERATURE  # (1 + n, V)
+    scaled[0] *= TEMPERATURE / QUERY_TEMPERATURE
     exponents = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     p = exponents / exponents.sum(axis=1, keepdims=True)
     lengths = np.linalg.norm(p, axis=1)

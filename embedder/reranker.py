@@ -10,6 +10,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field
 
 from embedder.langchain import GircseEmbeddings
+from embedder.mentions import mentions
 from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, value_similarities
 
 
@@ -72,4 +73,5 @@ class GircseReranker(BaseDocumentCompressor):
             [query, *texts, *values.phrases], instruction=instruction, steps=steps, batch_size=batch_size
         )
         count = 1 + len(texts)
-        return joined_scores(cosines, value_similarities(plain[:count], plain[count:], values.owners))
+        said = mentions([query, *texts], values.phrases)
+        return joined_scores(cosines, value_similarities(plain[:count], plain[count:], values.owners, said))

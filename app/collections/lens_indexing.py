@@ -73,7 +73,9 @@ class LensIndexer:
             while labelled > before:
                 before, written = labelled, writing.submit(lambda: None)
                 for ids, vectors in self._index.unlabelled(name, field):  # a page is read while one is written
-                    labels = self._reader.label(vectors, values, collection=collection).payloads()
+                    payloads = self._index.payloads(name, ids)
+                    texts = [str(payloads.get(each, {}).get("page_content", "")) for each in ids]
+                    labels = self._reader.label(vectors, texts, values, collection=collection).payloads()
                     written.result()
                     heartbeat(min(labelled / max(missing, 1), 1.0))
                     found = dict(zip(ids, labels, strict=True))
@@ -88,8 +90,9 @@ class LensIndexer:
         """Of each point, by field."""
         found: list[dict[str, dict[str, object]]] = [{} for _ in points]
         vectors = np.asarray([point.vector for point in points], dtype=np.float32)
+        texts = [str(point.payload.get("page_content", "")) for point in points]
         for each in indexes:
-            labels = self._reader.label(vectors, parse_values(each.values), collection=collection).payloads()
+            labels = self._reader.label(vectors, texts, parse_values(each.values), collection=collection).payloads()
             for own, label in zip(found, labels, strict=True):
                 own[each.field_in(collection)] = label
         return found

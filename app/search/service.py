@@ -40,6 +40,7 @@ from app.search.retrieval import (
 )
 from app.search.steering import steer
 from app.search.text_reranking import rerank_texts
+from app.search.value_distributions import QUERY_TEMPERATURE
 from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
@@ -156,7 +157,13 @@ class SearchService:
         with self._timed(timings_ms, "values"):
             # As documents are embedded, which a hybrid search asks with, too: it is remembered.
             vector = self._document_vector(request.query, collection)
-            return self._values.label(np.asarray(vector, dtype=np.float32)[None], request.values, collection=collection)
+            return self._values.label(
+                np.asarray(vector, dtype=np.float32)[None],
+                [request.query],
+                request.values,
+                collection=collection,
+                temperature=QUERY_TEMPERATURE,
+            )
 
     def _candidates(
         self,

@@ -114,19 +114,19 @@ class StandingSet:
         for of_search in asking.values():
             search = of_search[0][0]
             vectors = np.asarray([point.vector for _, point, _, _ in of_search], dtype=np.float32)
-            keep = self._has_value(search, vectors) & ~self._is_excluded(
-                search, [each[1] for each in of_search], vectors
-            )
+            points = [each[1] for each in of_search]
+            keep = self._has_value(search, points, vectors) & ~self._is_excluded(search, points, vectors)
             kept += [each for each, is_kept in zip(of_search, keep.tolist(), strict=True) if is_kept]
         return kept
 
-    def _has_value(self, search: AskedSearch, vectors: np.ndarray) -> np.ndarray:
+    def _has_value(self, search: AskedSearch, points: Sequence[Point], vectors: np.ndarray) -> np.ndarray:
         request = search.request
         excluded = set(excluded_values(request).values())
         if not request.values or (request.value is None and not excluded):
             return np.ones(len(vectors), dtype=bool)
         names = value_names(request.values)
-        labels = self._reader.label(vectors, request.values, collection=self._collection)
+        texts = [str(each.payload.get("page_content", "")) for each in points]
+        labels = self._reader.label(vectors, texts, request.values, collection=self._collection)
         own = [names[number] for number in labels.numbers.tolist()]
         return np.array([name not in excluded and request.value in (None, name) for name in own])
 

@@ -10,7 +10,8 @@ import numpy as np
 from app.errors import InputError
 from app.ports.parts import Embedder
 from app.ports.rerank import Passage, Reranker
-from app.search.value_distributions import distributions, similarities, value_cosines
+from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
+from app.search.value_mentions import mentions
 from app.search.value_ranking import VALUE_WEIGHT
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
@@ -50,8 +51,8 @@ def value_similarities(embedder: Embedder, texts: Sequence[str], values: Sequenc
     found = np.asarray(
         embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps), dtype=np.float32
     )
-    probabilities = distributions(value_cosines(found[: len(texts)], found[len(texts) :], owners))
-    return similarities(probabilities[1:], probabilities[0])
+    cosines = value_cosines(found[: len(texts)], found[len(texts) :], owners, mentions(texts, phrases))
+    return similarities(distributions(cosines[1:]), distributions(cosines[:1], QUERY_TEMPERATURE)[0])
 
 
 def _check(texts: Sequence[str]) -> None:

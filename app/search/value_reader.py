@@ -10,6 +10,7 @@ from app.ports.parts import Embedder
 from app.runtime.lru import LRUCache
 from app.search.aspects import background_phrases
 from app.search.value_distributions import (
+    TEMPERATURE,
     Clarity,
     distributions,
     fits,
@@ -18,6 +19,7 @@ from app.search.value_distributions import (
     value_cosines,
 )
 from app.search.value_labels import ValueLabels
+from app.search.value_mentions import mentions
 from app.types.documents import Collection
 from app.types.values import LensValue, flatten_phrases
 
@@ -34,15 +36,23 @@ class ValueReader:
         self._embedder = embedder
         self._vectors: LRUCache[tuple[Space, str], np.ndarray] = LRUCache(KEPT_PHRASES)
 
-    def label(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> ValueLabels:
+    def label(
+        self,
+        vectors: np.ndarray,
+        texts: Sequence[str],
+        values: Sequence[LensValue],
+        *,
+        collection: Collection,
+        temperature: float = TEMPERATURE,
+    ) -> ValueLabels:
         """What texts are among the values. vectors: (n, D), L2-normalised, as the collection's index holds them."""
         phrases, owners = flatten_phrases(values)
         embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
         own, background = embedded[: len(phrases)], embedded[len(phrases) :]
-        texts = vectors.astype(np.float32, copy=False)
-        cosines = value_cosines(texts, own, owners)
-        numbers = np.where(fits(cosines, texts, background), cosines.argmax(axis=1), len(values))
-        return ValueLabels(numbers, distributions(cosines))
+        read = vectors.astype(np.float32, copy=False)
+        cosines = value_cosines(read, own, owners, mentions(texts, phrases))
+        numbers = np.where(fits(cosines, read, background), cosines.argmax(axis=1), len(values))
+        return ValueLabels(numbers, distributions(cosines, temperature))
 
     def nearness(
         self, vectors: np.ndarray, phrases: Sequence[str], *, collection: Collection

@@ -170,7 +170,9 @@ class ValueSearch:
         if rest := [each for each in new if each not in fresh]:
             own = self._index.owned_vectors(name, rest)
             vectors = own.found.reshape(-1, collection.dimension)
-            labels = self._reader.label(vectors, values, collection=collection).kept()
+            payloads = self._index.payloads(name, own.ids)
+            texts = [str(payloads.get(each, {}).get("page_content", "")) for each in own.ids]
+            labels = self._reader.label(vectors, texts, values, collection=collection).kept()
             for point_id, owner, (number, row) in zip(own.ids, own.document_ids, labels, strict=True):
                 fresh[point_id] = _Reading(owner, number, row)
         self._readings.keep({(name, column, each): reading for each, reading in fresh.items()})

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import TextError
+from embedder.mentions import mentions
 from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, value_similarities
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
@@ -47,7 +48,8 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
     if info.min_steps == 0:
         task = EmbedTask(task.texts, InputType.DOCUMENT, instruction="", steps=0)
     plain = (await source.embed(task)).vectors
-    return joined_scores(cosines, value_similarities(plain[: len(texts)], plain[len(texts) :], values.owners))
+    said = mentions(texts, values.phrases)
+    return joined_scores(cosines, value_similarities(plain[: len(texts)], plain[len(texts) :], values.owners, said))
 
 
 def _values_of(question: RerankQuestion) -> ValuePhrases | None:

@@ -13,9 +13,10 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
 
-from app.search import value_distributions, value_ranking, value_syntax
+from app.search import value_distributions, value_mentions, value_ranking, value_syntax
 from embedder import GircseEmbeddings, GircseReranker, TextError
-from embedder.relevance import MAX_PHRASES, MAX_VALUES, MIN_VALUES, TEMPERATURE, VALUE_WEIGHT, ValuePhrases
+from embedder.mentions import mentions
+from embedder.relevance import MAX_PHRASES, MAX_VALUES, MENTION, MIN_VALUES, TEMPERATURE, VALUE_WEIGHT, ValuePhrases
 from embedder.relevance import value_similarities as similarities
 
 TEXTS = ("The band played rock songs.", "The striker scored a goal.", "", "A concert of old music.", "   ")
@@ -102,11 +103,17 @@ def test_values_are_read_as_in_searches() -> None:
     assert read.owners == tuple(at for at, value in enumerate(values) for _ in value.phrases)
     rng = np.random.default_rng(1)
     texts, phrases = rng.normal(size=(6, 16)), rng.normal(size=(len(read.phrases), 16))
-    p = value_distributions.distributions(value_distributions.value_cosines(texts, phrases, read.owners))
+    said = rng.random((6, len(read.phrases))) < 0.3
+    cosines = value_distributions.value_cosines(texts, phrases, read.owners, said)
+    p = value_distributions.distributions(cosines[1:])
+    [query] = value_distributions.distributions(cosines[:1], value_distributions.QUERY_TEMPERATURE)
     np.testing.assert_allclose(
-        similarities(texts, phrases, read.owners), value_distributions.similarities(p[1:], p[0]), atol=1e-9
+        similarities(texts, phrases, read.owners, said), value_distributions.similarities(p, query), atol=1e-9
     )
     assert (TEMPERATURE, VALUE_WEIGHT) == (value_distributions.TEMPERATURE, value_ranking.VALUE_WEIGHT)
+    assert value_distributions.MENTION == MENTION
+    written = ["A pleasing, happy day", "ANGRY", "calmly", "", "unangry happening"]
+    np.testing.assert_array_equal(mentions(written, read.phrases), value_mentions.mentions(written, read.phrases))
     assert (MIN_VALUES, MAX_VALUES, MAX_PHRASES) == (
         value_syntax.MIN_VALUES,
         value_syntax.MAX_VALUES,

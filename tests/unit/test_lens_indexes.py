@@ -72,6 +72,14 @@ def names(result: SearchResult) -> list[tuple[str, str]]:
     return [(hit.chunk.text, hit.value.name if hit.value else "") for hit in result.hits]
 
 
+def test_labels_know_what_passages_say(zoo: Any) -> None:
+    """By the build and by ingestion: for the toy model *horses* is another word than *horse*."""
+    zoo.add("two horses, fast asleep")
+    build(zoo)
+    zoo.add("three horses, wide awake")
+    assert counts(search(zoo, "the dog")) == {"cat": 2, "dog": 1, "horse": 3, OTHER: 1}
+
+
 def test_what_ingestion_adds_is_counted_with_the_rest(zoo: Any) -> None:
     assert build(zoo).chunks == len(TEXTS)
     zoo.add("the kitten sleeps")

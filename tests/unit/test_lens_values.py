@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
 from app.search.fusion import RankedPoint
-from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from app.search.value_distributions import MENTION, distributions, fits, similarities, value_cosines
+from app.search.value_mentions import mentions
 from app.search.value_ranking import rank_by_values
 from app.search.value_syntax import MAX_VALUES, join_values, parse_values, split_values
 from app.types.documents import ScoredPoint
@@ -111,6 +112,27 @@ def test_what_is_no_nearer_than_phrases_of_other_subjects_fits_no_value() -> Non
     assert list(fits(np.array([[edge - 0.01, -1]]), text, background)) == [False]
 
 
+def test_what_a_text_says_is_found_by_all_its_words() -> None:
+    texts = ["The Quick Horse sings.", "horses of prey, quickly", "an article on c++", "", "unquick horse"]
+    phrases = ["quick horse", "art", "c++", "prey"]
+    assert mentions(texts, phrases).tolist() == [
+        [True, False, False, False],
+        [True, False, False, True],
+        [False] * 4,
+        [False] * 4,
+        [False] * 4,
+    ]
+
+
+def test_a_value_that_a_text_says_is_nearer_by_a_fixed_cosine() -> None:
+    vectors, phrases = unit([[1, 0], [1, 0]]), unit([[1, 0.2], [1, 0.6], [1, 0.4]])
+    said = np.array([[False, False, False], [False, True, False]])
+    found = value_cosines(vectors, phrases, [0, 1, 1], said)
+    assert found[0].argmax() == 0
+    assert found[1].argmax() == 1
+    assert found[1, 1] - vectors[1] @ phrases[1] == pytest.approx(MENTION, abs=1e-6)
+
+
 def test_a_ranking_joins_the_first_score_and_the_likeness() -> None:
     points = [RankedPoint(ScoredPoint(name, score, {})) for name, score in (("a", 0.8), ("b", 0.4), ("c", 0.4))]
     readings = [ValueReading("x", 1, 0.0), ValueReading("y", 1, 1.0), ValueReading(OTHER, 1, 0.0)]
@@ -158,6 +180,16 @@ def test_hits_have_values_and_are_counted_by_them(zoo: Any) -> None:
     assert {each.name: each.count for each in result.values.counts} == {"cat": 2, "dog": 1, "horse": 1, OTHER: 1}
     assert (result.values.query, result.values.passages) == ("cat", 5)
     assert "values" in result.timings_ms
+
+
+def test_a_value_that_a_passage_says_in_another_form_counts(zoo: Any) -> None:
+    zoo.add("two horses, fast asleep")  # for the toy model another word than horse
+    result = zoo.services.search.search(ask("asleep", value="horse"))
+    assert "two horses, fast asleep" in [hit.chunk.text for hit in result.hits]
+    asked = zoo.services.search.search(ask("two horses, fast asleep"))
+    assert asked.values.query == "horse"
+    scores = zoo.services.search.rerank_texts("horses", ["doggish", "a horseman"], values=parse_values(ANIMALS))
+    assert scores[1] - scores[0] > 0.15
 
 
 def test_without_values_nothing_is_read(zoo: Any) -> None:
