@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import qdrant_edge as edge
@@ -64,7 +64,7 @@ def block_of(records: Sequence[edge.Record]) -> dict[str, object]:
         dense = vector.get("") if isinstance(vector, dict) else vector
         if isinstance(dense, list):
             points.append({"id": record.id, "payload": record.payload})
-            vectors.append(array("f", dense).tobytes())  # type: ignore[arg-type] # of no multivector
+            vectors.append(array("f", cast("list[float]", dense)).tobytes())  # of no multivector
     return {"points": points, "vectors": b64encode(b"".join(vectors)).decode("ascii")}
 
 
