@@ -39,6 +39,10 @@ class Decoder:
         self._sees_both_ways = sees_both_ways  # among the positions of a prompt
         self._spare = SpareMemory()
 
+    def with_sight(self, *, both_ways: bool) -> Decoder:
+        """The same weights under another attention within prompts."""
+        return Decoder(self._layout, self._vocabulary, sees_both_ways=both_ways)
+
     @property
     def vocabulary(self) -> Vocabulary:
         if self._vocabulary is None:
@@ -141,7 +145,8 @@ class KVCacheSession:
         mask: (heads, n, n), added before the softmax, where prompts are seen both ways.
         """
         before = keys.shape[2] - queries.shape[2]
-        is_cut = window is not None and keys.shape[2] > window
+        # What is seen both ways has no windows, as in transformers where all positions are let through.
+        is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
         if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
             if window is not None and is_cut:

@@ -17,6 +17,7 @@ from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
+from embedder.evaluation.privacy import leak_table, measure_leaks, read_texts, soft_token_leak
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems
@@ -46,7 +47,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description="Measure a model on local files, with plain MiniLM and BM25 beside it and 95 % intervals. "
         "Results are written after every task; the same command goes on with those that are missing. "
         "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them, `gircse eval seeds` compares "
-        "the runs of a training matrix.",
+        "the runs of a training matrix, `gircse eval privacy` tells what of a text its vector gives away.",
         epilog=_TASKS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -165,8 +166,39 @@ def run_seeds(arguments: list[str]) -> int:
     return 0
 
 
+def parse_privacy(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gircse eval privacy",
+        description="Measure how many words of a text can be read back from its stored vector, before and after noise, "
+        "int8 and binary, by an attacker who has texts of the same kind and their vectors.",
+    )
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder with labels.* files, whose texts are taken")
+    add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")
+    add(
+        "--limit", type=int, default=2000, metavar="N", help="texts, half of them the attacker's (default: %(default)s)"
+    )
+    add("--steps", type=int, metavar="K", help="of documents (default: the model's own)")
+    add("--words-steps", type=int, metavar="K", help="also what soft tokens say, after so many steps")
+    return parser.parse_args(arguments)
+
+
+def run_privacy(arguments: list[str]) -> int:
+    options = parse_privacy(arguments)
+    try:
+        texts, encoder = read_texts(options.data, limit=options.limit), load_encoder(options.model)
+        leaks = measure_leaks(encoder, texts, steps=options.steps)
+        if options.words_steps:
+            leaks.append(soft_token_leak(encoder, texts, steps=options.words_steps))
+    except (EmbedderError, DataError, OSError) as error:
+        sys.stderr.write(f"gircse eval privacy: {error}\n")
+        return 1
+    sys.stdout.write(leak_table(leaks) + "\n")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
-    other = {"report": run_report, "seeds": run_seeds}.get(arguments[0] if arguments else "")
+    other = {"report": run_report, "seeds": run_seeds, "privacy": run_privacy}.get(arguments[0] if arguments else "")
     return other(arguments[1:]) if other else run_evaluation(arguments)
 
 

@@ -37,6 +37,8 @@ class System:
             contract,
             golden=(),
             plain_pooling=None,
+            default_query_steps=max(1, contract.default_query_steps),
+            default_document_steps=max(1, contract.default_document_steps),
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
             pooling=self.pooling or contract.pooling,
@@ -120,12 +122,14 @@ def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: flo
 def open_systems(
     systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
 ) -> list[SystemEmbedder]:
-    """All over the same weights. A decoder of ours is bound to one attention: another is read through transformers."""
+    """All over the same weights."""
     backbone, tokenizer = parts
     embedders = []
     for system in systems:
         contract = system.contract_of(checkpoint.contract)
-        same = contract.attention == backbone.attention
-        body = backbone if same else replace(backbone, attention=contract.attention, decoder=None)
+        body = replace(backbone, attention=contract.attention)
+        if backbone.decoder is not None:
+            sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
+            body = replace(body, decoder=sight)
         embedders.append(SystemEmbedder(system, Encoder(body, tokenizer, contract), steps=steps))
     return embedders

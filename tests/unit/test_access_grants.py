@@ -57,7 +57,7 @@ GRANTORS: Mapping[str, Grantor] = {
     "editor of own by a key for one": Grantor(EDITOR, ("own-*",), ("own-a",)),
     "reader of own by a key without scope": Grantor(READER, ("own-*",), ("own-a",), has_scope=False),
 }
-LONG = ("admin of all by a key of a reader", "admin of own by a key for one", "editor of own by a key for one")
+LONG = ("admin of own by a key for one", "editor of own by a key for one")
 
 _numbers = count(1)
 

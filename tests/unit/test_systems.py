@@ -12,13 +12,14 @@ import torch
 from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
 
 from embedder.backbone import Backbone, with_decoder
-from embedder.checkpoint import find_checkpoint, load_encoder
+from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
 from embedder.contract import CONTRACT_FILE, hash_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
-from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, choose_systems, without_instruction
-from embedder.prompts import PromptTokenizer
+from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, choose_systems, open_systems, without_instruction
+from embedder.prefill_start import start_prefill
+from embedder.prompts import Frame, PromptTokenizer
 from embedder.templates import TEMPLATES
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one, in 2026."]
@@ -130,6 +131,26 @@ def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: P
         fingerprints.add(encoder.fingerprint)
         assert np.isfinite(encoder.encode_queries(TEXTS, steps=2)).all()
     assert len(fingerprints) == len(served)
+
+
+def test_another_attention_is_read_by_the_same_decoder() -> None:
+    """Of gircse-mini, which transformers does not run, prompts are causal where a system says so."""
+    checkpoint = find_checkpoint("gircse-mini")
+    parts = load_parts(checkpoint, device="cpu", dtype="float32")
+    whole, causal = open_systems([SYSTEMS["Bidirectional-Avg"], SYSTEMS["Causal-EOS"]], checkpoint, parts, steps=1)
+    for embedder, looks_ahead in ((whole, True), (causal, False)):
+        # The first token's state, which alone knows whether what follows was seen.
+        states = [
+            start_prefill(
+                embedder.encoder._backbone,
+                [embedder.encoder.read_prompts([text], "")[0].ids],
+                steps=0,
+                pooling="prompt_copy_mean",
+                frame=Frame((), None, tuple(range(len(embedder.encoder.read_prompts([text], "")[0].ids) - 1))),
+            ).read()[1]
+            for text in ("red apples", "red cars")
+        ]
+        assert bool(torch.allclose(*states, atol=1e-6)) is not looks_ahead
 
 
 def test_systems_are_chosen_by_name() -> None:
