@@ -208,9 +208,11 @@ def test_what_was_read_once_is_remembered_and_few_texts_are_fetched(
     [(_, *_, read)] = asked.pop("owned_labels" if is_built else "owned_vectors")
     assert len(read) > 60  # of all candidates
     assert not asked.keys() & {"owned_vectors", "owned_labels"}
-    assert [len(ids) for _, ids in asked.pop("payloads")] == [3]
+    # What a text says counts among the values, so that one without a label is fetched once.
+    assert [len(ids) for _, ids in asked["payloads"]] == ([3] if is_built else [len(read), 3])
+    asked.clear()
     again = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False)
-    assert asked.keys() == {"payloads"}
+    assert [(name, [len(ids) for _, ids in each]) for name, each in asked.items()] == [("payloads", [3])]
     assert (again.hits, again.values) == (first.hits, first.values)
     document = first.hits[0].document.id
     zoo.services.library.delete_document(document)  # no worker has come to it yet
