@@ -57,6 +57,7 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
     "not-a.pdf": (b"hello, I am no PDF", "PDF", "Fetch it again"),
     "damaged.docx": (b"PK\x03\x04 and then nothing", "damaged", "again"),
     "not-a.xlsx": (b"hello, I am no workbook", "damaged", "again"),
+    "photo.jpg": (b"\xff\xd8\xff\xe0", "picture is damaged", "save it again"),
 }
 
 
@@ -72,7 +73,7 @@ def mixed_folder(tmp_path: Path) -> Path:
     for name, (data, *_) in BROKEN.items():
         (folder / name).write_bytes(data)
     (folder / "folder.pdf").mkdir()
-    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+    (folder / "film.mp4").write_bytes(b"\x00\x00\x00\x18ftypmp42")
     return folder
 
 
