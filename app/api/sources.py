@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from app.api.base_schemas import Answer, Posted
+from app.api.paging import PAGE_HEADERS, Page
 from app.ports.sources import RecurringSources
 from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
 
@@ -46,10 +47,10 @@ class RecurringSourceAnswer(Answer):
 def source_routes(sources: RecurringSources) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["sources"])
 
-    @routes.get("/collections/{name}/sources")
-    def list_recurring_sources(name: str) -> list[RecurringSourceAnswer]:
+    @routes.get("/collections/{name}/sources", response_model=list[RecurringSourceAnswer], responses=PAGE_HEADERS)
+    def list_recurring_sources(name: str, page: Page) -> list[RecurringSourceAnswer]:
         """Sources of a collection that come again, and how their last rounds went."""
-        return [RecurringSourceAnswer.of(each) for each in sources.sources(name)]
+        return [RecurringSourceAnswer.of(each) for each in page.of(sources.sources(name))]
 
     @routes.post("/collections/{name}/sources")
     def add_source(name: str, new: NewRecurringSource) -> RecurringSourceAnswer:

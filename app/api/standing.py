@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from app.api.atom import atom_feed
 from app.api.base_schemas import Answer, Posted
+from app.api.paging import PAGE_HEADERS, Page
 from app.ports.standing import StandingSearches
 from app.types.search import Match
 from app.types.standing import (
@@ -82,10 +83,10 @@ def standing_routes(standing: StandingSearches, *, public_url: str | None) -> AP
         base = public_url or str(request.base_url).rstrip("/")
         return [_answer(each, base, failures.get(each.id, {})) for each in searches]
 
-    @routes.get("/standing-searches")
-    def list_standing_searches(request: Request) -> list[StandingAnswer]:
+    @routes.get("/standing-searches", response_model=list[StandingAnswer], responses=PAGE_HEADERS)
+    def list_standing_searches(request: Request, page: Page) -> list[StandingAnswer]:
         """Those of your saved searches that keep watch, in the order of their names."""
-        return told(request, *standing.standing())
+        return told(request, *page.of(standing.standing()))
 
     @routes.put("/saved-searches/{search_id}/watch")
     def watch_saved_search(search_id: str, new: NewWatch, request: Request) -> StandingAnswer:

@@ -309,6 +309,17 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
     openapi = lasting_client.get("/openapi.json").json()
     assert {
         "/api/v1/search",
+        "/api/v1/answer",
+        "/api/v1/collections/{name}/sources",
+        "/api/v1/documents/{document_id}/pages/{page}",
+        "/api/v1/documents/{document_id}/pages/{page}/image",
+        "/api/v1/saved-searches/{search_id}/news",
+        "/api/v1/saved-searches/{search_id}/news/seen",
+        "/api/v1/saved-searches/{search_id}/watch",
+        "/api/v1/saved-searches/{search_id}/watch/feed",
+        "/api/v1/sources/{source_id}",
+        "/api/v1/sources/{source_id}/run",
+        "/api/v1/standing-searches",
         "/api/v1/refine",
         "/api/v1/refine/words",
         "/api/v1/saved-searches",
