@@ -146,7 +146,7 @@ def test_exactly_one_prefill_without_pads_and_one_position_per_step(make_encoder
     counting = replace(
         vocabulary, output_projection=lambda x: projected.append(x.shape[0]) or vocabulary.output_projection(x)
     )
-    monkeypatch.setattr(encoder._backbone.decoder, "vocabulary", counting)
+    monkeypatch.setattr(encoder._backbone.decoder, "_vocabulary", counting)
     counts = count_positions(monkeypatch)
     encoder.encode_queries(TEXTS, steps=7)
     prompts = [each.ids for each in encoder._prompts.encode(TEXTS, encoder.contract.default_query_instruction)]
