@@ -116,7 +116,7 @@ def with_tiles(encoder: Encoder) -> Encoder:
         head=backbone.head, soft_head=backbone.soft_head, soft_weight=backbone.soft_weight.detach(), large=100
     )
     assert vocabulary.mean is not None
-    backbone.decoder.vocabulary = vocabulary
+    backbone.decoder._vocabulary = vocabulary
     return encoder
 
 
@@ -140,7 +140,7 @@ def test_only_who_looks_at_soft_tokens_has_them_made(tmp_path: Path) -> None:
         return counted
 
     tiles = cut(Linear(backbone.head.weight, None), backbone.weight, size=100)
-    backbone.decoder.vocabulary = replace(
+    backbone.decoder._vocabulary = replace(
         vocabulary, output_projection=count("project", vocabulary.output_projection), mean=count("mean", tiles.mean)
     )
     seen: list[Tensor] = []
