@@ -158,7 +158,8 @@
   }
 
   function onKey(event) {
-    const dialog = event.target.closest?.("dialog.document-view[open]");
+    const isOnBody = event.target === document.body; /* as when what had the focus was drawn anew */
+    const dialog = isOnBody ? document.querySelector("dialog.document-view[open]") : event.target.closest?.("dialog.document-view[open]");
     if (!dialog || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
     const view = dialog.querySelector("[data-page-view]:not([hidden])");
     const isWide = view && view.scrollWidth > view.clientWidth + 1;
