@@ -110,7 +110,7 @@ LOCAL_IMPORTS: dict[str, str] = {
     "ingest.alerts: apprise": "the extra [alerts]",
     "ingest.web_sources: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
-    "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], a second where there are no pictures",
+    "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], which takes a second",
     "embedder.evaluation.embedders: sentence_transformers": "seconds, for those who compare other systems",
     "embedder.evaluation.embedders: sentence_transformers.sentence_transformer.modules": "as above",
 }
