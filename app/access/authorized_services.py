@@ -309,7 +309,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
             history_limit=services.settings.search_history,
         ),
         standing=authorized_standing(services, authorizer),
-        sources=AuthorizedSources(services.catalog, authorizer),
+        sources=AuthorizedSources(services.catalog, authorizer, services.source_credentials),
     )
 
 
