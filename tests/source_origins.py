@@ -372,7 +372,7 @@ class S3Origin:
     client: Any
     kind: SourceKind = SourceKind.S3
     options: SourceOptions = field(default_factory=lambda: SourceOptions(credentials=NAME))
-    asks_for_password: bool = False  # whoever asks is let in
+    asks_for_password: bool = False  # everybody is let in
 
     @property
     def address(self) -> str:
