@@ -19,13 +19,17 @@ _LOG = "log"  # of a connection's notes: the identity of its write-ahead log, wh
 
 
 def refuse_moved(engine: Engine) -> None:
-    """From now on each use of a connection of it raises DamagedCatalogError then, and none is opened anew."""
+    """From then on each use of a connection of it raises DamagedCatalogError, and none is opened anew."""
     file = Path(str(engine.url.database))
+    log = file.with_name(f"{file.name}-wal")
     known: list[_Identity] = []
+    gone: list[Path] = []
 
     def require_same() -> None:
         if known and _identity(file) != known[0]:
-            raise _moved(engine, file)
+            gone.append(file)
+        if gone:
+            raise _moved(engine, gone[0])
 
     @event.listens_for(engine, "do_connect")
     def before_opening(*_: object) -> None:
@@ -39,13 +43,14 @@ def refuse_moved(engine: Engine) -> None:
 
     @event.listens_for(engine, "checkout")
     def taken(_connection: SqliteConnection, record: Any, _proxy: object) -> None:
-        require_same()
-        log = file.with_name(f"{file.name}-wal")
         present = _identity(log)
         if record.info.setdefault(_LOG, present) is None:
             record.info[_LOG] = present  # where it is made at the first write
         elif present != record.info[_LOG]:
-            raise _moved(engine, log)
+            # For good: what the former log holds goes into the file when the last connection that has it is closed, and
+            # one that began another log beside it would destroy the file.
+            gone.append(log)
+        require_same()
 
 
 def _identity(file: Path) -> _Identity | None:

@@ -91,17 +91,19 @@ def test_nothing_is_written_into_a_file_that_is_gone(file: Path, remove: Callabl
     with engine.begin() as connection, engine.begin() as other:  # two of them
         assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 0
         assert other.execute(text("SELECT count(*) FROM note")).scalar() == 0
+        connection.execute(text("INSERT INTO note VALUES ('ours')"))
     remove(file)
     for _ in range(2):
         with pytest.raises(DamagedCatalogError, match=r"removed or replaced while"), engine.begin():
             pass
     engine.dispose()
-    if remove is not WAYS_TO_GO["its log removed"]:
-        with pytest.raises(DamagedCatalogError, match=r"removed or replaced while"), engine.begin():
-            pass  # which would make a new one
+    with pytest.raises(DamagedCatalogError, match=r"removed or replaced while"), engine.begin():
+        pass  # which would begin a new file, or a second log
     assert file.exists() is (remove is not WAYS_TO_GO["removed"])
     anew = connect(f"sqlite:///{file}")  # as after a start
     with anew.begin() as connection:
+        if remove is WAYS_TO_GO["its log removed"]:  # which was put into the file when it was closed
+            assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 1
         connection.execute(text("CREATE TABLE IF NOT EXISTS note (said TEXT)"))
     anew.dispose()
 
