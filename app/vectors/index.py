@@ -19,13 +19,13 @@ from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import tuning
+from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, of_documents, of_ids
 from app.vectors.inspection import InspectedPoints
 from app.vectors.points import (
     WORDS,
     batches,
-    dense_of,
     payload_change,
     payload_of,
     point_structs,
@@ -229,18 +229,13 @@ class QdrantVectorIndex(InspectedPoints):
             yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=[""])
-        found: list[Point] = []
-        for start in range(0, len(ids), _SCROLL_PAGE):
-            batch = [raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
-            for record in self._call(index, partial(fetch, ids=batch)):
-                if (dense := dense_of(record.vector)) is not None:
-                    found.append(Point(str(record.id), dense, payload_of(record)))
-        return found
+        fetch = partial(retrieve_points, index=index, is_packed=self._packs_vectors)
+        pages = (ids[start : start + _SCROLL_PAGE] for start in range(0, len(ids), _SCROLL_PAGE))
+        return [point for page in pages for point in self._call(index, partial(fetch, ids=page))]
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, ids=list(ids), with_payload=True)
-        return {str(record.id): payload_of(record) for record in self._call(index, fetch)} if ids else {}
+        return {str(record.id): payload_of(record.payload) for record in self._call(index, fetch)} if ids else {}
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=False)
@@ -389,5 +384,5 @@ def _with_words(text: str, condition: models.Filter | None) -> models.QueryReque
 
 
 def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
-    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=payload_of(hit)) for hit in found]
+    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=payload_of(hit.payload)) for hit in found]
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]

@@ -79,7 +79,7 @@ class LabelledPoints(FilteredPoints):
         else:
             condition = metadata_filter(None, Label(field, value))
         for records in self._pages(index, scroll_filter=condition):
-            yield [Point(str(each.id), [], payload_of(each)) for each in records]
+            yield [Point(str(each.id), [], payload_of(each.payload)) for each in records]
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)

@@ -42,9 +42,9 @@ def payload_change(payload: Mapping[str, object]) -> dict[str, object]:
     return {NUMBERS_FIELD: {}, **stored_payload(payload)} if "metadata" in payload else dict(payload)
 
 
-def payload_of(record: models.Record | models.ScoredPoint) -> dict[str, object]:
+def payload_of(kept: Mapping[str, object] | None) -> dict[str, object]:
     """As it was given to the index."""
-    return {key: value for key, value in (record.payload or {}).items() if key != NUMBERS_FIELD}
+    return {key: value for key, value in (kept or {}).items() if key != NUMBERS_FIELD}
 
 
 def batches(points: Sequence[models.PointStruct], *, most_numbers: int) -> Iterator[list[models.PointStruct]]:
