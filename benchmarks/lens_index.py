@@ -3,7 +3,8 @@
 Chunks are synthetic: vectors drawn around those of the sample library (benchmarks/spread_vectors.py), in the embedded
 engine; model, catalog, worker's job and searches are the product's own.
 
-    python -m benchmarks.lens_index --chunks 100000
+    python -m benchmarks.lens_index --chunks 100000 --home DIR --load    # minutes; begun again, it goes on
+    python -m benchmarks.lens_index --chunks 100000 --home DIR
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import itertools
 import json
 import os
 import statistics
-import tempfile
 import threading
 import time
 import uuid
@@ -50,13 +50,17 @@ _asked = itertools.count(1)
 
 
 def fill(services: Services, collection: Collection, count: int) -> None:
+    """What an earlier run loaded stays: a point's number says all about it."""
+    present = services.index.count(collection.active_index)
+    if present >= count:
+        return
     rows = list(sample_rows())
     texts = [row.text[:800] for row in rows]
     real = services.embedder.embed_documents(
         texts, instruction=collection.document_instruction, steps=collection.document_steps
     )
     drawn = fit_spread(np.asarray(real, dtype=np.float32)).draw(count, seed=0)
-    for start in tqdm(range(0, count, _UPSERTED), desc="load", unit_scale=_UPSERTED):
+    for start in tqdm(range(present // _UPSERTED * _UPSERTED, count, _UPSERTED), desc="load", unit_scale=_UPSERTED):
         vectors = drawn[start : start + _UPSERTED].tolist()
         points = [_point(start + n, _part_of(texts, start + n), vector) for n, vector in enumerate(vectors)]
         services.index.upsert(collection.active_index, points)
@@ -156,13 +160,17 @@ def disk_mb(home: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=100_000)
-    chunks = parser.parse_args().chunks
-    with tempfile.TemporaryDirectory() as home, open_services(Settings(home=Path(home))) as services:
-        services.library.create_collection(NAME)
-        collection = services.catalog.collection(NAME)
-        fill(services, collection, chunks)
-        with open_pipeline(services, is_stopping=lambda: False) as pipeline:
-            report(services, pipeline, Path(home))
+    parser.add_argument("--home", type=Path, required=True, help="where the chunks stay for the next run")
+    parser.add_argument("--load", action="store_true", help="only load them")
+    arguments = parser.parse_args()
+    arguments.home.mkdir(parents=True, exist_ok=True)
+    with open_services(Settings(home=arguments.home)) as services:
+        if NAME not in {each.name for each in services.catalog.collections()}:
+            services.library.create_collection(NAME)
+        fill(services, services.catalog.collection(NAME), arguments.chunks)
+        if not arguments.load:
+            with open_pipeline(services, is_stopping=lambda: False) as pipeline:
+                report(services, pipeline, arguments.home)
 
 
 def report(services: Services, pipeline: IngestPipeline, home: Path) -> None:

@@ -29,7 +29,6 @@ from app.search.gircse_reranker import STEPS, GircseReranker
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
 from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
-from app.search.value_mentions import mentions
 from app.search.value_ranking import rank_by_values
 from app.testing import InMemoryVectorIndex
 from app.types.documents import Point, ScoredPoint
@@ -42,6 +41,7 @@ from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
 from embedder.evaluation.evaluate import cpu_name
+from embedder.mentions import mentions
 
 CANDIDATES, DEPTH = 50, 10
 PLAIN, NONE, TODAY = "MiniLM alone", "no instruction", "instruction"

@@ -98,5 +98,20 @@ class LensIndexer:
         return found
 
 
+def queue_outdated(catalog: Ledger) -> int:
+    """Indexes that an earlier release built, which read values in another way, are built anew; in how many collections.
+
+    What else makes one outdated, other values or another index of the collection, queues it itself.
+    """
+    outdated = [
+        collection
+        for collection in catalog.collections()
+        if any(each.built_field and not each.is_built_for(collection) for each in catalog.lens_indexes(collection.name))
+    ]
+    for collection in outdated:
+        catalog.queue_lens_indexes(collection.name)
+    return len(outdated)
+
+
 def _is_new(found: LensIndex, known: Sequence[LensIndex]) -> bool:
     return all((found.id, found.edition) != (each.id, each.edition) for each in known)

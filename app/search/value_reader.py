@@ -19,9 +19,9 @@ from app.search.value_distributions import (
     value_cosines,
 )
 from app.search.value_labels import ValueLabels
-from app.search.value_mentions import mentions
 from app.types.documents import Collection
 from app.types.values import LensValue, flatten_phrases
+from embedder.mentions import mentions
 
 KEPT_PHRASES = 4096
 _BACKGROUND_PHRASES = 256

@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 
 from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION
-from app.collections.lens_indexing import LensIndexer
+from app.collections.lens_indexing import LensIndexer, queue_outdated
 from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
 from app.search.judgements import new_lens
@@ -28,7 +28,7 @@ from app.search.value_reader import ValueReader
 from app.search.value_search import COUNTS_AGE_S, ValueSearch
 from app.search.value_syntax import parse_values
 from app.types.documents import GarbageKind, IndexRole, Job, JobKind, JobState, NewDocument
-from app.types.lens_indexes import LensIndexState
+from app.types.lens_indexes import LABELS_VERSION, LensIndexState
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from app.types.upkeep import ContractChange
 from app.types.values import OTHER, ValueScope
@@ -406,6 +406,28 @@ def reindexer(zoo: Any) -> Callable[[], Any]:
         )
 
     return opened
+
+
+def test_one_of_an_earlier_way_to_read_values_is_not_used_and_made_anew(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(zoo)
+    catalog = zoo.services.catalog
+    [former] = catalog.lens_indexes("library")
+    assert queue_outdated(catalog) == 0
+    monkeypatch.setattr("app.types.lens_indexes.LABELS_VERSION", LABELS_VERSION + 1)
+    assert status(zoo).state is LensIndexState.STALE
+    found = search(zoo, "the dog").values
+    assert found is not None
+    assert found.scope is ValueScope.CANDIDATES
+    assert queue_outdated(catalog) == 1
+    assert status(zoo).state is LensIndexState.WAITING
+    zoo.work_off()
+    assert status(zoo).state is LensIndexState.READY
+    assert counts(search(zoo, "the dog")) == {"cat": 2, "dog": 1, "horse": 1, OTHER: 1}
+    zoo.services.library.remove_unneeded()
+    points = zoo.services.index.scan(catalog.collection("library").active_index)
+    assert not [point for page in points for point in page if former.built_field in point.payload]
 
 
 def test_a_deleted_one_leaves_nothing(zoo: Any) -> None:
