@@ -72,10 +72,8 @@ class LensIndexer:
         with ThreadPoolExecutor(1, thread_name_prefix="labels") as writing:
             while labelled > before:
                 before, written = labelled, writing.submit(lambda: None)
-                for ids, vectors in self._index.unlabelled(name, field):  # a page is read while one is written
-                    payloads = self._index.payloads(name, ids)
-                    texts = [str(payloads.get(each, {}).get("page_content", "")) for each in ids]
-                    labels = self._reader.label(vectors, texts, values, collection=collection).payloads()
+                for ids, page in self._index.unlabelled(name, field):  # a page is read while one is written
+                    labels = self._reader.label(page.vectors, page.texts, values, collection=collection).payloads()
                     written.result()
                     heartbeat(min(labelled / max(missing, 1), 1.0))
                     found = dict(zip(ids, labels, strict=True))

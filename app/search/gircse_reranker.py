@@ -17,9 +17,19 @@ from app.runtime.lru import LRUCache
 from app.types.search import MAX_RERANK
 
 STEPS = 1
+# Of a passage of a search its beginning is looked at: 50 passages whole would take twice the time, docs/evaluation/rerank.md
+MOST_CHARACTERS = 400
 KEPT_VECTORS = 20_000
 # A call this small goes among the queries; between two of them other queries, and due documents, have their turn.
 _PART_TEXTS, _PART_CHARACTERS = 32, 20_000
+
+
+def beginning_of(text: str, characters: int = MOST_CHARACTERS) -> str:
+    """So many, without the part of a word that they may end with."""
+    if len(text) <= characters:
+        return text
+    return text[: characters + 1].rsplit(None, 1)[0][:characters]
+
 
 Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps, fingerprint
 
