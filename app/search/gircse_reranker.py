@@ -17,7 +17,8 @@ from app.runtime.lru import LRUCache
 from app.types.search import MAX_RERANK
 
 STEPS = 1
-# Of a passage of a search its beginning is looked at: 50 passages whole would take twice the time, docs/evaluation/rerank.md
+# Of a passage of a collection its beginning is looked at, for time: docs/evaluation/rerank.md. A text of the caller's
+# own, which has no id, is read whole.
 MOST_CHARACTERS = 400
 KEPT_VECTORS = 20_000
 # A call this small goes among the queries; between two of them other queries, and due documents, have their turn.
@@ -67,7 +68,7 @@ class GircseReranker:
             vector = self._vectors.get(key)
             self._observer.looked_up("reranked", is_hit=vector is not None)
             if vector is None:
-                new[key] = passage.text
+                new[key] = beginning_of(passage.text) if passage.id else passage.text
             else:
                 known[key] = vector
         parts = _parts(new) if len(new) <= MAX_RERANK else iter([list(new)])
