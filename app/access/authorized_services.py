@@ -307,9 +307,10 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
             services.catalog,
             owner=lambda: authorizer.require_role().name,
             history_limit=services.settings.search_history,
+            reaches=authorizer.reaches,
         ),
         standing=authorized_standing(services, authorizer),
-        sources=AuthorizedSources(services.catalog, authorizer),
+        sources=AuthorizedSources(services.catalog, authorizer, services.source_credentials),
     )
 
 

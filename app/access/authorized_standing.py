@@ -18,5 +18,6 @@ def authorized_standing(services: Services, authorizer: Authorizer) -> OwnStandi
         services.index,
         owner=lambda: authorizer.require_role().name,
         require_access=require_access,
+        reaches=authorizer.reaches,
         alerts=services.alerts,
     )

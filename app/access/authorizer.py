@@ -48,6 +48,12 @@ class Authorizer:
             raise ForbiddenError("This concerns all collections, and you may not see all of them; name one.")
         return principal
 
+    def reaches(self, collection: str) -> bool:
+        """Whether the caller may hear of something of their own in this collection: people of all that is theirs,
+        a key of what it covers."""
+        principal = self.require_role()
+        return principal.key_id is None or principal.covers(collection)
+
     def visible(self) -> list[CountedCollection]:
         principal = self.require_role()
         return [each for each in self._catalog.collections() if principal.covers(each.name)]

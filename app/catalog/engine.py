@@ -14,6 +14,7 @@ from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_damage, is_full
+from app.catalog.moved_file import refuse_moved
 from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError, full_disk_reason
 
 LOCK_TIMEOUT_S = 30.0
@@ -36,6 +37,7 @@ def connect(database_url: str) -> Engine:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
+    refuse_moved(engine)
     return engine
 
 

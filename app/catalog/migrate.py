@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +25,9 @@ _MIGRATIONS = Path(__file__).parent.parent / "migrations"
 _ADVISORY_LOCK = 0x6769726373650001  # any number that no other program takes: "gircse", 1
 
 
-def upgrade(engine: Engine) -> Path | None:
-    """Migrates to the newest schema. Returns the backup that was made, None when none was needed.
+def upgrade(engine: Engine, *, before_new: Callable[[], None] = lambda: None) -> Path | None:
+    """Migrates to the newest schema. Returns the backup that was made, None when none was needed. `before_new` is
+    called before an empty database becomes a new catalog, and may raise.
 
     Raises CatalogTooNewError when the database was written by a newer release. A migration that fails changes
     nothing: all of it is one transaction.
@@ -39,6 +40,8 @@ def upgrade(engine: Engine) -> Path | None:
             _require_known(engine, present)
         if present is None and inspect(connection).has_table("collection"):
             raise damaged(engine, "it has tables, and none that tells their schema")
+        if present is None:
+            before_new()
         backup = None
         if present is not None and engine.dialect.name == "sqlite":
             backup = _back_up(Path(str(engine.url.database)), present)

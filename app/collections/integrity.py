@@ -31,6 +31,7 @@ EVERY_S = 60.0
 CATALOG = "the catalog"  # among damaged collections, none of which can have a space in its name
 _CATALOG_EVERY_S = 3600.0
 _AGAIN_S = 5.0  # so long a look is good enough for the next search
+_TOLD_OF_CATALOG = "damaged; `gircse doctor` says how to restore it"
 _REST = 4  # times as long as it took to hash a file
 
 
@@ -64,7 +65,8 @@ class Integrity:
         """`check_catalog` looks through the whole database, and raises DamagedCatalogError."""
         self._check_catalog = check_catalog
         self._catalog_due = 0.0
-        self._catalog_fault: str | None = None
+        self._catalog_fault: str | None = None  # found by looking through it
+        self._catalog_refusal: str | None = None  # of the last question
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -88,6 +90,8 @@ class Integrity:
 
     def is_sound(self) -> bool:
         """Whether every index was looked at, and nothing is damaged. What was is looked at again."""
+        with _put_off("the catalog"):
+            self._collections()
         with self._lock:
             before = time.monotonic() - _AGAIN_S
             names = {each.collection for each in self._looked.values() if each.reason and each.at < before}
@@ -106,8 +110,8 @@ class Integrity:
             files = {name: len(damaged) for name, damaged in self._files.items() if damaged}
         for name, count in files.items():
             told.setdefault(name, []).append(f"{count} stored files are missing or altered")
-        if self._catalog_fault:
-            told[CATALOG] = [self._catalog_fault]
+        if fault := self._catalog_fault or self._catalog_refusal:
+            told[CATALOG] = [fault]
         return {name: "; ".join(each) for name, each in sorted(told.items())}
 
     def require_sound(self, collection: Collection) -> None:
@@ -131,7 +135,7 @@ class Integrity:
     def look(self) -> None:
         """At all indexes. What is away is looked at the next time."""
         try:
-            collections = self._catalog.collections()
+            collections = self._collections()
         except UnavailableError as error:
             log.warning("Indexes could not be looked at: %s", error)
             return
@@ -154,7 +158,7 @@ class Integrity:
         try:
             self._check_catalog()
         except DamagedCatalogError as error:
-            self._catalog_fault = "damaged; `gircse doctor` says how to restore it"
+            self._catalog_fault = _TOLD_OF_CATALOG
             log.error("%s", error)
         else:
             self._catalog_fault = None
@@ -183,6 +187,16 @@ class Integrity:
             self.look_at_catalog()
             self.look_at_files()
             self._stop.wait(self._every_s)
+
+    def _collections(self) -> Sequence[Collection]:
+        """Notes whether the catalog could be read."""
+        try:
+            found = self._catalog.collections()
+        except DamagedCatalogError:
+            self._catalog_refusal = _TOLD_OF_CATALOG
+            raise
+        self._catalog_refusal = None
+        return found
 
     def _look_at(self, collection: Collection) -> str | None:
         with self._lock:

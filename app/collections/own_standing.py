@@ -22,7 +22,8 @@ FEED_ENTRIES = 50
 
 
 class OwnStanding:
-    """`owner` tells whose they are; `require_access` raises where the caller may not read a collection."""
+    """`owner` tells whose they are; `require_access` raises where the caller may not read a collection; `reaches` tells
+    whether the caller may hear of it."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class OwnStanding:
         owner: Callable[[], str],
         require_access: Callable[[str], None],
         alerts: Mapping[str, AlertTarget],
+        reaches: Callable[[str], bool] = lambda collection: True,
     ) -> None:
         """Without `index` no texts can be read."""
         self._catalog = catalog
@@ -39,6 +41,7 @@ class OwnStanding:
         self._owner = owner
         self._require_access = require_access
         self._alerts = alerts
+        self._reaches = reaches
 
     def watch(self, search: str, watch: Watch) -> StandingSearch:
         saved = self._saved(search)
@@ -59,7 +62,7 @@ class OwnStanding:
         self._catalog.unwatch(self._owner(), self.find(search).id)
 
     def standing(self) -> list[StandingSearch]:
-        return self._catalog.standing_searches(self._owner())
+        return [each for each in self._catalog.standing_searches(self._owner()) if self._reaches(each.collection)]
 
     def find(self, search: str) -> StandingSearch:
         for each in self.standing():
@@ -98,7 +101,7 @@ class OwnStanding:
 
     def _saved(self, search: str) -> SavedSearch:
         for each in self._catalog.saved_searches(self._owner()):
-            if search in (each.id, each.name):
+            if search in (each.id, each.name) and self._reaches(str(each.request["collection"])):
                 return each
         raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
 

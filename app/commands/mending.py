@@ -15,6 +15,7 @@ from app.collections.reindex import Reindexer
 from app.commands import console
 from app.commands.composition import wiring
 from app.commands.working import own_worker
+from app.edge import PUT_ASIDE, edge_folder
 from app.errors import FingerprintMismatchError
 from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState
@@ -39,7 +40,10 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
             if damage is not None and not _is_small(services, collection, damage):
-                typer.echo(f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew.")
+                typer.echo(
+                    f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew beside what is "
+                    "left of it, which is removed when the new one is whole; until then the disk holds both."
+                )
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
     _read_lost_texts(services)
@@ -47,6 +51,8 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
     left = mend_differences(services, lambda difference: difference.kind in kinds)
     if left:
         typer.echo("`gircse check --fix` mends the rest.", err=True)
+    for aside in sorted(edge_folder(services.settings.home).glob(PUT_ASIDE.format("*"))):
+        typer.echo(f"What the engine put aside is in {aside}; nothing needs it any more.")
 
 
 def _is_small(services: Services, collection: Collection, damage: IndexDamage) -> bool:

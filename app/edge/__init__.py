@@ -4,6 +4,6 @@
 """
 
 from app.edge.connection import EdgeConnection
-from app.edge.process import EdgeProcess, edge_folder
+from app.edge.process import PUT_ASIDE, EdgeProcess, edge_folder
 
-__all__ = ["EdgeConnection", "EdgeProcess", "edge_folder"]
+__all__ = ["PUT_ASIDE", "EdgeConnection", "EdgeProcess", "edge_folder"]

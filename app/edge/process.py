@@ -14,6 +14,8 @@ from typing import Self
 from app.edge.connection import BUSY_EXIT_CODE, EdgeConnection, is_answering, read_connection
 from app.errors import VectorIndexUnavailableError
 
+PUT_ASIDE = "damaged-{}"  # a folder beside the shards, with what was there when their table was lost
+
 _MAX_STARTS = 3
 _POLL_INTERVAL_S = 0.05
 _BUSY_PAUSE_S = 0.2

@@ -33,13 +33,24 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.edge import operations
-from app.edge.connection import AUTH_HEADER, BUSY_EXIT_CODE, HOST, EdgeConnection, forget_connection, write_connection
+from app.edge.connection import (
+    AUTH_HEADER,
+    BUSY_EXIT_CODE,
+    HOST,
+    EdgeConnection,
+    forget_connection,
+    read_connection,
+    write_connection,
+)
 from app.edge.errors import RefusedError, unsupported
 from app.edge.optimizing import Optimizer
 from app.edge.shards import Shards
 
+log = logging.getLogger(__name__)
+
 _FLUSH_INTERVAL_S = 5
 _SHUTDOWN_TIMEOUT_S = 5
+_LOOK_INTERVAL_S = 5
 _LOCK_FILE = "edge.lock"
 
 Operation = Callable[[Shards, Mapping[str, str], bytes], object]
@@ -199,6 +210,19 @@ def _end_with_stdin(server: uvicorn.Server) -> None:
     server.should_exit = True
 
 
+def _end_without_folder(server: uvicorn.Server, connection: EdgeConnection, data_dir: Path) -> None:
+    """Where the folder was removed or replaced, others would start a second server there, and clients of this one see
+    nothing of it."""
+    is_ours = True
+    while not server.should_exit:
+        time.sleep(_LOOK_INTERVAL_S)
+        with suppress(OSError):  # one that cannot be read now is looked at the next time
+            is_ours = not server.started or read_connection(data_dir) == connection
+        if not (is_ours or server.should_exit):
+            log.error("The folder %s was removed or replaced: this server ends", data_dir)
+            server.should_exit = True
+
+
 def serve(data_dir: Path) -> None:
     shards = Shards(data_dir)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
@@ -214,6 +238,7 @@ def serve(data_dir: Path) -> None:
         )
         server = uvicorn.Server(config)
         threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+        threading.Thread(target=_end_without_folder, args=(server, connection, data_dir), daemon=True).start()
         server.run(sockets=[listener])
 
 

@@ -23,6 +23,7 @@ from app.edge.changes import Changes
 from app.edge.connection import replace_file
 from app.edge.errors import RefusedError, unknown_collection
 from app.edge.messages import AliasAction, CreateCollection
+from app.edge.process import PUT_ASIDE
 from app.edge.values import PointId
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 _EDGE_FAULT = Exception  # Edge raises nothing narrower for faults of its own
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
+_SEGMENTS = "segments"  # in the folder of a shard
 
 
 class CollectionEntry(BaseModel):
@@ -78,8 +80,12 @@ class Shards:
     def shard(self, name: str) -> edge.EdgeShard:
         """Opened on first use, so that one damaged collection does not keep the others away."""
         name = self.resolve(name)
+        folder = self.folder(name)
         if name not in self._open:
-            self._open[name] = edge.EdgeShard.load(path=str(self._folder / self._table.collections[name].folder))
+            self._open[name] = edge.EdgeShard.load(path=str(folder))
+        elif not (folder / _SEGMENTS).exists():
+            # Its files are mapped, and answer until they are closed; what is written now would be gone then.
+            raise RefusedError(500, f"the files of the collection were removed from {folder} while it was open")
         return self._open[name]
 
     def write_lock(self, name: str) -> asyncio.Lock:
@@ -215,7 +221,7 @@ class Shards:
         try:
             return NameTable.model_validate_json(self._table_file.read_bytes())
         except (FileNotFoundError, ValidationError) as error:
-            aside = self._folder.parent / f"damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+            aside = self._folder.parent / PUT_ASIDE.format(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             aside.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
                 self._table_file.replace(aside / self._table_file.name)

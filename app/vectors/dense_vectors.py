@@ -1,4 +1,4 @@
-"""Reads dense vectors of many points as one array, without their payloads.
+"""Reads dense vectors of many points as one array.
 
 The client's own types, which allow for every kind of vector, take twice as long; the embedded engine packs vectors,
 since it would spend most of the time on writing them as JSON.
@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
-from app.vectors.points import raw_id
+from app.types.documents import Point
+from app.vectors.points import dense_of, raw_id
 
 PointId = int | str
 _FLOAT32 = np.dtype("<f4")
@@ -86,6 +87,21 @@ def retrieve_vectors(
         found = client.retrieve(index, raw, with_payload=fields, with_vectors=[""])
         answer = [_Point.model_validate(each, from_attributes=True) for each in found]
     return _page(_Scrolled(points=answer) if isinstance(answer, list) else answer)
+
+
+def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool) -> list[Point]:
+    """With their payloads."""
+    raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
+    if not is_packed:
+        records = client.retrieve(index, raw, with_payload=True, with_vectors=[""])
+        found = [(str(each.id), dense_of(each.vector), each.payload or {}) for each in records]
+        return [Point(each, vector, payload) for each, vector, payload in found if vector is not None]
+    asked = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
+    answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=True).result
+    vectors = _page(answer).vectors.tolist()
+    return [
+        Point(str(point.id), vector, point.payload or {}) for point, vector in zip(answer.points, vectors, strict=True)
+    ]
 
 
 def _ask(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:

@@ -19,10 +19,11 @@ from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import tuning
+from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
 from app.vectors.inspection import InspectedPoints
-from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
+from app.vectors.points import WORDS, batches, point_structs, raw_id, unit, words_query
 
 T = TypeVar("T")
 
@@ -218,14 +219,9 @@ class QdrantVectorIndex(InspectedPoints):
             yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=[""])
-        found: list[Point] = []
-        for start in range(0, len(ids), _SCROLL_PAGE):
-            batch = [raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
-            for record in self._call(index, partial(fetch, ids=batch)):
-                if (dense := dense_of(record.vector)) is not None:
-                    found.append(Point(str(record.id), dense, record.payload or {}))
-        return found
+        fetch = partial(retrieve_points, index=index, is_packed=self._packs_vectors)
+        pages = (ids[start : start + _SCROLL_PAGE] for start in range(0, len(ids), _SCROLL_PAGE))
+        return [point for page in pages for point in self._call(index, partial(fetch, ids=page))]
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, ids=list(ids), with_payload=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from app.catalog import CatalogFacts, SqlCatalog, check_file, connect, describe, file_of, upgrade
 from app.collections.backup_schedule import last_backup
+from app.collections.blobs import FolderBlobStore
 from app.errors import DamagedCatalogError
 from app.ports.ledger import Ledger
 from app.runtime.private_files import prepare_home, private_files
@@ -24,7 +26,7 @@ def open_catalog(settings: Settings) -> Iterator[Ledger]:
         engine = connect(settings.catalog_url)
         try:
             check_catalog(settings)
-            upgrade(engine)
+            upgrade(engine, before_new=partial(_require_no_files, settings))
             yield SqlCatalog(engine)
         finally:
             engine.dispose()
@@ -37,6 +39,16 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
     if (file := file_of(engine)) is not None:
         with _last_backup_named(settings):
             check_file(file, is_thorough=is_thorough)
+
+
+def _require_no_files(settings: Settings) -> None:
+    """Where there are stored files, a catalog that is empty is one that was lost: begun anew, all of them would be
+    unneeded."""
+    folder = settings.home / "files"
+    if any(True for _ in FolderBlobStore(folder).hashes()):
+        place = connect(settings.catalog_url).url.render_as_string(hide_password=True)
+        found = f"it is empty or gone, though files of documents are in {folder} (to begin anew, move them away)"
+        raise DamagedCatalogError.of(place, found)
 
 
 @contextmanager

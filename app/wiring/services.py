@@ -8,6 +8,7 @@ from functools import partial
 
 from app.answers.service import AnswerService
 from app.collections.blobs import FolderBlobStore
+from app.collections.credentials_folder import CredentialsFolder
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
@@ -85,4 +86,5 @@ def open_services(
             },
             metrics=metrics,
             alerts=alert_targets(settings),
+            source_credentials=CredentialsFolder(settings.credentials_folder),
         )

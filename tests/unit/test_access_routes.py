@@ -21,6 +21,7 @@ from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
 from app.types.access import Role
 from app.types.documents import Document, DocumentState, Source
+from app.types.standing import Watch
 
 READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 SEES_ALL = ("reader of all", "editor of all", "admin")
@@ -129,6 +130,7 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/collections/{name}/sources"): Case(
         EDITOR, at("/api/v1/collections/{collection}/sources", json={"kind": "page", "address": "https://example.org"})
     ),
+    ("GET", "/api/v1/source-credentials"): Case(EDITOR, at("/api/v1/source-credentials"), of_collection=False),
     ("POST", "/api/v1/sources/{source_id}/run"): Case(
         EDITOR, at("/api/v1/sources/none/run"), of_collection=False, may_fail=(404,)
     ),
@@ -686,6 +688,44 @@ def test_saved_and_past_searches_are_their_persons(application: AccessApplicatio
         assert client.delete("/api/v1/history", headers=headers).status_code == 204
     assert len(client.get("/api/v1/saved-searches", headers=application.as_(owner)).json()) == 1
     assert len(client.get("/api/v1/history", headers=application.as_(owner)).json()) == 1
+
+
+def test_a_key_hears_of_its_users_searches_of_what_it_covers_alone(application: AccessApplication) -> None:
+    """Of a search that keeps watch, the address of its feed opens what the key does not cover."""
+    services, client = application.application.services, application.client
+    for name in (OWN, HIDDEN):
+        services.library.ensure_collection(name)
+    headers = application.as_("editor of all with a key for own")
+    owner = client.get("/api/v1/me", headers=headers).json()["name"]
+    hidden = {"query": MARKER, "collection": HIDDEN}
+    kept = [services.catalog.save_search(owner, f"of {name}", {**hidden, "collection": name}) for name in (HIDDEN, "*")]
+    services.catalog.record_search(owner, hidden, keep=9)
+    services.catalog.watch(owner, kept[0].id, Watch())
+    [past] = services.catalog.past_searches(owner, limit=9)
+    for path in ("saved-searches", "history", "standing-searches"):
+        assert client.get(f"/api/v1/{path}", headers=headers).json() == []
+    for each in kept:
+        saved = f"/api/v1/saved-searches/{each.id}"
+        asked = [("GET", saved), ("DELETE", saved), ("PUT", f"{saved}/watch"), ("GET", f"{saved}/watch")]
+        asked += [("DELETE", f"{saved}/watch"), ("POST", f"{saved}/watch/feed"), ("GET", f"{saved}/news")]
+        for method, path in [*asked, ("DELETE", f"/api/v1/history/{past.id}")]:
+            assert client.request(method, path, json={}, headers=headers).status_code == 404, (method, path)
+    mine = {"query": "cat", "collection": OWN}
+    for name, request, status in (
+        ("of hidden", mine, 409),
+        ("new", hidden, 403),
+        ("new", {**mine, "collection": "*"}, 403),
+    ):
+        body = {"name": name, "request": request}
+        assert client.post("/api/v1/saved-searches", json=body, headers=headers).status_code == status, body
+    services.catalog.record_search(owner, mine, keep=9)
+    assert client.delete("/api/v1/history", headers=headers).status_code == 204
+    assert [each.id for each in services.catalog.past_searches(owner, limit=9)] == [past.id]
+    assert {each.id for each in services.catalog.saved_searches(owner)} == {each.id for each in kept}
+    made = client.post("/api/v1/saved-searches", json={"name": "mine", "request": mine}, headers=headers).json()
+    assert client.put(f"/api/v1/saved-searches/{made['id']}/watch", json={}, headers=headers).json()["name"] == "mine"
+    for each in services.catalog.saved_searches(owner):
+        services.catalog.delete_saved_search(owner, each.id)
 
 
 def test_documents_move_only_between_collections_of_ones_own(application: AccessApplication) -> None:

@@ -108,7 +108,8 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
     "ingest.alerts: apprise": "the extra [alerts]",
-    "ingest.web_sources: feedparser": "the extra [sources]",
+    "app.wiring.recurring: ingest.recurring.s3": "the extra [sources]",
+    "ingest.recurring.web: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
 }
 LONG_FILES: dict[str, str] = {}

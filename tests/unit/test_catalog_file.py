@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,12 @@ from sqlalchemy import text
 
 from app.catalog import check_file, connect
 from app.catalog import damage as damage_module
+from app.collections.blobs import FolderBlobStore
+from app.commands.checks import check_catalog
+from app.commands.findings import ask
 from app.errors import DamagedCatalogError
+from app.settings import Settings
+from app.wiring.catalog import open_catalog
 
 OTHER_PROGRAM = """
 import sqlite3, sys
@@ -67,3 +74,70 @@ def test_what_is_not_there_or_empty_is_no_damage(file: Path) -> None:
     assert not file.exists()
     file.touch()
     check_file(file)
+
+
+WAYS_TO_GO = {
+    "removed": lambda file: file.unlink(),
+    "replaced by a copy": lambda file: shutil.copy(file, file.with_name("copy")).replace(file),
+    "its log removed": lambda file: file.with_name("catalog.db-wal").unlink(),
+}
+
+
+@pytest.mark.parametrize("remove", WAYS_TO_GO.values(), ids=WAYS_TO_GO)
+def test_nothing_is_written_into_a_file_that_is_gone(file: Path, remove: Callable[[Path], object]) -> None:
+    engine = connect(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE note (said TEXT)"))
+    with engine.begin() as connection, engine.begin() as other:  # two of them
+        assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 0
+        assert other.execute(text("SELECT count(*) FROM note")).scalar() == 0
+        connection.execute(text("INSERT INTO note VALUES ('ours')"))
+    remove(file)
+    for _ in range(2):
+        with pytest.raises(DamagedCatalogError, match=r"removed or replaced while"), engine.begin():
+            pass
+    engine.dispose()
+    with pytest.raises(DamagedCatalogError, match=r"removed or replaced while"), engine.begin():
+        pass  # which would begin a new file, or a second log
+    assert file.exists() is (remove is not WAYS_TO_GO["removed"])
+    anew = connect(f"sqlite:///{file}")  # as after a start
+    with anew.begin() as connection:
+        if remove is WAYS_TO_GO["its log removed"]:  # which was put into the file when it was closed
+            assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 1
+        connection.execute(text("CREATE TABLE IF NOT EXISTS note (said TEXT)"))
+    anew.dispose()
+
+
+def test_others_that_close_the_file_and_empty_its_log_change_nothing(file: Path) -> None:
+    engine = connect(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE note (said TEXT)"))
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", OTHER_PROGRAM, file], check=True)
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO note VALUES ('ours')"))
+            connection.execute(text("PRAGMA user_version = 7"))
+        with engine.connect() as connection:
+            connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 6
+    engine.dispose()
+
+
+def test_an_empty_catalog_beside_stored_files_is_one_that_was_lost(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with open_catalog(settings):
+        FolderBlobStore(tmp_path / "files").put(b"a document")
+    with open_catalog(settings):  # which has no documents yet, and is there
+        pass
+    (tmp_path / "catalog.db").unlink()
+    for _ in range(2):
+        with (
+            pytest.raises(DamagedCatalogError, match=r"empty or gone, though files.*gircse restore FILE --force"),
+            open_catalog(settings),
+        ):
+            pass
+    assert "gircse restore" in ask(check_catalog, settings).detail
+    (tmp_path / "files").rename(tmp_path / "away")
+    with open_catalog(settings) as catalog:
+        assert catalog.collections() == []

@@ -7,8 +7,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,13 @@ def named_command(said: str) -> list[str]:
     return shlex.split(found[1])
 
 
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 def kinds(damage: Mapping[str, object], quick: str) -> list[Any]:
     """One that is always run, and the others."""
     return [pytest.param(kind, marks=() if kind == quick else pytest.mark.long) for kind in damage]
@@ -249,6 +257,78 @@ def test_an_index_that_is_damaged_under_a_running_service(installation: Installa
         assert client.get("/readyz").json()["damaged"].keys() == {LIBRARY}
         installation.call("doctor", "--rebuild")  # which finds the engine of the service
         assert search(client, "owl").status_code == 200
+    require_whole(installation, whole.documents)
+
+
+REMOVED_WHILE_OPEN: dict[str, Callable[[Installation], object]] = {
+    "an index": lambda it: shutil.rmtree(it.shard()),
+    "edge/": lambda it: shutil.rmtree(it.edge),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", REMOVED_WHILE_OPEN)
+def test_files_that_are_removed_while_they_are_mapped(what: str, installation: Installation, whole: Whole) -> None:
+    """They answer as before; what is written into them is gone when they are closed."""
+    with installation.serving() as client:
+        assert search(client, "owl").status_code == 200
+        REMOVED_WHILE_OPEN[what](installation)
+        wait_until(lambda: search(client, "owl").status_code == 503)
+        assert search(client, "owl").json()["title"] == "DamagedIndexError"
+        assert LIBRARY in client.get("/readyz").json()["damaged"]
+        installation.call(*named_command(damaged_parts(installation)["damage"]))
+        wait_until(lambda: search(client, "owl").status_code == 200)
+    require_whole(installation, whole.documents)
+
+
+@pytest.mark.long
+def test_a_catalog_that_is_removed_under_a_running_service(installation: Installation, whole: Whole) -> None:
+    if whole.server:
+        pytest.skip("a server looks after its own files")
+    with installation.serving() as client:
+        (installation.home / "catalog.db").unlink()
+        answer = client.post("/api/v1/documents", json={"text": "It would be lost.", "collection": OTHER})
+        assert answer.status_code == 503
+        assert "removed or replaced" in answer.json()["detail"]
+        ready = client.get("/readyz")
+        assert (ready.status_code, [*ready.json()["damaged"]]) == (503, ["the catalog"])
+    for path in installation.home.glob("catalog.db*"):
+        path.unlink()
+    said = damaged_parts(installation)
+    assert "though files of documents are in" in said["catalog"]
+    assert installation.call("check", "--fix", code=1)  # to which all stored files would be unneeded
+    installation.call(*named_command(said["catalog"]))
+    require_whole(installation, whole.documents)
+
+
+def test_other_collections_go_on_while_one_is_made_anew(
+    installation: Installation, whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Any, ...]] = []
+    with installation.serving() as client, open_services(installation.load_settings()) as services:
+
+        class Watching(ToyEmbedder):
+            """Looks at the service in the middle of the work."""
+
+            def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+                added = client.post("/api/v1/documents", json={"text": f"Ship {len(seen) + 7}.", "collection": OTHER})
+                found, refused = search(client, "ship", OTHER), search(client, "owl")
+                is_there = services.index.exists(damaged)
+                seen.append(
+                    (found.status_code, bool(found.json()["hits"]), added.status_code, refused.status_code, is_there)
+                )
+                return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+        INDEX_DAMAGE["vectors cut"](installation)
+        damaged = services.catalog.collection(LIBRARY).active_index
+        assert search(client, "owl").status_code == 503
+        for module in (app.wiring.embedders, app.wiring.services):
+            monkeypatch.setattr(module, "embedder_for", lambda settings, **_: Watching())
+        told = installation.call("doctor", "--rebuild").output
+        assert seen[0] == (200, True, 202, 503, True)
+        assert search(client, "owl").status_code == 200
+        assert not services.index.exists(damaged)  # nor its files
+    assert "beside what is left of it" in told
     require_whole(installation, whole.documents)
 
 

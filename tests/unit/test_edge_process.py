@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -208,6 +209,20 @@ def test_shards_whose_table_is_lost_are_put_aside(
     [aside] = (tmp_path / "edge").glob("damaged-*")
     assert sorted(each.name for each in (aside / "shards").iterdir()) == shards
     assert filled_index(open_edge()).count("docs") == 20
+    index.close()
+
+
+def test_a_server_whose_folder_is_removed_ends_and_another_begins_there(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path
+) -> None:
+    edge = open_edge()
+    index = filled_index(edge)
+    former = read_connection(tmp_path / "edge")
+    assert former is not None
+    shutil.rmtree(tmp_path / "edge")
+    assert wait_until(lambda: not is_answering(former))
+    assert index.indexes() == []  # of a server that is started by this call
+    assert read_connection(tmp_path / "edge") not in (None, former)
     index.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 import uuid
 from array import array
@@ -22,6 +23,7 @@ from app.edge.server import create_app
 from app.edge.shards import Shards
 
 TOKEN = "let-me-in"
+POINT = {"id": 1, "vector": [1.0, 0.0], "payload": {}}
 VECTORS = st.tuples(st.integers(-2, 2), st.integers(1, 3))
 
 
@@ -274,6 +276,19 @@ def test_a_damaged_collection_does_not_keep_the_others_away(data_dir: Path) -> N
         answer = client.post("/collections/broken/points/count", json={})
         assert answer.status_code == 500
         assert answer.json()["status"]["error"].startswith("Service internal error")
+
+
+def test_a_collection_whose_files_are_removed_while_it_is_open_is_not_answered_from_memory(
+    server: TestClient, collection: Callable[..., str], data_dir: Path
+) -> None:
+    lost, kept = collection("lost"), collection("kept")
+    folder = json.loads((data_dir / "collections.json").read_text())["collections"]["lost"]["folder"]
+    shutil.rmtree(data_dir / "shards" / folder)
+    for call in (server.post(f"{lost}/points/count", json={}), server.put(f"{lost}/points", json={"points": [POINT]})):
+        assert call.status_code == 500
+        assert "were removed" in call.json()["status"]["error"]
+    assert server.put(f"{kept}/points", json={"points": [POINT]}).status_code == 200
+    assert server.delete(lost).json()["result"] is True
 
 
 def test_pages_of_a_query_neither_overlap_nor_leave_gaps(server: TestClient, collection: Callable[..., str]) -> None:

@@ -19,8 +19,8 @@ from app.collections.recurring_sources import SourceSchedule
 from app.types.access import OPERATOR, Role, User
 from app.types.documents import utc_now
 from app.types.sources import RecurringSource, SourceKind
+from ingest.recurring.web import WebSourceReader
 from ingest.urls import UrlReader
-from ingest.web_sources import WebSourceReader
 
 
 @dataclass
@@ -81,7 +81,7 @@ def schedule_over(toy_services: Any, *, is_allowed: Callable[[str], bool] = lamb
     return SourceSchedule(
         catalog=services.catalog,
         library=services.library,
-        reader=WebSourceReader(UrlReader(is_allowed=is_allowed)),
+        readers=dict.fromkeys(SourceKind, WebSourceReader(UrlReader(is_allowed=is_allowed))),
         allowance_of=allowance_by_owner(services.catalog, UserQuotas(services.catalog, services.settings)),
     )
 
@@ -183,7 +183,7 @@ def test_nothing_private_is_fetched(toy_services: Any, site: Site, source: Calla
     schedule = SourceSchedule(
         catalog=services.catalog,
         library=services.library,
-        reader=WebSourceReader(UrlReader()),
+        readers=dict.fromkeys(SourceKind, WebSourceReader(UrlReader())),
         allowance_of=lambda _: None,
     )
     assert schedule.run_once()
