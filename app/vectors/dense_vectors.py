@@ -17,18 +17,20 @@ from qdrant_client import QdrantClient, models
 from app.types.documents import Point
 from app.vectors.points import dense_of, raw_id
 
+TEXT_FIELD = "page_content"
 PointId = int | str
 _FLOAT32 = np.dtype("<f4")
 _BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` are "" where they were not asked for, and
-    of what is no chunk."""
+    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` and `texts` are "" where they were not asked
+    for, and of what has none."""
 
     ids: list[str]
     vectors: np.ndarray
     document_ids: list[str]
+    texts: list[str]
     following: PointId | None = None
 
 
@@ -66,25 +68,30 @@ def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], a
 def scroll_vectors(
     client: QdrantClient, index: str, condition: models.Filter, *, limit: int, offset: PointId | None, is_packed: bool
 ) -> VectorPage:
-    asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=False, with_vector=[""])
+    """With texts."""
+    fields = [TEXT_FIELD]
+    asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=fields, with_vector=[""])
     try:
         return _page(_ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed).result)
     except NotImplementedError:  # the client's own memory
-        found, following = client.scroll(index, condition, limit=limit, offset=offset, with_vectors=[""])
+        found, following = client.scroll(
+            index, condition, limit=limit, offset=offset, with_payload=fields, with_vectors=[""]
+        )
         points = [_Point.model_validate(each, from_attributes=True) for each in found]
         return _page(_Scrolled(points=points, next_page_offset=_id_of(following)))
 
 
 def retrieve_vectors(
-    client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, owner_field: str | None = None
+    client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, fields: Sequence[str] = ()
 ) -> VectorPage:
+    """With what there is of these fields of the payload."""
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
-    fields: Any = [owner_field] if owner_field else False
-    asked = models.PointRequest(ids=raw, with_payload=fields, with_vector=[""])
+    chosen: Any = list(fields) or False
+    asked = models.PointRequest(ids=raw, with_payload=chosen, with_vector=[""])
     try:
         answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed).result
     except NotImplementedError:
-        found = client.retrieve(index, raw, with_payload=fields, with_vectors=[""])
+        found = client.retrieve(index, raw, with_payload=chosen, with_vectors=[""])
         answer = [_Point.model_validate(each, from_attributes=True) for each in found]
     return _page(_Scrolled(points=answer) if isinstance(answer, list) else answer)
 
@@ -119,7 +126,8 @@ def _page(found: _Scrolled) -> VectorPage:
         block = np.frombuffer(b64decode(found.vectors), dtype=_FLOAT32)
         vectors = block.reshape(len(points), -1) if points else block
     owners = [document_id_in(point.payload) for point in points]
-    return VectorPage([str(point.id) for point in points], vectors, owners, found.next_page_offset)
+    texts = [str((point.payload or {}).get(TEXT_FIELD, "")) for point in points]
+    return VectorPage([str(point.id) for point in points], vectors, owners, texts, found.next_page_offset)
 
 
 def document_id_in(payload: Mapping[str, Any] | None) -> str:

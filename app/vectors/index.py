@@ -24,6 +24,7 @@ from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
 from app.vectors.inspection import InspectedPoints
 from app.vectors.points import WORDS, batches, point_structs, raw_id, unit, words_query
+from app.vectors.whole_ties import query_whole_ties
 
 T = TypeVar("T")
 
@@ -34,7 +35,6 @@ _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
 _MOST_PAYLOAD_INDEXES = 16
 _OPTIMIZING = "optimising"
-_MOST_TIES = 10_000
 
 
 class QdrantVectorIndex(InspectedPoints):
@@ -168,8 +168,24 @@ class QdrantVectorIndex(InspectedPoints):
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
         nearest = self._nearest(index, vector, metadata_filter(filters, label))
-        [found] = self._query(index, [nearest], limit, with_payload=with_payload)
+        [found] = self._query(index, [(nearest, limit)], with_payload=with_payload)
         return found
+
+    def search_beside(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        labelled: tuple[Label, int],
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
+        with_payload: bool = True,
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        asked = [(label, limit), labelled]
+        legs = [(self._nearest(index, vector, metadata_filter(filters, own)), most) for own, most in asked]
+        found, beside = self._query(index, legs, with_payload=with_payload)
+        return found, beside
 
     def search_sparse(
         self,
@@ -182,7 +198,7 @@ class QdrantVectorIndex(InspectedPoints):
     ) -> list[ScoredPoint]:
         self._require_words(index)
         words = _with_words(text, metadata_filter(filters, label))
-        return self._query(index, [words], limit)[0] if words else []
+        return self._query(index, [(words, limit)])[0] if words else []
 
     def search_legs(
         self,
@@ -200,8 +216,9 @@ class QdrantVectorIndex(InspectedPoints):
         condition = metadata_filter(filters, label)
         nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
         if words is None:
-            return self._query(index, nearest, limit, with_payload=with_payload), []
-        *dense, sparse = self._query(index, [*nearest, words], limit, with_payload=with_payload)
+            return self._query(index, [(each, limit) for each in nearest], with_payload=with_payload), []
+        asked = [(each, limit) for each in (*nearest, words)]
+        *dense, sparse = self._query(index, asked, with_payload=with_payload)
         return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -317,25 +334,10 @@ class QdrantVectorIndex(InspectedPoints):
             raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
 
     def _query(
-        self, index: str, legs: Sequence[models.QueryRequest], limit: int, *, with_payload: bool = True
+        self, index: str, legs: Sequence[tuple[models.QueryRequest, int]], *, with_payload: bool = True
     ) -> list[list[ScoredPoint]]:
-        """All legs in one request.
-
-        Qdrant cuts equal scores off anywhere, so as many are fetched as it takes to see the next score.
-        """
-
-        def fetch_whole_ties(client: QdrantClient) -> list[list[models.ScoredPoint]]:
-            ask = limit + 1
-            while True:
-                requests = [leg.model_copy(update={"limit": ask, "with_payload": with_payload}) for leg in legs]
-                answers = [answer.points for answer in client.query_batch_points(index, requests)]
-                if ask >= limit + _MOST_TIES or not any(
-                    len(found) == ask and found[-1].score == found[limit - 1].score for found in answers
-                ):
-                    return answers
-                ask *= 4
-
-        return [_best(found, limit) for found in self._call(index, fetch_whole_ties)]
+        ask = partial(query_whole_ties, index=index, legs=legs, with_payload=with_payload)
+        return self._call(index, ask)
 
     def _records(self, index: str, **options: object) -> Iterator[models.Record]:
         return itertools.chain.from_iterable(self._pages(index, **options))
@@ -385,8 +387,3 @@ def _with_words(text: str, condition: models.Filter | None) -> models.QueryReque
     if words is None:
         return None
     return models.QueryRequest(query=models.NearestQuery(nearest=words), using=WORDS, filter=condition)
-
-
-def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
-    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]

@@ -235,7 +235,7 @@ def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
 
 @ON_PHONE
 def test_a_collection_is_made_and_deleted_only_by_its_own_name(
-    shown_factory: Callable[..., Shown], service: Service, width: int
+    shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
 ) -> None:
     shown = shown_factory(service.make_collection(), width=width)
     page, name = shown.page, f"letters-{width}"
@@ -253,6 +253,9 @@ def test_a_collection_is_made_and_deleted_only_by_its_own_name(
     shown.expect_message(f"“{name}” is there")
     assert (service.catalog.collection(name).chunk_tokens, service.catalog.collection(name).chunk_overlap) == (100, 10)
     expect(page.locator("#documents-collection input")).to_have_value(name)
+    shown.send(papers / "ferry.txt")  # which the message asked for
+    expect(page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
+    expect(page.locator("#documents-message .notice")).to_be_hidden()
 
     shown.open_settings()
     page.get_by_label("To delete this collection").fill("another")
@@ -388,8 +391,9 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     expect(page.get_by_role("button", name=f"Create collection {name}")).to_be_visible()
     expect(page.locator(".uploader-target")).to_have_text(f"into the new collection “{name}”")
     page.get_by_role("button", name=f"Create collection {name}").click()
-    shown.expect_message(f"“{name}” is there")
+    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{name}”")
     expect(field).to_have_value(name)
+    expect(page.locator("#documents-message .notice")).to_have_count(0)
     expect(page.locator("#collection-offer").get_by_role("button")).to_have_count(0)
     unblocked = service.application.embedder.unblocked
     unblocked.clear()
