@@ -198,7 +198,7 @@ class Integrity:
             if what not in self._refused:
                 log.error("%s", error)
             self._refused.add(what)
-        except (UnavailableError, NotFoundError) as error:
+        except (UnavailableError, NotFoundError, OSError) as error:
             log.info("No look at %s: %s", what, error)
         else:
             self._refused.discard(what)
